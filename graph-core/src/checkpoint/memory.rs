@@ -1,0 +1,304 @@
+//! The checkpointer that keeps threads in memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::{
+    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Header, History, Keep,
+    Lease, Lookup, NewCheckpoint, Place, Pruned, TaskRecord,
+};
+use crate::checkpoint::TaskId;
+
+/// Keeps checkpoints in memory. Cloning gives another handle to the same threads.
+///
+/// A step costs what it changed: fields are chains of changes, shared between checkpoints.
+#[derive(Clone, Debug, Default)]
+pub struct MemorySaver {
+    // A std mutex: every method holds it for a moment only, never over an await.
+    threads: Arc<Mutex<Threads>>,
+}
+
+impl MemorySaver {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    threads: BTreeMap<String, BTreeMap<String, Namespace>>,
+    leased: BTreeSet<String>,
+}
+
+impl Threads {
+    /// A thread is there once it has a checkpoint: refused ones and records make none.
+    fn exists(&self, thread: &str) -> bool {
+        let mut namespaces = self.threads.get(thread).into_iter().flat_map(BTreeMap::values);
+        namespaces.any(|it| !it.checkpoints.is_empty())
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Namespace {
+    checkpoints: BTreeMap<CheckpointId, Stored>,
+    /// Kept apart from the checkpoints: a record may come before its checkpoint does.
+    records: BTreeMap<CheckpointId, BTreeMap<(TaskId, String), (usize, TaskRecord)>>,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    header: Header,
+    cursor: Cursor,
+    fields: BTreeMap<String, Arc<Link>>,
+}
+
+/// A field's value: the last change, and the chain of those before it.
+#[derive(Debug)]
+struct Link {
+    change: Change,
+    before: Option<Arc<Link>>,
+}
+
+impl Link {
+    fn value(&self) -> Result<Option<Value>, String> {
+        let mut chain = vec![&self.change];
+        let mut link = self;
+        while let (false, Some(before)) = (link.change.is_whole(), &link.before) {
+            link = before;
+            chain.push(&link.change);
+        }
+        let mut value = None;
+        for change in chain.into_iter().rev() {
+            change.apply(&mut value)?;
+        }
+        Ok(value)
+    }
+}
+
+impl Drop for Link {
+    // By hand, or dropping a chain of a million changes would recurse a million times.
+    fn drop(&mut self) {
+        let mut next = self.before.take();
+        while let Some(mut link) = next.and_then(Arc::into_inner) {
+            next = link.before.take();
+        }
+    }
+}
+
+impl Namespace {
+    fn head(&self) -> Option<CheckpointId> {
+        self.checkpoints.last_key_value().map(|(id, _)| *id)
+    }
+
+    fn read(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: CheckpointId,
+    ) -> Result<Option<Checkpoint>, CheckpointError> {
+        let Some(stored) = self.checkpoints.get(&id) else { return Ok(None) };
+        let mut values = Map::new();
+        for (field, link) in &stored.fields {
+            let value = link.value().map_err(|problem| CheckpointError::Damaged {
+                thread: thread.to_owned(),
+                id,
+                problem: format!("field `{field}`: {problem}"),
+            })?;
+            values.extend(value.map(|it| (field.clone(), it)));
+        }
+        let mut records: Vec<_> = self.records.get(&id).into_iter().flatten().collect();
+        records.sort_by_key(|(_, (order, _))| *order);
+        Ok(Some(Checkpoint {
+            place: Place { thread: thread.to_owned(), namespace: namespace.to_owned(), id },
+            header: stored.header.clone(),
+            cursor: stored.cursor.clone(),
+            values,
+            records: records.into_iter().map(|(_, (_, record))| record.clone()).collect(),
+        }))
+    }
+
+    fn retain(&mut self, keep: impl Fn(CheckpointId, &Stored) -> bool) -> usize {
+        let gone = self.checkpoints.iter().filter(|(id, stored)| !keep(**id, stored));
+        let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
+        for id in &gone {
+            self.checkpoints.remove(id);
+            // Records that wait for their checkpoint stay: a run may be at work meanwhile.
+            self.records.remove(id);
+        }
+        gone.len()
+    }
+}
+
+/// Gives the thread free when the run is over.
+#[derive(Debug)]
+struct Leased {
+    threads: Arc<Mutex<Threads>>,
+    thread: String,
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.leased.remove(&self.thread);
+    }
+}
+
+#[async_trait]
+impl Checkpointer for MemorySaver {
+    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
+        if !self.lock().leased.insert(thread.to_owned()) {
+            return Err(CheckpointError::Busy { thread: thread.to_owned() });
+        }
+        Ok(Lease::new(Leased { threads: self.threads.clone(), thread: thread.to_owned() }))
+    }
+
+    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        let NewCheckpoint { place, expected_head, base, header, cursor, changes } = checkpoint;
+        let mut threads = self.lock();
+        let namespaces = threads.threads.entry(place.thread.clone()).or_default();
+        let namespace = namespaces.entry(place.namespace.clone()).or_default();
+        if namespace.checkpoints.contains_key(&place.id) {
+            return Ok(());
+        }
+        if namespace.head() != expected_head {
+            return Err(CheckpointError::HeadMoved { thread: place.thread });
+        }
+        let mut fields = match base {
+            None => BTreeMap::new(),
+            Some(base) => match namespace.checkpoints.get(&base) {
+                Some(stored) => stored.fields.clone(),
+                None => {
+                    return Err(CheckpointError::UnknownCheckpoint {
+                        thread: place.thread,
+                        namespace: place.namespace,
+                        id: base,
+                    });
+                }
+            },
+        };
+        for (field, change) in changes {
+            let before = if change.is_whole() { None } else { fields.get(&field).cloned() };
+            fields.insert(field, Arc::new(Link { change, before }));
+        }
+        namespace.checkpoints.insert(place.id, Stored { header, cursor, fields });
+        Ok(())
+    }
+
+    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+        let mut threads = self.lock();
+        let namespaces = threads.threads.entry(at.thread.clone()).or_default();
+        let namespace = namespaces.entry(at.namespace.clone()).or_default();
+        let stored = namespace.records.entry(at.id).or_default();
+        for record in records {
+            let order = stored.len();
+            let slot = (record.task, record.event.slot());
+            match stored.entry(slot) {
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert((order, record));
+                }
+                std::collections::btree_map::Entry::Occupied(mut entry) => {
+                    if !record.event.keeps_first() {
+                        entry.get_mut().1 = record;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
+        let threads = self.lock();
+        let namespace = threads.threads.get(&at.thread).and_then(|it| it.get(&at.namespace));
+        let Some(namespace) = namespace else { return Ok(None) };
+        match at.id.or_else(|| namespace.head()) {
+            Some(id) => namespace.read(&at.thread, &at.namespace, id),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+        let threads = self.lock();
+        let namespace = threads.threads.get(&query.thread).and_then(|it| it.get(&query.namespace));
+        let Some(namespace) = namespace else { return Ok(Vec::new()) };
+        let matching = namespace.checkpoints.iter().rev();
+        let matching = matching.filter(|(id, stored)| query.matches(**id, &stored.header));
+        matching
+            .take(query.limit.unwrap_or(usize::MAX))
+            .filter_map(|(id, _)| namespace.read(&query.thread, &query.namespace, *id).transpose())
+            .collect()
+    }
+
+    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
+        let threads = self.lock();
+        let with_checkpoints = threads
+            .threads
+            .iter()
+            .filter(|(_, namespaces)| namespaces.values().any(|it| !it.checkpoints.is_empty()));
+        Ok(with_checkpoints.map(|(thread, _)| thread.clone()).collect())
+    }
+
+    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
+        let threads = self.lock();
+        let namespaces = threads.threads.get(thread).into_iter().flatten();
+        let counted = namespaces.map(|(name, it)| (name.clone(), it.checkpoints.len()));
+        Ok(counted.filter(|(_, count)| *count > 0).collect())
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
+        self.lock().threads.remove(thread);
+        Ok(())
+    }
+
+    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
+        for namespace in self.lock().threads.values_mut().flat_map(BTreeMap::values_mut) {
+            namespace.retain(|_, stored| !runs.contains(&stored.header.run));
+        }
+        Ok(())
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
+        let mut threads = self.lock();
+        if threads.exists(to) {
+            return Err(CheckpointError::ThreadExists { thread: to.to_owned() });
+        }
+        let copy = threads.threads.get(from).filter(|_| threads.exists(from)).cloned();
+        let Some(copy) = copy else {
+            return Err(CheckpointError::UnknownThread { thread: from.to_owned() });
+        };
+        threads.threads.insert(to.to_owned(), copy);
+        Ok(())
+    }
+
+    async fn prune(&self, names: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
+        let mut threads = self.lock();
+        let mut pruned = Pruned::default();
+        for name in names {
+            for namespace in
+                threads.threads.get_mut(name).into_iter().flat_map(BTreeMap::values_mut)
+            {
+                let head = namespace.head();
+                let newest = match keep {
+                    Keep::Newest(count) => {
+                        namespace.checkpoints.keys().rev().nth(count.max(1) - 1).copied()
+                    }
+                    Keep::Since(_) => None,
+                };
+                pruned.checkpoints += namespace.retain(|id, stored| match keep {
+                    Keep::Newest(_) => newest.is_none_or(|oldest| id >= oldest),
+                    Keep::Since(since) => Some(id) == head || stored.header.created_at >= since,
+                });
+            }
+        }
+        Ok(pruned)
+    }
+}

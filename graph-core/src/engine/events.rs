@@ -1,0 +1,103 @@
+//! Events: what the engine tells those who watch. Nothing is made that nobody asked for.
+
+use serde_json::Value;
+
+use super::Engine;
+use crate::{
+    FieldWrite, Interrupt,
+    context::{Failure, TaskContext},
+    state::erased::ErasedState,
+    stream::{EventKind, Mode, Sink, Values},
+};
+
+/// Tells that a task failed whose handler takes over.
+pub(crate) async fn task_failed(task: &TaskContext, failure: &Failure) {
+    if let Some(sink) = &task.scope.events {
+        let kind = EventKind::TaskFinished {
+            writes: Vec::new(),
+            error: Some(failure.error.clone()),
+            interrupts: Vec::new(),
+            handler: false,
+        };
+        sink.task_event(task, kind).await;
+    }
+}
+
+impl Engine {
+    pub(super) fn sink(&self, mode: Mode) -> Option<&Sink> {
+        self.scope.events.as_ref().filter(|it| it.wants(mode))
+    }
+
+    /// Shows the state.
+    pub(super) async fn show_values(&self) {
+        if let Some(sink) = self.sink(Mode::Values) {
+            let values = Values::new(self.state.snapshot(), self.state.lazy_json());
+            sink.send(self.step, EventKind::Values(values)).await;
+        }
+    }
+
+    /// Shows a state that is not the run's own any more: the last one, with what siblings of a question wrote.
+    pub(super) async fn show_last(&self, state: &dyn ErasedState) {
+        if let Some(sink) = self.sink(Mode::Values) {
+            let values = Values::new(state.snapshot(), state.lazy_json());
+            sink.send(self.step, EventKind::Values(values)).await;
+        }
+    }
+
+    /// Shows the checkpoint that the coming step starts from.
+    pub(super) async fn show_checkpoint_event(&self, next: impl FnOnce() -> Vec<String>) {
+        let Some(sink) = self.sink(Mode::Checkpoints) else { return };
+        if self.scope.writer.is_none() {
+            return;
+        }
+        let values = self.state.json(|_| true).unwrap_or(Value::Null);
+        let kind = EventKind::Checkpoint {
+            id: self.id,
+            parent: self.parent,
+            source: self.source,
+            values,
+            next: next(),
+        };
+        sink.send(self.step - 1, kind).await;
+    }
+
+    pub(super) async fn show_start(&self, task: &TaskContext, input: impl FnOnce() -> Value) {
+        if let Some(sink) = self.sink(Mode::Tasks) {
+            sink.task_event(task, EventKind::TaskStarted { input: input() }).await;
+        }
+    }
+
+    /// Shows what a task wrote.
+    pub(super) async fn show_update(
+        &self,
+        task: &TaskContext,
+        writes: &[FieldWrite],
+        cached: bool,
+        handler: bool,
+    ) {
+        if let Some(sink) = self.sink(Mode::Updates) {
+            let writes = writes.to_vec();
+            sink.task_event(task, EventKind::Update { writes, cached, handler }).await;
+        }
+    }
+
+    pub(super) async fn show_end(
+        &self,
+        task: &TaskContext,
+        writes: Vec<FieldWrite>,
+        error: Option<String>,
+        interrupts: Vec<Interrupt>,
+        handler: bool,
+    ) {
+        if let Some(sink) = self.sink(Mode::Tasks) {
+            let kind = EventKind::TaskFinished { writes, error, interrupts, handler };
+            sink.task_event(task, kind).await;
+        }
+    }
+
+    pub(super) async fn show_interrupts(&self, interrupts: Vec<Interrupt>) {
+        if let Some(sink) = self.sink(Mode::Updates) {
+            sink.send(self.step, EventKind::Interrupted(interrupts)).await;
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Persist: checkpoints and records on their way to the checkpointer.
+//!
+//! All that one run stores, its subgraphs included, goes through one queue in order, so that what is stored is
+//! always a prefix of what happened.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::checkpoint::{CheckpointError, Checkpointer, Lease, NewCheckpoint, Place, TaskRecord};
+
+/// When a run's checkpoints are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the next step starts: a crash loses at most the step it hits.
+    Sync,
+    /// While the next step runs, in order: a crash may also lose the steps not yet stored.
+    #[default]
+    Async,
+    /// Once, when the run ends, fails or asks: a crash loses the run.
+    Exit,
+}
+
+/// Where a run's checkpoints and records go. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    pub(crate) saver: Arc<dyn Checkpointer>,
+    pub(crate) durability: Durability,
+    queue: Option<mpsc::Sender<Op>>,
+    failed: Arc<OnceLock<CheckpointError>>,
+}
+
+#[derive(Debug)]
+enum Op {
+    Put(Box<NewCheckpoint>),
+    Record(Place, Vec<TaskRecord>),
+    Flush(oneshot::Sender<()>),
+    /// Ends the queue and gives the thread free.
+    Close(oneshot::Sender<()>),
+}
+
+/// How many writes may wait before the run waits for them.
+const QUEUE: usize = 256;
+
+impl Writer {
+    /// A writer for one run. The lease lives until everything queued is stored.
+    pub(crate) fn new(
+        saver: Arc<dyn Checkpointer>,
+        durability: Durability,
+        lease: Lease,
+    ) -> (Self, Closer) {
+        let failed = Arc::new(OnceLock::new());
+        let (queue, closer) = match durability {
+            Durability::Async => {
+                let (queue, ops) = mpsc::channel(QUEUE);
+                tokio::spawn(drain(saver.clone(), ops, failed.clone(), lease));
+                (Some(queue.clone()), Closer { queue: Some(queue), lease: None })
+            }
+            Durability::Sync | Durability::Exit => {
+                (None, Closer { queue: None, lease: Some(lease) })
+            }
+        };
+        (Self { saver, durability, queue, failed }, closer)
+    }
+
+    pub(crate) async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        match &self.queue {
+            None => self.saver.put(checkpoint).await,
+            Some(queue) => self.enqueue(queue, Op::Put(Box::new(checkpoint))).await,
+        }
+    }
+
+    pub(crate) async fn record(
+        &self,
+        place: Place,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
+        match &self.queue {
+            None => self.saver.record(&place, records).await,
+            Some(queue) => self.enqueue(queue, Op::Record(place, records)).await,
+        }
+    }
+
+    /// Records something that must be stored before anybody acts on it.
+    pub(crate) async fn record_now(
+        &self,
+        place: Place,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
+        self.record(place, records).await?;
+        self.flush().await
+    }
+
+    /// Waits until all that was queued is stored.
+    pub(crate) async fn flush(&self) -> Result<(), CheckpointError> {
+        if let Some(queue) = &self.queue {
+            let (done, flushed) = oneshot::channel();
+            self.enqueue(queue, Op::Flush(done)).await?;
+            let _ = flushed.await;
+        }
+        self.check()
+    }
+
+    async fn enqueue(&self, queue: &mpsc::Sender<Op>, op: Op) -> Result<(), CheckpointError> {
+        self.check()?;
+        // The queue ends only once the run itself is over.
+        let _ = queue.send(op).await;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), CheckpointError> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+}
+
+/// Ends a run's writing and gives its thread free.
+#[derive(Debug)]
+pub(crate) struct Closer {
+    queue: Option<mpsc::Sender<Op>>,
+    lease: Option<Lease>,
+}
+
+impl Closer {
+    /// Returns once everything is stored and another run may take the thread.
+    pub(crate) async fn close(self) {
+        drop(self.lease);
+        if let Some(queue) = self.queue {
+            let (done, closed) = oneshot::channel();
+            if queue.send(Op::Close(done)).await.is_ok() {
+                let _ = closed.await;
+            }
+        }
+    }
+}
+
+/// Stores what comes, in order; after a failure nothing more, or there would be a gap.
+async fn drain(
+    saver: Arc<dyn Checkpointer>,
+    mut ops: mpsc::Receiver<Op>,
+    failed: Arc<OnceLock<CheckpointError>>,
+    lease: Lease,
+) {
+    while let Some(op) = ops.recv().await {
+        let result = match op {
+            Op::Flush(done) => {
+                let _ = done.send(());
+                continue;
+            }
+            Op::Close(done) => {
+                drop(lease);
+                let _ = done.send(());
+                return;
+            }
+            _ if failed.get().is_some() => continue,
+            Op::Put(checkpoint) => saver.put(*checkpoint).await,
+            Op::Record(place, records) => saver.record(&place, records).await,
+        };
+        if let Err(error) = result {
+            let _ = failed.set(error);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Graphs: declared with [`StateGraph`], checked and closed with `compile`.
+
+mod build;
+pub mod draw;
+mod validate;
+
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+pub use build::StateGraph;
+
+use crate::{
+    NodeError, Problem,
+    cache::Cache,
+    checkpoint::Checkpointer,
+    command::{Gotos, RouteTarget},
+    error::UnknownTarget,
+    label::Label,
+    node::{AnyUpdate, NodeBody, options::NodeOptions},
+    state::{
+        FieldSet,
+        erased::{AnyState, ErasedState},
+        migrate::Migrations,
+    },
+    store::Store,
+};
+
+/// The index of a node: nodes are ordered by name, so comparing indexes compares names.
+pub(crate) type NodeIdx = u32;
+
+/// A compiled graph as the engine sees it.
+pub(crate) struct Graph {
+    pub(crate) name: String,
+    pub(crate) initial: Box<dyn ErasedState>,
+    /// All nodes, START among them, by name.
+    pub(crate) nodes: Vec<NodeEntry>,
+    pub(crate) index: BTreeMap<Label, NodeIdx>,
+    pub(crate) start: NodeIdx,
+    pub(crate) joins: Vec<Join>,
+    pub(crate) stop_before: Stops,
+    pub(crate) stop_after: Stops,
+    pub(crate) checkpointer: Option<Arc<dyn Checkpointer>>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) cache: Option<Arc<dyn Cache>>,
+    pub(crate) step_timeout: Option<Duration>,
+    pub(crate) migrations: Migrations,
+    /// Fields that a step which does not write them clears.
+    pub(crate) volatile: FieldSet,
+    /// Fields that checkpoints never hold.
+    pub(crate) untracked: FieldSet,
+    pub(crate) output: FieldSet,
+    pub(crate) warnings: Vec<Problem>,
+}
+
+/// A node with all that leads out of it.
+pub(crate) struct NodeEntry {
+    pub(crate) label: Label,
+    /// `None` for START, whose body is the input.
+    pub(crate) body: Option<NodeBody>,
+    pub(crate) options: NodeOptions,
+    /// Where the node's own commands can lead, if its type says so.
+    pub(crate) targets: Option<Vec<RouteTarget>>,
+    /// Targets of plain edges.
+    pub(crate) edges: Vec<NodeIdx>,
+    /// Whether an edge leads to END.
+    pub(crate) ends: bool,
+    pub(crate) routers: Vec<Router>,
+    /// Joins that wait for this node.
+    pub(crate) feeds: Vec<usize>,
+    /// Joins that lead to this node.
+    pub(crate) fed_by: Vec<usize>,
+}
+
+/// An edge that waits for several nodes.
+pub(crate) struct Join {
+    /// The name under which checkpoints hold what it has seen.
+    pub(crate) key: String,
+    pub(crate) sources: Vec<NodeIdx>,
+    /// `None` for END.
+    pub(crate) target: Option<NodeIdx>,
+}
+
+/// A conditional edge, the types of its function forgotten.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Router {
+    pub(crate) name: Label,
+    /// Every place it can lead to, if that is known.
+    pub(crate) targets: Option<Vec<RouteTarget>>,
+    /// Whether it takes one variant of them.
+    pub(crate) one_of: bool,
+    pub(crate) route: Arc<dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync>,
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router")
+            .field("name", &self.name)
+            .field("targets", &self.targets)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a router decides on: the state with its own node's writes.
+pub(crate) struct RouteCall<'a> {
+    pub(crate) state: AnyState,
+    pub(crate) updates: &'a [AnyUpdate],
+    pub(crate) reads: Option<Arc<Vec<String>>>,
+    pub(crate) remaining: i64,
+    pub(crate) deps: &'a (dyn Any + Send + Sync),
+}
+
+/// The nodes at which a run stops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Stops {
+    /// None.
+    #[default]
+    Nowhere,
+    /// These.
+    At(Vec<Label>),
+    /// All of them.
+    Everywhere,
+}
+
+impl Stops {
+    /// Stops at the nodes of these names.
+    pub fn at<L: Into<Label>>(nodes: impl IntoIterator<Item = L>) -> Self {
+        Self::At(nodes.into_iter().map(Into::into).collect())
+    }
+
+    pub(crate) fn holds(&self, node: &Label) -> bool {
+        match self {
+            Self::Nowhere => false,
+            Self::At(nodes) => nodes.contains(node),
+            Self::Everywhere => true,
+        }
+    }
+}
+
+impl Graph {
+    pub(crate) fn node(&self, node: NodeIdx) -> &NodeEntry {
+        &self.nodes[node as usize]
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<NodeIdx> {
+        self.index.get(name).copied()
+    }
+
+    /// The names of the nodes a user declared.
+    pub(crate) fn node_names(&self) -> Vec<String> {
+        let nodes = self.nodes.iter().filter(|it| it.body.is_some());
+        nodes.map(|it| it.label.to_string()).collect()
+    }
+
+    pub(crate) fn unknown_target(&self, from: NodeIdx, to: &Label) -> UnknownTarget {
+        UnknownTarget {
+            from: self.node(from).label.to_string(),
+            to: to.to_string(),
+            graph: self.name.clone(),
+            nodes: self.node_names(),
+        }
+    }
+
+    /// Whether a task of this node needs its own writes in a copy of the state before it is over.
+    pub(crate) fn routes(&self, node: NodeIdx) -> bool {
+        !self.node(node).routers.is_empty()
+    }
+
+    /// The fields of a stored checkpoint, brought to the state's version.
+    pub(crate) fn migrate(&self, version: u32, values: &mut Map<String, Value>) {
+        self.migrations.apply(version, self.initial.version(), values);
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("name", &self.name)
+            .field("nodes", &self.node_names())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,274 @@
+//! The four forms of a node function.
+
+use std::{future::Future, marker::PhantomData, sync::Arc};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{
+    Accepts, BoxFuture, ErasedNode, InputError, IntoOutcome, Node, NodeBody, Outcome, Private,
+    RunsOnState, TaskInput,
+};
+use crate::{
+    Context, NodeError, State, command::RouteTarget, context::TaskContext, state::state_json,
+};
+
+/// `AsyncFn(A)` whose future is `Send`: the standard trait cannot say that yet.
+pub trait SendFn1<'a, A: 'a>: Send + Sync {
+    type Out;
+    type Fut: Future<Output = Self::Out> + Send + 'a;
+    fn call(&self, a: A) -> Self::Fut;
+}
+
+impl<'a, F, Fut, A: 'a> SendFn1<'a, A> for F
+where
+    F: Fn(A) -> Fut + Send + Sync,
+    Fut: Future + Send + 'a,
+{
+    type Out = Fut::Output;
+    type Fut = Fut;
+    fn call(&self, a: A) -> Fut {
+        self(a)
+    }
+}
+
+/// `AsyncFn(A, B)` whose future is `Send`.
+pub trait SendFn2<'a, A: 'a, B: 'a>: Send + Sync {
+    type Out;
+    type Fut: Future<Output = Self::Out> + Send + 'a;
+    fn call(&self, a: A, b: B) -> Self::Fut;
+}
+
+impl<'a, F, Fut, A: 'a, B: 'a> SendFn2<'a, A, B> for F
+where
+    F: Fn(A, B) -> Fut + Send + Sync,
+    Fut: Future + Send + 'a,
+{
+    type Out = Fut::Output;
+    type Fut = Fut;
+    fn call(&self, a: A, b: B) -> Fut {
+        self(a, b)
+    }
+}
+
+/// What a payload must be: it is stored with a checkpoint and handed out again on a retry.
+pub trait PayloadType: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
+impl<P: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> PayloadType for P {}
+
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OnState;
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OnPayload;
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, R> Node<S, C, (OnState, R)> for F
+where
+    F: for<'a> SendFn1<'a, &'a S, Out = R> + Clone + 'static,
+    S: State,
+    R: IntoOutcome<S>,
+{
+    type Input = S;
+
+    fn targets() -> Option<Vec<RouteTarget>> {
+        R::targets()
+    }
+
+    fn erase(self, _: Private) -> NodeBody {
+        NodeBody(Arc::new(StateNode::<_, S> {
+            call: move |state: Arc<S>, _cx: Arc<TaskContext>| {
+                let node = self.clone();
+                Box::pin(async move { node.call(&state).await.into_outcome() })
+                    as BoxFuture<Result<Outcome, NodeError>>
+            },
+            state: PhantomData,
+        }))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, R> Node<S, C, (OnState, R, C)> for F
+where
+    F: for<'a> SendFn2<'a, &'a S, &'a Context<C>, Out = R> + Clone + 'static,
+    S: State,
+    C: Send + Sync + 'static,
+    R: IntoOutcome<S>,
+{
+    type Input = S;
+
+    fn targets() -> Option<Vec<RouteTarget>> {
+        R::targets()
+    }
+
+    fn erase(self, _: Private) -> NodeBody {
+        NodeBody(Arc::new(StateNode::<_, S> {
+            call: move |state: Arc<S>, cx: Arc<TaskContext>| {
+                let node = self.clone();
+                Box::pin(async move {
+                    let cx = Context::<C>::new(cx);
+                    node.call(&state, &cx).await.into_outcome()
+                }) as BoxFuture<Result<Outcome, NodeError>>
+            },
+            state: PhantomData,
+        }))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, P, R> Node<S, C, (OnPayload, P, R)> for F
+where
+    F: for<'a> SendFn1<'a, P, Out = R> + Clone + 'static,
+    S: State,
+    P: PayloadType,
+    R: IntoOutcome<S>,
+{
+    type Input = P;
+
+    fn targets() -> Option<Vec<RouteTarget>> {
+        R::targets()
+    }
+
+    fn erase(self, _: Private) -> NodeBody {
+        NodeBody(Arc::new(PayloadNode::<_, P> {
+            call: move |payload: P, _cx: Arc<TaskContext>| {
+                let node = self.clone();
+                Box::pin(async move { node.call(payload).await.into_outcome() })
+                    as BoxFuture<Result<Outcome, NodeError>>
+            },
+            payload: PhantomData,
+        }))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, P, R> Node<S, C, (OnPayload, P, R, C)> for F
+where
+    F: for<'a> SendFn2<'a, P, &'a Context<C>, Out = R> + Clone + 'static,
+    S: State,
+    C: Send + Sync + 'static,
+    P: PayloadType,
+    R: IntoOutcome<S>,
+{
+    type Input = P;
+
+    fn targets() -> Option<Vec<RouteTarget>> {
+        R::targets()
+    }
+
+    fn erase(self, _: Private) -> NodeBody {
+        NodeBody(Arc::new(PayloadNode::<_, P> {
+            call: move |payload: P, cx: Arc<TaskContext>| {
+                let node = self.clone();
+                Box::pin(async move {
+                    let cx = Context::<C>::new(cx);
+                    node.call(payload, &cx).await.into_outcome()
+                }) as BoxFuture<Result<Outcome, NodeError>>
+            },
+            payload: PhantomData,
+        }))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, P, R> Accepts<P, (OnPayload, R)> for F
+where
+    F: for<'a> SendFn1<'a, P, Out = R>,
+    P: PayloadType,
+{
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, P, C, R> Accepts<P, (OnPayload, C, R)> for F
+where
+    F: for<'a> SendFn2<'a, P, &'a Context<C>, Out = R>,
+    P: PayloadType,
+    C: 'static,
+{
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, R> RunsOnState<(OnState, S, R)> for F
+where
+    F: for<'a> SendFn1<'a, &'a S, Out = R>,
+    S: State,
+{
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, S, C, R> RunsOnState<(OnState, S, C, R)> for F
+where
+    F: for<'a> SendFn2<'a, &'a S, &'a Context<C>, Out = R>,
+    S: State,
+    C: 'static,
+{
+}
+
+struct StateNode<F, S> {
+    call: F,
+    state: PhantomData<fn(S)>,
+}
+
+impl<F, S> ErasedNode for StateNode<F, S>
+where
+    F: Fn(Arc<S>, Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    S: State,
+{
+    fn call(
+        &self,
+        input: TaskInput,
+        cx: Arc<TaskContext>,
+    ) -> BoxFuture<Result<Outcome, NodeError>> {
+        match input.state::<S>(cx.node()) {
+            Ok(state) => (self.call)(state, cx),
+            Err(error) => Box::pin(async move { Err(error) }),
+        }
+    }
+
+    fn describe(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
+        match input {
+            TaskInput::State(state) => state_json(state.downcast_ref::<S>()?, |_| true).ok(),
+            TaskInput::Payload(payload) => payload.to_json().ok(),
+        }
+    }
+}
+
+struct PayloadNode<F, P> {
+    call: F,
+    payload: PhantomData<fn(P)>,
+}
+
+impl<F, P> ErasedNode for PayloadNode<F, P>
+where
+    F: Fn(P, Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    P: PayloadType,
+{
+    fn call(
+        &self,
+        input: TaskInput,
+        cx: Arc<TaskContext>,
+    ) -> BoxFuture<Result<Outcome, NodeError>> {
+        let node = || cx.node().to_owned();
+        let payload = match input {
+            TaskInput::Payload(payload) => payload.take::<P>().map_err(|error| {
+                InputError::BadPayload { node: node(), problem: error.to_string() }
+            }),
+            TaskInput::State(_) => Err(InputError::WantsPayload { node: node() }),
+        };
+        match payload {
+            Ok(payload) => (self.call)(payload, cx),
+            Err(error) => Box::pin(async move { Err(NodeError::terminal(error)) }),
+        }
+    }
+
+    fn describe(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
+        match input {
+            TaskInput::Payload(payload) => payload.to_json().ok(),
+            TaskInput::State(_) => None,
+        }
+    }
+
+    fn wants_payload(&self) -> bool {
+        true
+    }
+}

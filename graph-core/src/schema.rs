@@ -1,0 +1,38 @@
+//! JSON Schema of a graph's state, input and output.
+
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+use crate::{CompiledGraph, State, state::Field};
+
+impl<S: State + JsonSchema, C: Send + Sync + 'static> CompiledGraph<S, C> {
+    /// The JSON Schema of the whole state.
+    pub fn state_schema(&self) -> Schema {
+        self.schema_of(|_| true)
+    }
+
+    /// The JSON Schema of what an input may set.
+    pub fn input_schema(&self) -> Schema {
+        self.schema_of(|field| field.input)
+    }
+
+    /// The JSON Schema of what a run shows.
+    pub fn output_schema(&self) -> Schema {
+        self.schema_of(|field| field.output)
+    }
+
+    fn schema_of(&self, show: fn(&Field) -> bool) -> Schema {
+        let mut schema = schemars::schema_for!(S);
+        let shown = |name: &str| {
+            let fields = self.erased().initial.fields();
+            fields.iter().any(|it| it.name == name && show(it))
+        };
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.retain(|name, _| shown(name));
+        }
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
+            required.retain(|name| name.as_str().is_some_and(shown));
+        }
+        schema
+    }
+}

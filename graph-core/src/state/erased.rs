@@ -1,0 +1,115 @@
+//! A state as the engine holds it: one `Arc`, its type forgotten.
+
+use std::{any::Any, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::{Field, FieldError, FieldWrite, Fold, State, Touched, state_json};
+use crate::node::AnyUpdate;
+
+pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
+
+/// A state of any type. A task holds a clone of the `Arc`; the commit, which runs when the tasks are done,
+/// mostly finds it unique again and folds in place.
+pub(crate) trait ErasedState: Send + Sync {
+    fn fields(&self) -> &[Field];
+    fn version(&self) -> u32;
+    /// Another handle to the same value; folding into one of them copies it first.
+    fn fork(&self) -> Box<dyn ErasedState>;
+    fn snapshot(&self) -> AnyState;
+    fn touched(&self, update: &AnyUpdate) -> Result<Touched, FieldError>;
+    fn fold(&mut self, update: &mut AnyUpdate, fold: &mut Fold) -> Result<(), FieldError>;
+    fn clone_update(&self, update: &AnyUpdate) -> Result<AnyUpdate, FieldError>;
+    fn clear(&mut self, field: usize);
+    fn value(&self, field: usize) -> Result<Option<Value>, FieldError>;
+    fn load(&mut self, values: Map<String, Value>) -> Result<(), FieldError>;
+    fn writes(&self, update: &AnyUpdate) -> Result<Vec<FieldWrite>, FieldError>;
+    fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError>;
+    fn json(&self, show: fn(&Field) -> bool) -> Result<Value, FieldError>;
+    /// How to make JSON of a snapshot later, if somebody asks for it.
+    fn lazy_json(&self) -> fn(&(dyn Any + Send + Sync)) -> Value;
+}
+
+/// The engine's handle to a state of type `S`.
+pub(crate) struct Live<S>(pub(crate) Arc<S>);
+
+impl<S: State> ErasedState for Live<S> {
+    fn fields(&self) -> &[Field] {
+        self.0.fields()
+    }
+
+    fn version(&self) -> u32 {
+        S::VERSION
+    }
+
+    fn fork(&self) -> Box<dyn ErasedState> {
+        Box::new(Self(self.0.clone()))
+    }
+
+    fn snapshot(&self) -> AnyState {
+        self.0.clone()
+    }
+
+    fn touched(&self, update: &AnyUpdate) -> Result<Touched, FieldError> {
+        update.downcast_ref().map(S::touched).ok_or_else(wrong_type::<S>)
+    }
+
+    fn fold(&mut self, update: &mut AnyUpdate, fold: &mut Fold) -> Result<(), FieldError> {
+        let update = update.downcast_mut::<S::Update>().ok_or_else(wrong_type::<S>)?;
+        Arc::make_mut(&mut self.0).fold(update, fold)
+    }
+
+    fn clone_update(&self, update: &AnyUpdate) -> Result<AnyUpdate, FieldError> {
+        let update = update.downcast_ref::<S::Update>().ok_or_else(wrong_type::<S>)?;
+        Ok(Box::new(update.clone()))
+    }
+
+    fn clear(&mut self, field: usize) {
+        Arc::make_mut(&mut self.0).clear(field);
+    }
+
+    fn value(&self, field: usize) -> Result<Option<Value>, FieldError> {
+        self.0.value(field)
+    }
+
+    fn load(&mut self, mut values: Map<String, Value>) -> Result<(), FieldError> {
+        let state = Arc::make_mut(&mut self.0);
+        let names: Vec<_> = state.fields().iter().map(|it| it.name.clone()).collect();
+        for (index, name) in names.iter().enumerate() {
+            if let Some(value) = values.remove(&**name) {
+                state.set_value(index, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&self, update: &AnyUpdate) -> Result<Vec<FieldWrite>, FieldError> {
+        self.0.writes(update.downcast_ref().ok_or_else(wrong_type::<S>)?)
+    }
+
+    fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError> {
+        Ok(Box::new(self.0.update_from(writes)?))
+    }
+
+    fn json(&self, show: fn(&Field) -> bool) -> Result<Value, FieldError> {
+        state_json(&*self.0, show)
+    }
+
+    fn lazy_json(&self) -> fn(&(dyn Any + Send + Sync)) -> Value {
+        |state| match state.downcast_ref::<S>().map(|it| state_json(it, |_| true)) {
+            Some(Ok(value)) => value,
+            Some(Err(error)) => Value::String(error.to_string()),
+            None => Value::Null,
+        }
+    }
+}
+
+fn wrong_type<S: State>() -> FieldError {
+    FieldError::new(
+        "*",
+        format_args!(
+            "the update is not one of `{}`; a command to the parent must name the parent's state",
+            std::any::type_name::<S>()
+        ),
+    )
+}

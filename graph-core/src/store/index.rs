@@ -1,0 +1,137 @@
+//! Index: finding items by the meaning of their texts.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{FieldPath, Index, Put, StoreError};
+
+/// Turns texts into vectors that lie close together when the texts mean the same.
+///
+/// Failures of a model or a connection become [`StoreError::embed`].
+#[async_trait]
+pub trait Embed: Send + Sync {
+    /// Gives one vector for each text, in the same order.
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError>;
+}
+
+/// Sets what a store indexes, and with which embedder.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_core::store::{Embed, IndexConfig, InMemoryStore, Search, Store, StoreError};
+/// use serde_json::json;
+///
+/// /// Counts vowels and other letters.
+/// struct Letters;
+///
+/// #[async_trait::async_trait]
+/// impl Embed for Letters {
+///     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError> {
+///         let vector = |text: &String| {
+///             let vowels = text.chars().filter(|it| "aeiou".contains(*it)).count();
+///             vec![vowels as f32, (text.len() - vowels) as f32]
+///         };
+///         Ok(texts.iter().map(vector).collect())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), StoreError> {
+/// let index = IndexConfig::new(Arc::new(Letters), 2).fields(&["text"])?;
+/// let store = InMemoryStore::new().with_index(index);
+/// store.put(&["words"], "1", json!({"text": "rhythm"})).await?;
+/// store.put(&["words"], "2", json!({"text": "aerie"})).await?;
+///
+/// let hits = store.search(Search::under(&["words"])?.query("queue").limit(1)).await?;
+/// assert_eq!(hits[0].value["text"], "aerie");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct IndexConfig {
+    embedder: Arc<dyn Embed>,
+    dims: usize,
+    fields: Vec<FieldPath>,
+}
+
+impl IndexConfig {
+    /// Indexes whole values by vectors of `dims` numbers.
+    pub fn new(embedder: Arc<dyn Embed>, dims: usize) -> Self {
+        Self { embedder, dims, fields: vec![FieldPath::whole()] }
+    }
+
+    /// Indexes these fields instead of whole values; [`FieldPath`] says how to write them.
+    pub fn fields(mut self, paths: &[&str]) -> Result<Self, StoreError> {
+        self.fields = FieldPath::parse_all(paths)?;
+        Ok(self)
+    }
+
+    /// Gives the texts by which a query finds the item.
+    pub fn texts(&self, put: &Put) -> Vec<String> {
+        let fields = match &put.index {
+            Index::Default => &self.fields,
+            Index::Skip => return Vec::new(),
+            Index::Fields(fields) => fields,
+        };
+        let value = Value::Object(put.value.clone());
+        fields.iter().flat_map(|it| it.texts(&value)).collect()
+    }
+
+    /// Gives one vector of length 1 for each text, checked; see [`similarity`].
+    ///
+    /// Without texts the embedder is not asked.
+    pub async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut vectors = self.embedder.embed(texts).await?;
+        if vectors.len() != texts.len() {
+            return Err(StoreError::VectorCount { texts: texts.len(), vectors: vectors.len() });
+        }
+        for (text, vector) in texts.iter().zip(&mut vectors) {
+            self.check(text, vector)?;
+            normalise(vector);
+        }
+        Ok(vectors)
+    }
+
+    fn check(&self, text: &str, vector: &[f32]) -> Result<(), StoreError> {
+        let text = text.to_owned();
+        if vector.len() != self.dims {
+            return Err(StoreError::Dims { text, expected: self.dims, found: vector.len() });
+        }
+        match vector.iter().position(|it| !it.is_finite()) {
+            Some(position) => {
+                Err(StoreError::NotFinite { text, position, component: vector[position] })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for IndexConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexConfig")
+            .field("dims", &self.dims)
+            .field("fields", &self.fields)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Gives the cosine of two vectors of length 1, from -1 to 1.
+///
+/// The vector of zeros is similar to nothing: 0.
+pub fn similarity(left: &[f32], right: &[f32]) -> f32 {
+    // `sum` starts at -0.0, which ranks below 0.0 and so would part equal scores.
+    left.iter().zip(right).fold(0.0, |sum, (l, r)| sum + l * r).clamp(-1.0, 1.0)
+}
+
+fn normalise(vector: &mut [f32]) {
+    // The square of a large f32 is beyond f32, never beyond f64.
+    let length = vector.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>().sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|it| *it = (f64::from(*it) / length) as f32);
+    }
+}

@@ -1,0 +1,232 @@
+//! Streams: one ordered sequence of events, from which every view of a run is made.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::{
+    FieldWrite, Interrupt, State,
+    checkpoint::{CheckpointId, Source, TaskId},
+    context::TaskContext,
+    state::erased::AnyState,
+};
+
+/// Something that happened in a run.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Counts the run's events, from 0.
+    pub seq: u64,
+    /// The run.
+    pub run: Arc<str>,
+    /// The graph it happened in: empty for the root, `node:task` for a subgraph.
+    pub namespace: Arc<str>,
+    /// The step.
+    pub step: i64,
+    /// The task, where it is one task's event.
+    pub task: Option<TaskId>,
+    /// The node, where it is one task's event.
+    pub node: Option<Arc<str>>,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// The state after a step that wrote to it, or at the start of a run that goes on.
+    Values(Values),
+    /// A task finished with these writes.
+    Update {
+        /// The writes, in order.
+        writes: Vec<FieldWrite>,
+        /// Whether the task was not run, but its result taken from the cache or an earlier run.
+        cached: bool,
+        /// Whether the node's error handler made it.
+        handler: bool,
+    },
+    /// Tasks ask something, or a static stop was reached (then there is no question).
+    Interrupted(Vec<Interrupt>),
+    /// What a node wrote to the custom stream.
+    Custom(Value),
+    /// A message or a token of one.
+    Message(Value),
+    /// A task is about to run.
+    TaskStarted {
+        /// What it runs on.
+        input: Value,
+    },
+    /// A task is over.
+    TaskFinished {
+        /// Its writes, in order.
+        writes: Vec<FieldWrite>,
+        /// Its error.
+        error: Option<String>,
+        /// Its questions.
+        interrupts: Vec<Interrupt>,
+        /// Whether it is an error handler.
+        handler: bool,
+    },
+    /// A checkpoint was made.
+    Checkpoint {
+        /// Its id.
+        id: CheckpointId,
+        /// The one before it.
+        parent: Option<CheckpointId>,
+        /// What came to it.
+        source: Source,
+        /// The fields it holds.
+        values: Value,
+        /// The nodes that run next, by name.
+        next: Vec<String>,
+    },
+}
+
+impl EventKind {
+    /// The view that shows events of this kind.
+    pub fn mode(&self) -> Mode {
+        match self {
+            Self::Values(_) => Mode::Values,
+            Self::Update { .. } | Self::Interrupted(_) => Mode::Updates,
+            Self::Custom(_) => Mode::Custom,
+            Self::Message(_) => Mode::Messages,
+            Self::TaskStarted { .. } | Self::TaskFinished { .. } => Mode::Tasks,
+            Self::Checkpoint { .. } => Mode::Checkpoints,
+        }
+    }
+}
+
+/// Writes as one JSON object.
+///
+/// A field written twice becomes `{"$writes": [..]}`, an overwrite `{"overwrite": ..}`.
+pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
+    let shown = |write: &FieldWrite| match write.overwrite {
+        true => serde_json::json!({ "overwrite": write.value }),
+        false => write.value.clone(),
+    };
+    let mut object = serde_json::Map::new();
+    for write in writes {
+        if object.contains_key(&write.field) {
+            continue;
+        }
+        let mut same: Vec<_> =
+            writes.iter().filter(|it| it.field == write.field).map(shown).collect();
+        let value =
+            if same.len() == 1 { same.remove(0) } else { serde_json::json!({ "$writes": same }) };
+        object.insert(write.field.clone(), value);
+    }
+    Value::Object(object)
+}
+
+/// A view of a run: which kinds of events to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// The state after each step.
+    Values = 1,
+    /// The update of each task.
+    Updates = 2,
+    /// What nodes write with [`Context::emit`](crate::Context::emit).
+    Custom = 4,
+    /// What nodes write with [`Context::message`](crate::Context::message).
+    Messages = 8,
+    /// The start and the end of each task.
+    Tasks = 16,
+    /// Each checkpoint.
+    Checkpoints = 32,
+}
+
+impl Mode {
+    /// All there is: tasks and checkpoints with all the rest.
+    pub const DEBUG: [Self; 6] =
+        [Self::Values, Self::Updates, Self::Custom, Self::Messages, Self::Tasks, Self::Checkpoints];
+}
+
+/// A state in an event. It is made into JSON only when somebody asks.
+#[derive(Clone)]
+pub struct Values {
+    state: AnyState,
+    to_json: fn(&(dyn Any + Send + Sync)) -> Value,
+}
+
+impl Values {
+    pub(crate) fn new(state: AnyState, to_json: fn(&(dyn Any + Send + Sync)) -> Value) -> Self {
+        Self { state, to_json }
+    }
+
+    /// The state itself, if it is of that type.
+    ///
+    /// While an event is held, the run copies the state instead of changing it in place.
+    pub fn get<S: State>(&self) -> Option<&S> {
+        self.state.downcast_ref()
+    }
+
+    /// The state's fields as a JSON object.
+    pub fn to_json(&self) -> Value {
+        (self.to_json)(&*self.state)
+    }
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.to_json())
+    }
+}
+
+/// Where events go; a full channel makes the run wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Sink {
+    events: mpsc::Sender<Event>,
+    modes: u8,
+    subgraphs: bool,
+    run: Arc<str>,
+    namespace: Arc<str>,
+}
+
+impl Sink {
+    pub(crate) fn new(
+        events: mpsc::Sender<Event>,
+        modes: &[Mode],
+        subgraphs: bool,
+        run: Arc<str>,
+    ) -> Self {
+        let modes = modes.iter().fold(0, |all, mode| all | *mode as u8);
+        Self { events, modes, subgraphs, run, namespace: Arc::from("") }
+    }
+
+    /// The sink of a graph inside this one, if such events are wanted.
+    pub(crate) fn nested(&self, namespace: &str) -> Option<Self> {
+        self.subgraphs.then(|| Self { namespace: Arc::from(namespace), ..self.clone() })
+    }
+
+    pub(crate) fn wants(&self, mode: Mode) -> bool {
+        self.modes & mode as u8 != 0
+    }
+
+    pub(crate) async fn send(&self, step: i64, kind: EventKind) {
+        self.push(step, None, kind).await;
+    }
+
+    pub(crate) async fn task_event(&self, task: &TaskContext, kind: EventKind) {
+        self.push(task.step, Some(task), kind).await;
+    }
+
+    async fn push(&self, step: i64, task: Option<&TaskContext>, kind: EventKind) {
+        if !self.wants(kind.mode()) {
+            return;
+        }
+        let event = Event {
+            // Numbered by the reader: several tasks send at once, and the channel decides the order.
+            seq: 0,
+            run: self.run.clone(),
+            namespace: self.namespace.clone(),
+            step,
+            task: task.map(TaskContext::id),
+            node: task.map(|it| Arc::from(it.node())),
+            kind,
+        };
+        // A reader that is gone wants nothing more; the run itself is ended by dropping its future.
+        let _ = self.events.send(event).await;
+    }
+}

@@ -1,0 +1,22 @@
+//! The conformance suite on the saver that keeps threads in memory.
+
+use std::sync::Arc;
+
+use graph_core::checkpoint::{
+    Checkpointer, MemorySaver,
+    testkit::{self, Report},
+};
+
+async fn report() -> Report {
+    testkit::run(|| async { Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer> }).await
+}
+
+#[tokio::test]
+async fn the_memory_saver_conforms() {
+    report().await.assert();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_memory_saver_conforms_on_several_threads() {
+    report().await.assert();
+}

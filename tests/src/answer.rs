@@ -1,0 +1,201 @@
+//! Answers: what a run's events and a thread's states look like in the words of the format.
+
+use std::collections::BTreeMap;
+
+use graph_core::{
+    Event, EventKind, FieldWrite, JsonState, SubgraphState, TaskState, ThreadState,
+    checkpoint::TaskId, stream::writes_to_json,
+};
+use serde_json::{Map, Value, json};
+
+use crate::board::Board;
+
+/// What a run showed.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    values: Vec<Value>,
+    updates: BTreeMap<i64, Vec<Value>>,
+    steps: BTreeMap<i64, Vec<TaskTrace>>,
+    custom: Vec<Value>,
+}
+
+/// What a run showed of a task.
+#[derive(Debug)]
+struct TaskTrace {
+    id: Option<TaskId>,
+    name: String,
+    handler: bool,
+    input: Option<Value>,
+    finish: Option<Finish>,
+}
+
+#[derive(Debug)]
+struct Finish {
+    result: Value,
+    error: Option<String>,
+    interrupts: Vec<Value>,
+}
+
+impl Trace {
+    /// Takes in an event of the root graph.
+    pub(crate) fn note(&mut self, event: Event) {
+        let node = event.node.as_deref().unwrap_or_default();
+        let name =
+            |handler: bool| if handler { format!("on_error:{node}") } else { node.to_owned() };
+        match event.kind {
+            EventKind::Values(values) => {
+                let full = values.get().map(JsonState::to_full_value);
+                self.values.push(full.unwrap_or_else(|| values.to_json()));
+            }
+            EventKind::Update { writes, cached, handler } => {
+                let mut shown = Map::from_iter([(name(handler), update(&writes))]);
+                if cached {
+                    shown.insert("__cached__".to_owned(), Value::Bool(true));
+                }
+                self.updates.entry(event.step).or_default().push(Value::Object(shown));
+            }
+            EventKind::Custom(value) => self.custom.push(value),
+            EventKind::TaskStarted { input } => {
+                let task = TaskTrace {
+                    id: event.task,
+                    name: name(false),
+                    handler: false,
+                    input: Some(input),
+                    finish: None,
+                };
+                self.steps.entry(event.step).or_default().push(task);
+            }
+            EventKind::TaskFinished { writes, error, interrupts, handler } => {
+                let interrupts = interrupts.into_iter().map(|it| it.value).collect();
+                let finish = Finish { result: writes_to_json(&writes), error, interrupts };
+                let name = name(handler);
+                self.finished(event.step, event.task, name, handler, finish);
+            }
+            _ => {}
+        }
+    }
+
+    fn finished(
+        &mut self,
+        step: i64,
+        id: Option<TaskId>,
+        name: String,
+        handler: bool,
+        finish: Finish,
+    ) {
+        let tasks = self.steps.entry(step).or_default();
+        match tasks.iter_mut().find(|it| it.id == id && it.handler == handler) {
+            Some(task) => task.finish = Some(finish),
+            None => {
+                tasks.push(TaskTrace { id, name, handler, input: None, finish: Some(finish) });
+            }
+        }
+    }
+
+    /// Whether the run showed any values.
+    pub(crate) fn showed_values(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    /// The part of a run's answer that its events tell.
+    pub(crate) fn answer(self, board: &Board) -> Map<String, Value> {
+        let steps = self.steps.into_iter().map(|(step, tasks)| {
+            let (handlers, nodes): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|it| it.handler);
+            let tasks = nodes.into_iter().chain(handlers).map(|it| it.answer(board));
+            json!({ "step": step, "tasks": tasks.collect::<Vec<_>>() })
+        });
+        Map::from_iter([
+            ("values".to_owned(), Value::from(self.values)),
+            ("updates".to_owned(), self.updates.into_values().collect()),
+            ("steps".to_owned(), steps.collect()),
+            ("custom".to_owned(), Value::from(self.custom)),
+        ])
+    }
+}
+
+impl TaskTrace {
+    fn answer(self, board: &Board) -> Value {
+        let mut task = Map::from_iter([("name".to_owned(), Value::from(self.name))]);
+        if let Some(input) = self.input {
+            task.insert("input".to_owned(), input);
+        }
+        let Some(Finish { result, error, interrupts }) = self.finish else {
+            task.insert("result".to_owned(), Value::Null);
+            return Value::Object(task);
+        };
+        task.insert("result".to_owned(), result);
+        if let Some(error) = error {
+            task.insert("error".to_owned(), Value::from(board.word(&error)));
+        }
+        if !interrupts.is_empty() {
+            task.insert("interrupts".to_owned(), Value::from(interrupts));
+        }
+        Value::Object(task)
+    }
+}
+
+/// A task's update as the stream of updates shows it.
+fn update(writes: &[FieldWrite]) -> Value {
+    let twice = |it: &FieldWrite| writes.iter().filter(|other| other.field == it.field).count() > 1;
+    if writes.is_empty() {
+        Value::Null
+    } else if writes.iter().any(twice) {
+        writes.iter().map(|it| writes_to_json(std::slice::from_ref(it))).collect()
+    } else {
+        writes_to_json(writes)
+    }
+}
+
+/// A thread's state.
+pub(crate) fn state(state: &ThreadState<JsonState>, board: &Board) -> Value {
+    json!({
+        "values": state.values.to_full_value(),
+        "next": state.next,
+        "step": state.step,
+        "source": state.source.as_str(),
+        "tasks": tasks(&state.tasks, board),
+    })
+}
+
+/// The state of a thread that never ran.
+pub(crate) fn no_state() -> Value {
+    json!({ "values": {}, "next": [], "step": null, "source": null, "tasks": [] })
+}
+
+fn subgraph_state(state: &SubgraphState, board: &Board) -> Value {
+    json!({
+        "values": state.values,
+        "next": state.next,
+        "step": state.step,
+        "source": state.source.map(|it| it.as_str()),
+        "tasks": tasks(&state.tasks, board),
+    })
+}
+
+fn tasks(tasks: &[TaskState], board: &Board) -> Value {
+    tasks.iter().map(|it| task(it, board)).collect()
+}
+
+fn task(task: &TaskState, board: &Board) -> Value {
+    let mut shown = json!({
+        "name": task.node,
+        "error": task.error.as_deref().map(|it| board.word(it)),
+        "interrupts": task.interrupts.iter().map(|it| &it.value).collect::<Vec<_>>(),
+        "result": task.result.as_deref().map(writes_to_json),
+    });
+    if let Some(subgraph) = &task.subgraph {
+        shown["state"] = subgraph_state(subgraph, board);
+    }
+    shown
+}
+
+/// A namespace whose task ids are written `<task>`.
+pub(crate) fn without_task_ids(namespace: &str) -> String {
+    let part = |part: &str| match part.rsplit_once(':') {
+        Some((node, id)) if id.len() == 32 && id.bytes().all(|it| it.is_ascii_hexdigit()) => {
+            format!("{node}:<task>")
+        }
+        _ => part.to_owned(),
+    };
+    namespace.split('|').map(part).collect::<Vec<_>>().join("|")
+}

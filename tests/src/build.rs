@@ -1,0 +1,192 @@
+//! From a graph as data to a compiled one.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use graph_core::{
+    BuildError, CachePolicy, CompiledGraph, Configure, JsonKind, JsonSchema, JsonState,
+    MemoryCache, MemorySaver, NodeError, Persistence, Retry, StateGraph, Stops,
+    json::{JsonBranch, JsonInput, json_node, json_subgraph},
+    node::options::IntoNode,
+    state::FieldError,
+};
+
+use crate::{
+    board::Board,
+    case::{BranchSpec, GraphSpec, NodeSpec, Op, Sources},
+    error::Scripted,
+    node::{Body, Script, route},
+};
+
+/// A compiled graph with its schema.
+pub(crate) struct Built {
+    pub(crate) graph: CompiledGraph<JsonState>,
+    pub(crate) schema: JsonSchema,
+}
+
+/// What all graphs of a case share.
+#[derive(Clone, Default)]
+pub(crate) struct Kit {
+    pub(crate) board: Arc<Board>,
+    pub(crate) saver: MemorySaver,
+    cache: MemoryCache,
+}
+
+/// A graph that cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuildFault {
+    #[error(transparent)]
+    Graph(#[from] BuildError),
+    #[error(transparent)]
+    Field(#[from] FieldError),
+}
+
+/// Builds the graph of a case, with a checkpointer unless it says otherwise.
+pub(crate) fn root(spec: &GraphSpec, kit: &Kit) -> Result<Built, BuildFault> {
+    let schema = schema(spec)?;
+    let mut graph = plan(spec, &schema, &schema, kit)?;
+    if spec.compile.checkpointer != Some(false) {
+        graph = graph.checkpointer(kit.saver.clone());
+    }
+    Ok(Built { graph: graph.compile()?, schema })
+}
+
+/// What the option `checkpointer` of a graph inside another says.
+pub(crate) fn persistence(checkpointer: Option<bool>) -> Persistence {
+    match checkpointer {
+        None => Persistence::Visit,
+        Some(true) => Persistence::Thread,
+        Some(false) => Persistence::Nothing,
+    }
+}
+
+fn nested(spec: &GraphSpec, parent: &JsonSchema, kit: &Kit) -> Result<Built, BuildFault> {
+    let schema = schema(spec)?;
+    let graph = plan(spec, &schema, parent, kit)?.compile()?;
+    Ok(Built { graph, schema })
+}
+
+fn schema(spec: &GraphSpec) -> Result<JsonSchema, FieldError> {
+    let fields = spec.state.iter().map(|(name, kind)| (name.as_str(), JsonKind::from(*kind)));
+    let mut schema = JsonSchema::new(fields)?;
+    if let Some(input) = &spec.input {
+        schema = schema.with_input(input)?;
+    }
+    if let Some(output) = &spec.output {
+        schema = schema.with_output(output)?;
+    }
+    Ok(schema)
+}
+
+type Graph = StateGraph<JsonState>;
+
+/// `parent` is the schema of the graph around this one; a root is taken for its own parent.
+fn plan(
+    spec: &GraphSpec,
+    schema: &JsonSchema,
+    parent: &JsonSchema,
+    kit: &Kit,
+) -> Result<Graph, BuildFault> {
+    let mut graph = schema.graph();
+    for (name, node) in &spec.nodes {
+        let maker = Maker { schema, parent, kit };
+        graph = maker.node(graph, name, node)?;
+    }
+    for (from, to) in &spec.edges {
+        graph = match from {
+            Sources::One(from) => graph.edge(from.clone(), to.clone()),
+            Sources::All(from) => graph.join(from.clone(), to.clone()),
+        };
+    }
+    for (index, branch) in spec.branches.iter().enumerate() {
+        let name = format!("branch {index}");
+        graph = graph.json_branch(branch.from.clone(), self::branch(name, branch, &kit.board));
+    }
+    if spec.compile.cache {
+        graph = graph.cache(kit.cache.clone());
+    }
+    let stops = |stops: &Option<_>| stops.as_ref().map_or(Stops::Nowhere, Stops::from);
+    let before = stops(&spec.compile.interrupt_before);
+    Ok(graph.stop_before(before).stop_after(stops(&spec.compile.interrupt_after)))
+}
+
+/// Makes the nodes of one graph.
+#[derive(Clone, Copy)]
+struct Maker<'a> {
+    schema: &'a JsonSchema,
+    parent: &'a JsonSchema,
+    kit: &'a Kit,
+}
+
+impl Maker<'_> {
+    fn node(self, graph: Graph, name: &str, spec: &NodeSpec) -> Result<Graph, BuildFault> {
+        if let Some(inner) = &spec.graph {
+            let inner = nested(inner, self.schema, self.kit)?;
+            let kept = persistence(spec.checkpointer);
+            return self.configured(graph, name, spec, json_subgraph(name, &inner.graph, kept));
+        }
+        let body = self.body(name.to_owned(), &spec.ops)?;
+        let mut node = json_node(name, move |input, cx| body.clone().run(input, cx));
+        if let Some(reads) = &spec.reads {
+            node = node.reads(reads);
+        }
+        self.configured(graph, name, spec, node)
+    }
+
+    fn configured<M>(
+        self,
+        graph: Graph,
+        name: &str,
+        spec: &NodeSpec,
+        node: impl Configure + IntoNode<JsonState, (), M>,
+    ) -> Result<Graph, BuildFault> {
+        let retry = Retry::attempts(spec.retry.unwrap_or(1));
+        let mut node = node.retry(retry.backoff(Duration::ZERO, 1.0).without_jitter());
+        if spec.defer {
+            node = node.defer();
+        }
+        if spec.cache {
+            node = node.cache(CachePolicy::new());
+        }
+        let Some(ops) = &spec.on_error else { return Ok(graph.node(node)) };
+        let name = format!("on_error:{name}");
+        let body = self.body(name.clone(), ops)?;
+        let handler = json_node(name, move |input, cx| body.clone().run(input, cx));
+        Ok(graph.node(node.on_error(handler)))
+    }
+
+    fn body(self, name: String, ops: &[Op]) -> Result<Body, BuildFault> {
+        let mut called = BTreeMap::new();
+        for (place, op) in ops.iter().enumerate() {
+            if let Op::Call { call, .. } = op {
+                called.insert(place, nested(call, self.schema, self.kit)?);
+            }
+        }
+        let script = Script {
+            name,
+            ops: ops.to_vec(),
+            called,
+            schema: self.schema.clone(),
+            parent: self.parent.clone(),
+            board: self.kit.board.clone(),
+        };
+        Ok(Body { script: Arc::new(script) })
+    }
+}
+
+fn branch(name: String, spec: &BranchSpec, board: &Arc<Board>) -> JsonBranch {
+    let (rules, board) = (spec.clone(), board.clone());
+    let place = format!("{}#{name}", spec.from);
+    let mut branch = JsonBranch::new(name, move |input: &JsonInput| match &rules.fail {
+        Some(message) if board.fails(place.clone(), rules.times) => {
+            Err(NodeError::from(Scripted { message: message.clone() }))
+        }
+        _ => route(&rules, input),
+    });
+    if let Some(ends) = &spec.ends {
+        branch = branch.ends(ends);
+    }
+    if let Some(map) = &spec.map {
+        branch = branch.map(map);
+    }
+    branch
+}

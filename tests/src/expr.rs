@@ -1,0 +1,295 @@
+//! Expressions: how a scripted node or branch computes values.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// An expression of the format.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Value")]
+pub enum Expr {
+    /// Stands for itself.
+    Scalar(Value),
+    /// Is evaluated item by item.
+    List(Vec<Self>),
+    /// Is an object of one key.
+    Op(Box<Operation>),
+}
+
+/// What the one key of an object says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the words of the format, explained there")]
+pub enum Operation {
+    Lit(Value),
+    Get(String),
+    Input(bool),
+    Keys(bool),
+    Item(bool),
+    Var(String),
+    Obj(BTreeMap<String, Expr>),
+    Len(Expr),
+    Add([Expr; 2]),
+    Eq([Expr; 2]),
+    Lt([Expr; 2]),
+    Has([Expr; 2]),
+    Not([Expr; 1]),
+    Error(FailurePart),
+    Overwrite(Expr),
+}
+
+/// What a handler asks about the failure it handles.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailurePart {
+    /// The name of the node that failed.
+    Node,
+    /// What it failed with.
+    Message,
+}
+
+impl TryFrom<Value> for Expr {
+    type Error = serde_json::Error;
+
+    fn try_from(value: Value) -> Result<Self, serde_json::Error> {
+        match value {
+            Value::Array(items) => {
+                Ok(Self::List(items.into_iter().map(Self::try_from).collect::<Result<_, _>>()?))
+            }
+            Value::Object(_) => Ok(Self::Op(serde_json::from_value(value)?)),
+            scalar => Ok(Self::Scalar(scalar)),
+        }
+    }
+}
+
+/// What expressions read.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    /// The input of the node or branch.
+    pub input: Value,
+    /// The variables bound so far.
+    pub vars: BTreeMap<String, Value>,
+    /// The item, inside `each`.
+    pub item: Value,
+    /// The node that failed and what it failed with, in a handler.
+    pub failure: Option<(String, String)>,
+}
+
+impl Env {
+    /// An environment with this input alone.
+    pub fn of(input: Value) -> Self {
+        Self { input, ..Self::default() }
+    }
+}
+
+/// Evaluates an expression.
+pub fn evaluate(expr: &Expr, env: &Env) -> Value {
+    match expr {
+        Expr::Scalar(value) => value.clone(),
+        Expr::List(items) => items.iter().map(|it| evaluate(it, env)).collect(),
+        Expr::Op(operation) => operate(operation, env),
+    }
+}
+
+/// Evaluates a value to be written, and says whether it overwrites.
+pub fn evaluate_write(expr: &Expr, env: &Env) -> (Value, bool) {
+    match expr {
+        Expr::Op(operation) => match &**operation {
+            Operation::Overwrite(value) => (evaluate(value, env), true),
+            other => (operate(other, env), false),
+        },
+        other => (evaluate(other, env), false),
+    }
+}
+
+/// Whether a rule with this value holds.
+pub fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+    }
+}
+
+fn operate(operation: &Operation, env: &Env) -> Value {
+    let both = |[a, b]: &[Expr; 2]| (evaluate(a, env), evaluate(b, env));
+    match operation {
+        Operation::Lit(value) => value.clone(),
+        Operation::Get(field) => env.input.get(field).cloned().unwrap_or_default(),
+        Operation::Input(_) => env.input.clone(),
+        Operation::Keys(_) => keys(&env.input),
+        Operation::Item(_) => env.item.clone(),
+        Operation::Var(name) => env.vars.get(name).cloned().unwrap_or_default(),
+        Operation::Obj(entries) => {
+            let entry = |(key, it): (&String, &Expr)| (key.clone(), evaluate(it, env));
+            Value::Object(entries.iter().map(entry).collect())
+        }
+        Operation::Len(of) => Value::from(length(&evaluate(of, env))),
+        Operation::Add(pair) => {
+            let (a, b) = both(pair);
+            add(a, b)
+        }
+        Operation::Eq(pair) => {
+            let (a, b) = both(pair);
+            Value::from(equal(&a, &b))
+        }
+        Operation::Lt(pair) => {
+            let (a, b) = both(pair);
+            Value::from(order(&a, &b) == Some(Ordering::Less))
+        }
+        Operation::Has(pair) => {
+            let (list, item) = both(pair);
+            let holds = |list: &Vec<Value>| list.iter().any(|it| equal(it, &item));
+            Value::from(list.as_array().is_some_and(holds))
+        }
+        Operation::Not([it]) => Value::from(!is_true(&evaluate(it, env))),
+        Operation::Error(part) => failure(env, *part),
+        // Outside a write there is nothing to overwrite.
+        Operation::Overwrite(it) => evaluate(it, env),
+    }
+}
+
+fn keys(input: &Value) -> Value {
+    let mut names: Vec<_> = input.as_object().into_iter().flat_map(Map::keys).collect();
+    names.sort();
+    names.into_iter().map(String::as_str).collect()
+}
+
+fn failure(env: &Env, part: FailurePart) -> Value {
+    match (&env.failure, part) {
+        (None, _) => Value::Null,
+        (Some((node, _)), FailurePart::Node) => Value::from(node.as_str()),
+        (Some((_, message)), FailurePart::Message) => Value::from(message.as_str()),
+    }
+}
+
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.len(),
+        Value::Object(entries) => entries.len(),
+        Value::String(text) => text.chars().count(),
+        _ => 0,
+    }
+}
+
+fn add(a: Value, b: Value) -> Value {
+    if a.is_string() || b.is_string() {
+        return Value::from(text(a) + &text(b));
+    }
+    if let (Value::Array(a), Value::Array(b)) = (&a, &b) {
+        return a.iter().chain(b).cloned().collect();
+    }
+    match (whole(&a), whole(&b)) {
+        (Some(a), Some(b)) => Value::from(a + b),
+        _ => Value::from(float(&a) + float(&b)),
+    }
+}
+
+/// A text as it is, anything else as compact JSON with sorted keys.
+fn text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        mut other => {
+            other.sort_all_objects();
+            other.to_string()
+        }
+    }
+}
+
+fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Null => Some(0),
+        Value::Bool(it) => Some(i64::from(*it)),
+        other => other.as_i64(),
+    }
+}
+
+fn float(value: &Value) -> f64 {
+    whole(value).map_or_else(|| value.as_f64().unwrap_or_default(), |it| it as f64)
+}
+
+/// Equality as Python sees it, where 1 is 1.0.
+fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (a, b) => a == b,
+    }
+}
+
+fn order(a: &Value, b: &Value) -> Option<Ordering> {
+    match (a, b) {
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (a, b) => float(a).partial_cmp(&float(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(expr: &str, expect: &str) {
+        let env = Env {
+            input: json!({"log": ["a", "b"], "n": 2, "zero": 0}),
+            vars: BTreeMap::from([("v".to_owned(), json!("x"))]),
+            item: json!(7),
+            failure: Some(("bad".to_owned(), "boom".to_owned())),
+        };
+        let parsed: Expr = serde_json::from_str(expr).unwrap();
+        let expect: Value = serde_json::from_str(expect).unwrap();
+        assert_eq!(evaluate(&parsed, &env), expect, "{expr}");
+    }
+
+    #[test]
+    fn reading() {
+        check(r#"["a", {"get": "n"}, {"get": "none"}]"#, r#"["a", 2, null]"#);
+        check(r#"{"lit": {"get": "n"}}"#, r#"{"get": "n"}"#);
+        check(r#"{"keys": true}"#, r#"["log", "n", "zero"]"#);
+        check(r#"{"obj": {"i": {"item": true}, "v": {"var": "v"}}}"#, r#"{"i": 7, "v": "x"}"#);
+        check(r#"[{"error": "node"}, {"error": "message"}]"#, r#"["bad", "boom"]"#);
+    }
+
+    #[test]
+    fn computing() {
+        check(r#"{"len": {"get": "log"}}"#, "2");
+        check(r#"{"len": null}"#, "0");
+        check(r#"{"add": [{"get": "n"}, null]}"#, "2");
+        check(r#"{"add": ["w", {"lit": {"b": 1, "a": [true]}}]}"#, r#""w{\"a\":[true],\"b\":1}""#);
+        check(r#"{"add": [1.5, 1]}"#, "2.5");
+        check(r#"{"lt": [null, 1]}"#, "true");
+        check(r#"{"eq": [{"get": "n"}, 2]}"#, "true");
+        check(r#"{"has": [{"get": "log"}, "b"]}"#, "true");
+        check(r#"{"has": [null, "b"]}"#, "false");
+        check(r#"{"not": [{"get": "zero"}]}"#, "true");
+    }
+
+    #[test]
+    fn overwriting() {
+        let parsed: Expr = serde_json::from_value(json!({"overwrite": ["O"]})).unwrap();
+        assert_eq!(evaluate_write(&parsed, &Env::default()), (json!(["O"]), true));
+    }
+
+    #[test]
+    fn only_null_false_nought_and_empty_do_not_hold() {
+        for value in
+            [json!(null), json!(false), json!(0), json!(0.0), json!(""), json!([]), json!({})]
+        {
+            assert!(!is_true(&value), "{value}");
+        }
+        for value in [json!(true), json!(-1), json!(" "), json!([0]), json!({"a": null})] {
+            assert!(is_true(&value), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused() {
+        assert!(serde_json::from_value::<Expr>(json!({"plus": [1, 2]})).is_err());
+        assert!(serde_json::from_value::<Expr>(json!({"lit": 1, "get": "n"})).is_err());
+    }
+}

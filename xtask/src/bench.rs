@@ -1,0 +1,27 @@
+//! `cargo xtask bench`: the measurements, built for speed.
+
+use std::path::Path;
+
+use crate::{error::Error, step::Step};
+
+pub(crate) fn run(root: &Path, args: Vec<String>) -> Result<(), Error> {
+    step(args).run(root).map(|_duration| ())
+}
+
+fn step(args: Vec<String>) -> Step {
+    Step::cargo("bench", "run --release -p graph-benches --bin bench --").args(args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_come_last() {
+        let step = step(vec!["fan".to_owned(), "--runs=3".to_owned()]);
+        assert_eq!(
+            step.to_string(),
+            "cargo run --release -p graph-benches --bin bench -- fan --runs=3"
+        );
+    }
+}

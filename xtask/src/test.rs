@@ -1,0 +1,164 @@
+//! `cargo xtask test`: every check that CI makes.
+
+use std::{
+    fs, io,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::{
+    error::Error,
+    lint,
+    step::{LeftOut, Plan, Step, run_all},
+};
+
+pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
+    let here = Here { examples: examples(root)?, cargo_deny: has_cargo_deny() };
+    run_all(root, &plan(&here, depth))
+}
+
+/// How long the property tests may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Depth {
+    Usual,
+    Nightly,
+}
+
+/// What the checkout and the machine have.
+struct Here {
+    examples: Vec<String>,
+    cargo_deny: bool,
+}
+
+fn plan(here: &Here, depth: Depth) -> Plan {
+    let mut plan = Plan::default();
+    plan.steps.extend([lint::format(), lint::clippy(), tests(depth), lint::doc(), conformance()]);
+    plan.steps.extend(here.examples.iter().map(|it| example(it)));
+    if here.cargo_deny {
+        plan.steps.extend(deny());
+    } else {
+        plan.left_out.push(LeftOut {
+            title: "licences and sources of the dependencies",
+            install: "cargo install cargo-deny --locked",
+        });
+    }
+    plan
+}
+
+fn tests(depth: Depth) -> Step {
+    let step = Step::cargo("tests", "test --workspace --all-features");
+    match depth {
+        Depth::Usual => step,
+        Depth::Nightly => step.env("GRAPH_NIGHTLY", "1"),
+    }
+}
+
+fn conformance() -> Step {
+    Step::cargo(
+        "conformance with LangGraph",
+        "run -q --release --bin conformance -- \
+         fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl",
+    )
+}
+
+fn example(name: &str) -> Step {
+    Step::cargo(format!("example {name}"), &format!("run -q -p graph-core --example {name}"))
+}
+
+/// The check reads the dependencies of all platforms, but a build fetches those of this one alone.
+fn deny() -> [Step; 2] {
+    [
+        Step::cargo("dependencies of all platforms", "fetch --locked"),
+        Step::cargo(
+            "licences and sources of the dependencies",
+            "deny --offline check bans licenses sources",
+        ),
+    ]
+}
+
+fn examples(root: &Path) -> Result<Vec<String>, Error> {
+    let folder = root.join("graph-core/examples");
+    example_names(&folder).map_err(|source| Error::File { path: folder, source })
+}
+
+fn example_names(folder: &Path) -> io::Result<Vec<String>> {
+    if !folder.exists() {
+        return Ok(vec![]);
+    }
+    let mut names = vec![];
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "rs") {
+            names.extend(path.file_stem().map(|it| it.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn has_cargo_deny() -> bool {
+    let mut command = Command::new("cargo");
+    command.args(["deny", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|it| it.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(plan: &Plan, expect: &str) {
+        let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
+        assert_eq!(lines.join("\n"), expect);
+    }
+
+    #[test]
+    fn usual() {
+        let here = Here { examples: vec![], cargo_deny: false };
+        let plan = plan(&here, Depth::Usual);
+        check(
+            &plan,
+            "\
+cargo fmt --all -- --check
+cargo clippy --workspace --all-targets --all-features -- -D warnings
+cargo test --workspace --all-features
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
+cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl",
+        );
+        assert_eq!(plan.left_out[0].install, "cargo install cargo-deny --locked");
+    }
+
+    #[test]
+    fn nightly_with_examples_and_cargo_deny() {
+        let here = Here { examples: vec!["a".to_owned(), "b".to_owned()], cargo_deny: true };
+        let plan = plan(&here, Depth::Nightly);
+        check(
+            &plan,
+            "\
+cargo fmt --all -- --check
+cargo clippy --workspace --all-targets --all-features -- -D warnings
+GRAPH_NIGHTLY=1 cargo test --workspace --all-features
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
+cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl
+cargo run -q -p graph-core --example a
+cargo run -q -p graph-core --example b
+cargo fetch --locked
+cargo deny --offline check bans licenses sources",
+        );
+        assert!(plan.left_out.is_empty());
+    }
+
+    #[test]
+    fn examples_are_sorted_and_may_be_absent() {
+        let folder = env::temp_dir().join(format!("xtask-examples-{}", std::process::id()));
+        assert_eq!(example_names(&folder).unwrap(), Vec::<String>::new());
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["two.rs", "one.rs", "notes.md"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+        assert_eq!(example_names(&folder).unwrap(), ["one", "two"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
