@@ -1,10 +1,13 @@
 //! The same workloads written by hand on tokio: what an engine can at best come near to.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, hint::black_box, pin::Pin, sync::Arc};
 
 use tokio::task::JoinSet;
 
-use crate::engine::{Counter, Log};
+use crate::{
+    engine::{Counter, Log},
+    measure::Stopwatch,
+};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -12,7 +15,15 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Node<S, U> = Box<dyn Fn(Arc<S>) -> BoxFuture<U> + Send + Sync>;
 
 fn tick() -> Node<Counter, u64> {
-    Box::new(|counter| Box::pin(async move { counter.count + 1 }))
+    node(|counter: Arc<Counter>| async move { counter.count + 1 })
+}
+
+/// Boxes a node so that the compiler does not see what is in the box: it would take the boxes away.
+fn node<S, U, F>(run: impl Fn(Arc<S>) -> F + Send + Sync + 'static) -> Node<S, U>
+where
+    F: Future<Output = U> + Send + 'static,
+{
+    black_box(Box::new(move |state| Box::pin(run(state))))
 }
 
 /// A loop over a boxed future.
@@ -58,17 +69,21 @@ pub fn chain(nodes: usize) -> Vec<Node<Counter, u64>> {
     (0..nodes).map(|_| tick()).collect()
 }
 
-/// A loop that appends to a list.
-pub async fn run_append(start: usize, more: usize) -> usize {
-    let node: Node<Log, Vec<u64>> =
-        Box::new(|log| Box::pin(async move { vec![log.lines.len() as u64] }));
-    let mut state = Arc::new(Log { until: start + more, lines: vec![0; start] });
+/// A loop that appends to a list; the clock runs from the end of the first step to that of the last.
+pub async fn run_append(log: Log, watch: &Stopwatch) -> usize {
+    let write = node(|log: Arc<Log>| async move { vec![log.lines.len() as u64] });
+    let mut state = Arc::new(log);
     loop {
-        let lines = node(state.clone()).await;
+        let lines = write(state.clone()).await;
         Arc::make_mut(&mut state).lines.extend(lines);
         tokio::task::consume_budget().await;
-        if state.lines.len() >= state.until {
-            return state.lines.len();
+        let length = state.lines.len();
+        if length == state.from + 1 {
+            watch.start();
+        }
+        if length >= state.until {
+            watch.stop();
+            return length;
         }
     }
 }

@@ -1,9 +1,15 @@
-//! The four workloads on the engine.
+//! The workloads on the engine.
 
 use graph_core::{
-    CompiledGraph, END, Goto, Label, Route, RunOptions, START, State, StateGraph, send,
+    CompiledGraph, Durability, END, Goto, JsonKind, JsonSchema, JsonState, Label, MemorySaver,
+    Route, RunOptions, START, State, StateGraph,
+    json::{JsonBranch, JsonInput},
+    json_node, send,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::measure::Stopwatch;
 
 /// More steps than any workload takes.
 const NO_LIMIT: u32 = u32::MAX;
@@ -35,14 +41,29 @@ fn turn(counter: &Counter) -> Turn {
 
 /// A loop of one node.
 pub fn loop_graph() -> CompiledGraph<Counter> {
-    let graph = StateGraph::<Counter>::new().node(tick).edge(START, tick).branch(tick, turn);
-    graph.compile().expect("the graph is sound")
+    ticking().compile().expect("the graph is sound")
+}
+
+/// The same, with a memory of its own.
+pub fn checkpointed_loop_graph() -> CompiledGraph<Counter> {
+    ticking().checkpointer(MemorySaver::new()).compile().expect("the graph is sound")
+}
+
+fn ticking() -> StateGraph<Counter> {
+    StateGraph::new().node(tick).edge(START, tick).branch(tick, turn)
 }
 
 /// Runs the loop so many times round.
 pub async fn run_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     let input = Counter { count: 0, until: steps };
     let exit = graph.invoke(input, (), RunOptions::new().limit(NO_LIMIT)).await;
+    exit.expect("the loop ends").into_state().count
+}
+
+/// Runs the loop so many times round, each step stored before the next.
+pub async fn run_checkpointed_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
+    let input = Counter { count: 0, until: steps };
+    let exit = graph.thread("counter", ()).with(stored()).run(input).await;
     exit.expect("the loop ends").into_state().count
 }
 
@@ -101,11 +122,20 @@ pub async fn run_chain(graph: &CompiledGraph<Counter>) -> u64 {
 /// A list that grows.
 #[derive(State, Clone, Debug, Default)]
 pub struct Log {
+    /// How long it was at the start.
+    pub from: usize,
     /// How long it is to become.
     pub until: usize,
     /// The list.
     #[reduce(append)]
     pub lines: Vec<u64>,
+}
+
+impl Log {
+    /// A list that has so many items already and is to get so many more.
+    pub fn filled(from: usize, more: usize) -> Self {
+        Self { from, until: from + more, lines: vec![0; from] }
+    }
 }
 
 async fn write(log: &Log) -> LogUpdate {
@@ -121,19 +151,80 @@ enum Page {
     Full,
 }
 
-fn page(log: &Log) -> Page {
-    if log.lines.len() < log.until { Page::More } else { Page::Full }
+/// A loop that appends to a list; the clock runs from the end of the first step to that of the last.
+pub fn append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
+    growing(watch).compile().expect("the graph is sound")
 }
 
-/// A loop that appends to a list.
-pub fn append_graph() -> CompiledGraph<Log> {
-    let graph = StateGraph::<Log>::new().node(write).edge(START, write).branch(write, page);
+/// The same, with a memory of its own.
+pub fn checkpointed_append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
+    let graph = growing(watch).checkpointer(MemorySaver::new());
     graph.compile().expect("the graph is sound")
 }
 
-/// Appends so many items, one a step, to a list that has so many already.
-pub async fn run_append(graph: &CompiledGraph<Log>, start: usize, more: usize) -> usize {
-    let input = Log { until: start + more, lines: vec![0; start] };
-    let exit = graph.invoke(input, (), RunOptions::new().limit(NO_LIMIT)).await;
+fn growing(watch: Stopwatch) -> StateGraph<Log> {
+    let page = move |log: &Log| {
+        let length = log.lines.len();
+        if length == log.from + 1 {
+            watch.start();
+        }
+        if length < log.until {
+            return Page::More;
+        }
+        watch.stop();
+        Page::Full
+    };
+    StateGraph::new().node(write).edge(START, write).branch(write, page)
+}
+
+/// Appends items, one a step, and gives the list's length.
+pub async fn run_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
+    let exit = graph.invoke(log, (), RunOptions::new().limit(NO_LIMIT)).await;
     exit.expect("the list ends").into_state().lines.len()
+}
+
+/// Appends items, one a step, each step stored before the next.
+pub async fn run_checkpointed_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
+    let exit = graph.thread("log", ()).with(stored()).run(log).await;
+    exit.expect("the list ends").into_state().lines.len()
+}
+
+/// A loop of one node over a state of JSON values.
+pub fn json_loop_graph() -> (JsonSchema, CompiledGraph<JsonState>) {
+    let fields = [("count", JsonKind::Last), ("until", JsonKind::Last)];
+    let schema = JsonSchema::new(fields).expect("the fields have different names");
+    let tick = json_node("tick", |input: JsonInput, _| async move {
+        Ok(json!({"count": number(&input, "count") + 1}))
+    });
+    let turn = JsonBranch::new("turn", |input| {
+        let again = number(input, "count") < number(input, "until");
+        Ok(vec![if again { Goto::node("tick") } else { Goto::end() }])
+    });
+    let graph = schema
+        .graph()
+        .node(tick)
+        .edge(START, "tick")
+        .json_branch("tick", turn.ends(["tick", "__end__"]));
+    let graph = graph.compile().expect("the graph is sound");
+    (schema, graph)
+}
+
+/// Runs the JSON loop so many times round.
+pub async fn run_json_loop(
+    (schema, graph): &(JsonSchema, CompiledGraph<JsonState>),
+    steps: u64,
+) -> u64 {
+    let input = schema.input(json!({"count": 0, "until": steps})).expect("an object");
+    let exit = graph.invoke(input, (), RunOptions::new().limit(NO_LIMIT)).await;
+    let state = exit.expect("the loop ends").into_state();
+    state.get("count").and_then(Value::as_u64).unwrap_or_default()
+}
+
+fn number(input: &JsonInput, field: &str) -> u64 {
+    input.get(field).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Every step is stored before the next one starts.
+fn stored() -> RunOptions {
+    RunOptions::new().limit(NO_LIMIT).durability(Durability::Sync)
 }

@@ -2,3 +2,7 @@
 
 pub mod by_hand;
 pub mod engine;
+pub mod langgraph;
+pub mod measure;
+pub mod table;
+pub mod workload;

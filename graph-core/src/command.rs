@@ -10,6 +10,7 @@ use crate::{
     NodeError, State,
     label::{END_NAME, End, Label},
     node::{Accepts, AnyUpdate, RunsOnState},
+    state::{FieldError, guard},
 };
 
 /// One place to go to: a node, a node with a payload of its own, or the end.
@@ -89,6 +90,17 @@ impl Payload {
         match self {
             Self::Typed(payload) => payload.to_json(),
             Self::Json(value) => Ok(Value::clone(value)),
+        }
+    }
+
+    /// The payload, unless it is JSON too deep to be handled.
+    pub(crate) fn admit(self, node: &str) -> Result<Self, FieldError> {
+        match self {
+            Self::Json(value) => match Arc::try_unwrap(value) {
+                Ok(value) => Ok(Self::Json(Arc::new(guard::admit(node, value)?))),
+                Err(shared) => Ok(Self::Json(shared)),
+            },
+            typed @ Self::Typed(_) => Ok(typed),
         }
     }
 

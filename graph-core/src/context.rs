@@ -134,7 +134,7 @@ impl<C: Send + Sync + 'static> Context<C> {
 
     /// The error this node handles, if it is an error handler.
     pub fn failure(&self) -> Option<&Failure> {
-        self.task.failure.as_ref()
+        self.task.failure.as_deref()
     }
 
     /// Whether somebody asked the run to stop at the end of this step.
@@ -232,7 +232,7 @@ impl<C: Send + Sync + 'static> Context<C> {
         let finished =
             subgraph::run_nested(&self.task, graph.erased(), persistence, input.into().erase())
                 .await?;
-        Ok(finished.output.map(|state| subgraph::downcast(&state)))
+        Ok(finished.output.map(subgraph::downcast))
     }
 }
 
@@ -327,13 +327,20 @@ pub(crate) struct TaskContext {
     /// Whether graphs inside the task go on where they stood.
     pub(crate) resuming: bool,
     pub(crate) attempt: AtomicU32,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<Box<Failure>>,
     id: OnceLock<TaskId>,
     asked: AtomicUsize,
     called: AtomicUsize,
-    answers: Mutex<Vec<Value>>,
-    journal: Mutex<BTreeMap<String, Value>>,
-    last_beat: Mutex<Option<Instant>>,
+    /// Boxed, since most tasks never need it and a step may have a hundred thousand of them.
+    memory: Mutex<Option<Box<Memory>>>,
+}
+
+/// What a task keeps over its attempts.
+#[derive(Debug, Default)]
+struct Memory {
+    answers: Vec<Value>,
+    journal: BTreeMap<String, Value>,
+    last_beat: Option<Instant>,
 }
 
 impl TaskContext {
@@ -362,9 +369,7 @@ impl TaskContext {
             id: OnceLock::new(),
             asked: AtomicUsize::new(0),
             called: AtomicUsize::new(0),
-            answers: Mutex::default(),
-            journal: Mutex::default(),
-            last_beat: Mutex::default(),
+            memory: Mutex::default(),
         }
     }
 
@@ -378,15 +383,13 @@ impl TaskContext {
         *self.attempt.get_mut() = 1;
         *self.asked.get_mut() = 0;
         *self.called.get_mut() = 0;
-        self.answers = Mutex::default();
-        self.journal = Mutex::default();
-        self.last_beat = Mutex::default();
+        self.memory = Mutex::default();
     }
 
     /// Gives the task what an earlier run of it left behind.
     pub(crate) fn remember(&mut self, answers: Vec<Value>, journal: BTreeMap<String, Value>) {
-        self.answers = Mutex::new(answers);
-        self.journal = Mutex::new(journal);
+        let memory = Memory { answers, journal, last_beat: None };
+        self.memory = Mutex::new(Some(Box::new(memory)));
     }
 
     /// The context of the handler that takes over from this task.
@@ -401,7 +404,7 @@ impl TaskContext {
             self.checkpoint,
             self.resuming,
         );
-        handler.failure = Some(failure);
+        handler.failure = Some(Box::new(failure));
         handler
     }
 
@@ -435,7 +438,7 @@ impl TaskContext {
 
     pub(crate) fn beat(&self) {
         if self.scope.graph.node(self.node).options.idle_timeout.is_some() {
-            *lock(&self.last_beat) = Some(Instant::now());
+            self.with_memory(|it| it.last_beat = Some(Instant::now()));
         }
         if let Some(parent) = &self.scope.parent {
             parent.beat();
@@ -443,20 +446,24 @@ impl TaskContext {
     }
 
     pub(crate) fn last_beat(&self) -> Option<Instant> {
-        *lock(&self.last_beat)
+        lock(&self.memory).as_ref().and_then(|it| it.last_beat)
     }
 
     pub(crate) fn given_answers(&self) -> Vec<Value> {
-        lock(&self.answers).clone()
+        lock(&self.memory).as_ref().map(|it| it.answers.clone()).unwrap_or_default()
     }
 
     fn forget_last_answer(&self) {
-        lock(&self.answers).pop();
+        self.with_memory(|it| drop(it.answers.pop()));
+    }
+
+    fn with_memory<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        change(lock(&self.memory).get_or_insert_default())
     }
 
     fn ask(&self, question: impl Serialize) -> Result<Value, NodeError> {
         let index = self.asked.fetch_add(1, Ordering::Relaxed);
-        let mut answers = lock(&self.answers);
+        let answers = self.given_answers();
         if let Some(answer) = answers.get(index) {
             return Ok(answer.clone());
         }
@@ -465,7 +472,7 @@ impl TaskContext {
         let given = &self.scope.answers;
         let answer = given.by_id.get(&id).cloned().or_else(|| lock(&given.single).take());
         if let Some(answer) = answer {
-            answers.push(answer.clone());
+            self.with_memory(|it| it.answers.push(answer.clone()));
             return Ok(answer);
         }
         let value = serde_json::to_value(question).map_err(NodeError::terminal)?;
@@ -473,11 +480,11 @@ impl TaskContext {
     }
 
     fn journaled(&self, key: &str) -> Option<Value> {
-        lock(&self.journal).get(key).cloned()
+        lock(&self.memory).as_ref().and_then(|it| it.journal.get(key).cloned())
     }
 
     async fn journal(&self, key: String, result: Value) -> Result<(), NodeError> {
-        lock(&self.journal).insert(key.clone(), result.clone());
+        self.with_memory(|it| drop(it.journal.insert(key.clone(), result.clone())));
         if let Some(writer) = &self.scope.writer {
             let event = Recorded::Effect { key, result };
             writer.record_now(self.place(), vec![self.record(event)]).await?;

@@ -20,7 +20,7 @@ use crate::{
     node::{AnyUpdate, NodeBody, options::NodeOptions},
     state::{
         FieldSet,
-        erased::{AnyState, ErasedState},
+        erased::ErasedState,
         migrate::Migrations,
     },
     store::Store,
@@ -44,6 +44,7 @@ pub(crate) struct Graph {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) cache: Option<Arc<dyn Cache>>,
     pub(crate) step_timeout: Option<Duration>,
+    pub(crate) max_stored_bytes: usize,
     pub(crate) migrations: Migrations,
     /// Fields that a step which does not write them clears.
     pub(crate) volatile: FieldSet,
@@ -59,6 +60,8 @@ pub(crate) struct NodeEntry {
     /// `None` for START, whose body is the input.
     pub(crate) body: Option<NodeBody>,
     pub(crate) options: NodeOptions,
+    /// The fields the node sees, where that is not all of them.
+    pub(crate) reads: Option<Arc<Vec<String>>>,
     /// Where the node's own commands can lead, if its type says so.
     pub(crate) targets: Option<Vec<RouteTarget>>,
     /// Targets of plain edges.
@@ -104,9 +107,9 @@ impl fmt::Debug for Router {
 
 /// What a router decides on: the state with its own node's writes.
 pub(crate) struct RouteCall<'a> {
-    pub(crate) state: AnyState,
+    pub(crate) state: &'a dyn ErasedState,
     pub(crate) updates: &'a [AnyUpdate],
-    pub(crate) reads: Option<Arc<Vec<String>>>,
+    pub(crate) reads: Option<&'a Arc<Vec<String>>>,
     pub(crate) remaining: i64,
     pub(crate) deps: &'a (dyn Any + Send + Sync),
 }

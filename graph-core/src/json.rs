@@ -37,7 +37,7 @@ pub use node::{
 use crate::{
     FieldWrite, Input, NodeError, State, StateGraph,
     node::{IntoOutcome, Outcome},
-    state::{Field, FieldError, Fold, Touched},
+    state::{Field, FieldError, Fold, Touched, guard},
 };
 
 /// The fields of a JSON state, with the kind of each. Cheap to clone.
@@ -218,6 +218,7 @@ impl JsonUpdate {
         };
         let mut update = Self::default();
         for (name, value) in object {
+            let value = guard::admit(&name, value)?;
             match schema.shared.index.get(&name) {
                 Some(index) => update.writes.push((*index, value, false)),
                 None => drop(update.extra.insert(name, value)),
@@ -226,7 +227,8 @@ impl JsonUpdate {
         Ok(update)
     }
 
-    /// Writes one field more; `overwrite` puts the value in the field's place instead of reducing it.
+    /// Writes one field more, in place of an earlier write of it; `overwrite` puts the value in the field's place
+    /// instead of reducing it.
     pub fn write(
         mut self,
         schema: &JsonSchema,
@@ -235,7 +237,10 @@ impl JsonUpdate {
         overwrite: bool,
     ) -> Self {
         match schema.shared.index.get(field) {
-            Some(index) => self.writes.push((*index, value, overwrite)),
+            Some(index) => {
+                self.writes.retain(|it| it.0 != *index);
+                self.writes.push((*index, value, overwrite));
+            }
             None => drop(self.extra.insert(field.to_owned(), value)),
         }
         self

@@ -12,7 +12,7 @@ pub use handler::PayloadType;
 
 use crate::{
     NodeError, State,
-    command::{Command, Goto, Gotos, ParentCommand, Payload, Route, RouteTarget},
+    command::{Command, Goto, ParentCommand, Payload, Route, RouteTarget},
     context::TaskContext,
     graph::Graph,
     label::Label,
@@ -117,7 +117,7 @@ pub(crate) type AnyUpdate = Box<dyn Any + Send + Sync>;
 #[derive(Default)]
 pub struct Outcome {
     pub(crate) updates: SmallVec<[AnyUpdate; 1]>,
-    pub(crate) gotos: Gotos,
+    pub(crate) gotos: Vec<Goto>,
     pub(crate) parent: Option<Box<ParentCommand>>,
 }
 
@@ -159,7 +159,7 @@ impl<S: State, R: Route> IntoOutcome<S> for Command<S, R> {
         let (update, route, parent) = self.into_parts();
         Ok(Outcome {
             updates: update.into_iter().map(|it| Box::new(it) as AnyUpdate).collect(),
-            gotos: route.map(Route::gotos).unwrap_or_default(),
+            gotos: route.map(|it| it.gotos().into_vec()).unwrap_or_default(),
             parent,
         })
     }
@@ -205,7 +205,7 @@ impl<S: State> IntoOutcome<S> for Goto {
     }
 
     fn into_outcome(self) -> Result<Outcome, NodeError> {
-        Ok(Outcome { gotos: self.gotos(), ..Outcome::default() })
+        Ok(Outcome { gotos: vec![self], ..Outcome::default() })
     }
 }
 
@@ -270,7 +270,7 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A node as the engine sees it.
 pub(crate) trait ErasedNode: Send + Sync {
-    fn call(&self, input: TaskInput, cx: Arc<TaskContext>)
+    fn call(&self, input: TaskInput, cx: &Arc<TaskContext>)
     -> BoxFuture<Result<Outcome, NodeError>>;
 
     /// The input as JSON, for those who watch and for the cache.

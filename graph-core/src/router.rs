@@ -67,5 +67,5 @@ where
 }
 
 fn state_of<'a, S: State>(call: &'a RouteCall<'_>) -> &'a S {
-    call.state.downcast_ref().expect("a graph's branches are written for its own state")
+    call.state.as_any().downcast_ref().expect("a graph's branches are written for its own state")
 }

@@ -145,7 +145,7 @@ pub enum Exit<S> {
 impl<S: State> Exit<S> {
     fn new(finished: Finished, graph: &Graph) -> Self {
         let output: Option<AnyState> = finished.output;
-        let state = subgraph::downcast(&output.unwrap_or_else(|| graph.initial.snapshot()));
+        let state = subgraph::downcast(output.unwrap_or_else(|| graph.initial.snapshot()));
         match finished.ended {
             Ended::Done => Self::Done(state),
             Ended::Asked(interrupts) => Self::Interrupted { state, interrupts },

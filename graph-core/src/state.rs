@@ -6,6 +6,7 @@
 pub(crate) mod erased;
 mod field;
 mod fold;
+pub(crate) mod guard;
 pub mod migrate;
 pub mod reduce;
 

@@ -127,7 +127,7 @@ where
 
 fn returning<S: State, S2: State>(
     output: impl Fn(S2) -> S::Update,
-) -> impl Fn(&AnyState, &TaskContext) -> Result<Outcome, NodeError> {
+) -> impl Fn(AnyState, &TaskContext) -> Result<Outcome, NodeError> {
     move |state, _| Ok(Outcome::update::<S>(output(downcast(state))))
 }
 
@@ -143,7 +143,7 @@ struct Body {
     graph: Arc<Graph>,
     persistence: Persistence,
     input: Arc<dyn Fn(TaskInput, &TaskContext) -> Result<RunInput, NodeError> + Send + Sync>,
-    output: Arc<dyn Fn(&AnyState, &TaskContext) -> Result<Outcome, NodeError> + Send + Sync>,
+    output: Arc<dyn Fn(AnyState, &TaskContext) -> Result<Outcome, NodeError> + Send + Sync>,
     describe: Arc<dyn Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync>,
 }
 
@@ -152,7 +152,7 @@ impl<S: State, C: Send + Sync + 'static> SubgraphNode<S, C> {
         name: String,
         graph: &CompiledGraph<S2, C>,
         input: impl Fn(TaskInput, &TaskContext) -> Result<RunInput, NodeError> + Send + Sync + 'static,
-        output: impl Fn(&AnyState, &TaskContext) -> Result<Outcome, NodeError> + Send + Sync + 'static,
+        output: impl Fn(AnyState, &TaskContext) -> Result<Outcome, NodeError> + Send + Sync + 'static,
         describe: impl Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
         let body = Body {
@@ -198,14 +198,14 @@ impl ErasedNode for Body {
     fn call(
         &self,
         input: TaskInput,
-        cx: Arc<TaskContext>,
+        cx: &Arc<TaskContext>,
     ) -> BoxFuture<Result<Outcome, NodeError>> {
-        let body = self.clone();
+        let (body, cx) = (self.clone(), cx.clone());
         Box::pin(async move {
             let input = (body.input)(input, &cx)?;
             let finished = run_nested(&cx, &body.graph, body.persistence, input).await?;
             // A graph that showed nothing has nothing to say.
-            finished.output.map_or_else(|| Ok(Outcome::default()), |it| (body.output)(&it, &cx))
+            finished.output.map_or_else(|| Ok(Outcome::default()), |it| (body.output)(it, &cx))
         })
     }
 
@@ -251,9 +251,10 @@ pub(crate) async fn run_nested(
 }
 
 /// A finished graph's state, at its own type.
-pub(crate) fn downcast<S: State>(state: &AnyState) -> S {
-    let state = state.downcast_ref::<S>();
-    state.expect("a graph over a state ends with a state of that type").clone()
+pub(crate) fn downcast<S: State>(state: AnyState) -> S {
+    let state = state.downcast::<S>();
+    // Mostly nobody else holds it by now, and nothing is copied.
+    Arc::unwrap_or_clone(state.expect("a graph over a state ends with a state of that type"))
 }
 
 /// The namespace inside another.

@@ -1,18 +1,40 @@
 //! One hot path, for counting its instructions: `hotpath --list`, `hotpath NAME`.
 #![expect(clippy::print_stdout, reason = "it is a program for the terminal")]
 
-use graph_benches::engine;
+use std::{hint::black_box, process::ExitCode};
 
-const SCENARIOS: [&str; 4] = ["loop", "fan-out", "chain", "append"];
+use graph_benches::{
+    engine::{self, Log},
+    measure::Stopwatch,
+};
+
+const SCENARIOS: [&str; 6] =
+    ["loop", "fan-out", "chain", "append", "checkpointed-loop", "json-loop"];
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
-    match std::env::args().nth(1).as_deref() {
-        Some("--list") => println!("{}", SCENARIOS.join("\n")),
-        Some("loop") => drop(engine::run_loop(&engine::loop_graph(), 20_000).await),
-        Some("fan-out") => drop(engine::run_fan_out(&engine::fan_out_graph(), 20_000).await),
-        Some("chain") => drop(engine::run_chain(&engine::chain_graph(2_000)).await),
-        Some("append") => drop(engine::run_append(&engine::append_graph(), 0, 20_000).await),
-        other => println!("unknown scenario {other:?}; there are: {}", SCENARIOS.join(", ")),
-    }
+async fn main() -> ExitCode {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let result = match name.as_str() {
+        "--list" => {
+            println!("{}", SCENARIOS.join("\n"));
+            return ExitCode::SUCCESS;
+        }
+        "loop" => engine::run_loop(&engine::loop_graph(), 20_000).await,
+        "fan-out" => engine::run_fan_out(&engine::fan_out_graph(), 20_000).await,
+        "chain" => engine::run_chain(&engine::chain_graph(2_000)).await,
+        "append" => {
+            let graph = engine::append_graph(Stopwatch::default());
+            engine::run_append(&graph, Log::filled(0, 20_000)).await as u64
+        }
+        "checkpointed-loop" => {
+            engine::run_checkpointed_loop(&engine::checkpointed_loop_graph(), 5_000).await
+        }
+        "json-loop" => engine::run_json_loop(&engine::json_loop_graph(), 20_000).await,
+        _ => {
+            eprintln!("error: `{name}` is no scenario; there are: {}", SCENARIOS.join(", "));
+            return ExitCode::from(2);
+        }
+    };
+    black_box(result);
+    ExitCode::SUCCESS
 }

@@ -83,6 +83,16 @@ pub(crate) async fn run_task(job: Job) -> Report {
         // The usual case keeps no second hold on the input, so that a payload is moved and not copied.
         return finished(&cx, attempt(body, &cx, input, view.as_deref()).await).into();
     }
+    // Boxed, here and below: the future of a plain task stays small, and a fan-out has many of them.
+    Box::pin(run_carefully(Job { cx: cx.clone(), input, view, failed })).await
+}
+
+/// Runs a task that may be tried again, or whose failure is handled.
+async fn run_carefully(job: Job) -> Report {
+    let Job { cx, input, view, failed } = job;
+    let entry = cx.scope.graph.node(cx.node);
+    let body = entry.body.as_ref().expect("START is never run as a task");
+    let options = &entry.options;
     if let Some(failure) = failed {
         return handle(&cx, input, *failure).await;
     }
@@ -165,7 +175,9 @@ pub(super) fn settle(outcome: Outcome, graph: &Graph, node: NodeIdx) -> Result<D
         return Err(NodeError::parent(command));
     }
     let mut done = Done { updates: outcome.updates, ..Done::default() };
-    find(graph, node, outcome.gotos, &mut done.hops)?;
+    if !outcome.gotos.is_empty() {
+        find(graph, node, outcome.gotos, &mut done.hops)?;
+    }
     Ok(done)
 }
 
@@ -180,6 +192,7 @@ pub(crate) fn find(
         match (graph.find(goto.to.as_str()), goto.payload) {
             (Some(node), None) if node != graph.start => hops.push(Hop::Node(node)),
             (Some(node), Some(payload)) if node != graph.start => {
+                let payload = payload.admit(goto.to.as_str()).map_err(NodeError::terminal)?;
                 hops.push(Hop::Send(node, payload));
             }
             (None, None) if goto.to.as_str() == END_NAME => {}
@@ -231,16 +244,15 @@ pub(crate) fn route(
     let graph = &cx.scope.graph;
     let entry = graph.node(cx.node);
     let call = RouteCall {
-        state: state.snapshot(),
+        state,
         updates: &done.updates,
-        reads: entry.body.as_ref().and_then(|it| it.0.reads()),
+        reads: entry.reads.as_ref(),
         remaining: cx.stop - cx.step,
         deps: &*cx.scope.deps,
     };
-    let hops = &mut done.hops;
     for router in &entry.routers {
         let gotos = catch_unwind(AssertUnwindSafe(|| (router.route)(&call)));
-        find(graph, cx.node, gotos.map_err(panicked)??, hops)?;
+        find(graph, cx.node, gotos.map_err(panicked)??, &mut done.hops)?;
     }
     Ok(())
 }
@@ -251,42 +263,44 @@ pub(super) async fn guarded(
     cx: &Arc<TaskContext>,
     input: TaskInput,
 ) -> Result<Outcome, NodeError> {
-    let error = match call(body, cx, input).await {
-        Ok(outcome) => return Ok(outcome),
-        Err(error) => error,
-    };
-    match error.halt() {
-        // What a graph inside the node sends to this one takes the place of the node's answer.
-        Halt::Delivered(command) => {
-            let ParentCommand { updates, gotos } = *command;
-            Ok(Outcome { updates, gotos, parent: None })
-        }
-        halt => Err(NodeError::from_halt(halt)),
-    }
-}
-
-async fn call(
-    body: &NodeBody,
-    cx: &Arc<TaskContext>,
-    input: TaskInput,
-) -> Result<Outcome, NodeError> {
     let options = &cx.scope.graph.node(cx.node).options;
-    let mut future = body.0.call(input, cx.clone());
+    let mut future = body.0.call(input, cx);
     let run = std::future::poll_fn(move |task| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
+            Ok(Poll::Ready(Err(error))) => Poll::Ready(delivered(error)),
             Ok(poll) => poll,
             Err(panic) => Poll::Ready(Err(panicked(panic))),
         }
     });
     match (options.timeout, options.idle_timeout) {
         (None, None) => run.await,
-        (limit, idle) => {
-            tokio::select! {
-                outcome = run => outcome,
-                limit = elapsed(limit) => Err(NodeTimeout { limit, idle: false }.into()),
-                limit = idled(cx, idle) => Err(NodeTimeout { limit, idle: true }.into()),
-            }
+        (limit, idle) => Box::pin(limited(run, cx, limit, idle)).await,
+    }
+}
+
+/// Ends an attempt that takes too long, or gives no sign of life.
+async fn limited(
+    run: impl Future<Output = Result<Outcome, NodeError>>,
+    cx: &TaskContext,
+    limit: Option<Duration>,
+    idle: Option<Duration>,
+) -> Result<Outcome, NodeError> {
+    tokio::select! {
+        outcome = run => outcome,
+        limit = elapsed(limit) => Err(NodeTimeout { limit, idle: false }.into()),
+        limit = idled(cx, idle) => Err(NodeTimeout { limit, idle: true }.into()),
+    }
+}
+
+/// What a graph inside the node sends to this one takes the place of the node's answer.
+#[cold]
+fn delivered(error: NodeError) -> Result<Outcome, NodeError> {
+    match error.halt() {
+        Halt::Delivered(command) => {
+            let ParentCommand { updates, gotos } = *command;
+            Ok(Outcome { updates, gotos: gotos.into_vec(), parent: None })
         }
+        halt => Err(NodeError::from_halt(halt)),
     }
 }
 

@@ -48,21 +48,19 @@ impl Engine {
     pub(super) async fn quiet_step(&mut self, node: NodeIdx) -> Result<Option<Ended>, RunError> {
         tokio::task::consume_budget().await;
         let cx = self.quiet_context(node);
-        let scope = self.scope.clone();
-        let entry = scope.graph.node(node);
+        let graph = &cx.scope.graph;
+        let entry = graph.node(node);
         let body = entry.body.as_ref().expect("START is not led to by an edge");
         let outcome = guarded(body, &cx, TaskInput::State(self.state.snapshot())).await;
-        let mut done = match outcome.and_then(|it| settle(it, &scope.graph, node)) {
+        let mut done = match outcome.and_then(|it| settle(it, graph, node)) {
             Ok(done) => done,
             Err(error) => return self.quiet_halt(&cx, end(&cx, error)),
         };
         let mut fold = Fold::default();
         match &mut done.updates[..] {
             [] => {}
-            [update] => {
-                fold.overwrite(&self.state.touched(update)?.overwritten);
-                self.state.fold(update, &mut fold)?;
-            }
+            // An update writes a field once, so one alone has nobody to be in conflict with.
+            [update] => self.state.fold(update, &mut fold)?,
             _ => fold = self.fold_several(node, &mut done)?,
         }
         if !entry.routers.is_empty()
@@ -74,7 +72,7 @@ impl Engine {
             };
         }
         self.quiet_end(&fold);
-        self.frontier.advance_one(&scope.graph, node, &done.hops);
+        self.frontier.advance_one(graph, node, &done.hops);
         self.step += 1;
         self.spare = Some(cx);
         Ok(None)

@@ -21,6 +21,7 @@ use crate::{
     error::{Halt, Stop},
     graph::{NodeIdx, Stops},
     node::TaskInput,
+    state::guard,
 };
 
 /// The tasks of a step: one, mostly.
@@ -341,6 +342,17 @@ impl Engine {
         Ok(writes)
     }
 
+    /// What a task wrote, if it can be stored.
+    fn checked_writes(&self, done: &Done) -> Result<Vec<FieldWrite>, RunError> {
+        let writes = self.writes_of(done)?;
+        if self.scope.writer.is_some() {
+            for write in &writes {
+                guard::check(&write.field, &write.value, self.scope.graph.max_stored_bytes)?;
+            }
+        }
+        Ok(writes)
+    }
+
     /// Notes how a task ended, unless its routers have still to be asked.
     async fn finish(&mut self, slot: &mut Slot, report: Report) -> Result<(), RunError> {
         let Report { mut end, handled } = report;
@@ -353,10 +365,14 @@ impl Engine {
             }
         }
         if self.is_watched() || slot.cache_key.is_some() {
-            let writes = match &end {
-                TaskEnd::Done(done) => self.writes_of(done)?,
-                _ => Vec::new(),
+            let written = match &end {
+                TaskEnd::Done(done) => self.checked_writes(done),
+                _ => Ok(Vec::new()),
             };
+            let writes = written.unwrap_or_else(|error| {
+                end = TaskEnd::Failed(Box::new(error));
+                Vec::new()
+            });
             self.note(slot, &end, writes, handled.as_deref()).await?;
         }
         slot.end = Some(end);
@@ -531,7 +547,10 @@ impl Engine {
         };
         // Before the fold, which takes the updates apart.
         let writes = match !done.routed && self.is_watched() {
-            true => Some(self.writes_of(&done)?),
+            true => match self.checked_writes(&done) {
+                Ok(writes) => Some(writes),
+                Err(error) => return Err(self.failed_late(slot, error).await),
+            },
             false => None,
         };
         let writing = [Writes { node: slot.plan.node, updates: &mut done.updates }];
@@ -559,6 +578,11 @@ impl Engine {
             return RunError::InvalidUpdate("a branch cannot ask questions".to_owned());
         };
         let error = failure(&slot.cx, source, terminal);
+        self.failed_late(slot, error).await
+    }
+
+    /// Notes the failure of a task that its body had already left.
+    async fn failed_late(&mut self, slot: &Slot, error: RunError) -> RunError {
         if self.is_watched() {
             let end = TaskEnd::Failed(Box::new(error.clone()));
             if let Err(error) = self.note(slot, &end, Vec::new(), None).await {

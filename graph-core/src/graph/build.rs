@@ -22,6 +22,9 @@ use crate::{
     store::Store,
 };
 
+/// The largest value that is stored unless a graph says otherwise.
+const MAX_STORED_BYTES: usize = 256 << 20;
+
 /// A graph in the making: nodes, edges, and the state of type `S` they share.
 ///
 /// `C` is the type of the user's dependencies, which nodes find in their [`Context`](crate::Context).
@@ -62,6 +65,7 @@ pub struct StateGraph<S: State, C = ()> {
     pub(super) store: Option<Arc<dyn Store>>,
     pub(super) cache: Option<Arc<dyn Cache>>,
     pub(super) step_timeout: Option<Duration>,
+    pub(super) max_stored_bytes: usize,
     pub(super) default_retry: Option<Retry>,
     pub(super) default_timeout: Option<Duration>,
     pub(super) migrations: Migrations,
@@ -97,6 +101,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
             store: None,
             cache: None,
             step_timeout: None,
+            max_stored_bytes: MAX_STORED_BYTES,
             default_retry: None,
             default_timeout: None,
             migrations: Migrations::new(),
@@ -199,6 +204,12 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     /// Fails a run one of whose steps takes longer.
     pub fn step_timeout(mut self, limit: Duration) -> Self {
         self.step_timeout = Some(limit);
+        self
+    }
+
+    /// Fails a task that writes a larger value than this where it would have to be stored; 256 MiB unless it is said.
+    pub fn max_stored_bytes(mut self, bytes: usize) -> Self {
+        self.max_stored_bytes = bytes;
         self
     }
 

@@ -82,6 +82,7 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
         store: builder.store,
         cache: builder.cache,
         step_timeout: builder.step_timeout,
+        max_stored_bytes: builder.max_stored_bytes,
         migrations: builder.migrations,
         warnings,
         initial: builder.initial,
@@ -97,6 +98,7 @@ fn take_nodes<S: State, C>(
     let mut nodes = vec![NodeEntry {
         label: Label::from(START_NAME),
         body: None,
+        reads: None,
         options: NodeOptions::default(),
         targets: Some(Vec::new()),
         edges: Vec::new(),
@@ -128,6 +130,7 @@ fn take_nodes<S: State, C>(
             !options.retries.is_empty() || options.handler.is_some() || options.cache.is_some();
         nodes.push(NodeEntry {
             label,
+            reads: parts.node.0.reads(),
             body: Some(parts.node),
             options: parts.options,
             targets: parts.targets,

@@ -179,9 +179,9 @@ where
 {
     fn into_node(self, _: Private) -> NodeParts {
         let body = self.body;
-        let call = move |input: JsonInput, cx: Arc<TaskContext>| {
+        let call = move |input: JsonInput, cx: &Arc<TaskContext>| {
             let schema = schema_of(&cx.scope.graph);
-            let future = body(input, Context::<C>::new(cx));
+            let future = body(input, Context::<C>::new(cx.clone()));
             Box::pin(async move { future.await?.into().into_outcome(&schema) })
                 as BoxFuture<Result<Outcome, NodeError>>
         };
@@ -226,14 +226,14 @@ fn payload_input(payload: &Payload) -> Option<JsonInput> {
 
 impl<F> ErasedNode for Body<F>
 where
-    F: Fn(JsonInput, Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    F: Fn(JsonInput, &Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
 {
     fn call(
         &self,
         input: TaskInput,
-        cx: Arc<TaskContext>,
+        cx: &Arc<TaskContext>,
     ) -> BoxFuture<Result<Outcome, NodeError>> {
-        match read(&input, self.reads.clone(), &cx) {
+        match read(&input, self.reads.clone(), cx) {
             Some(input) => (self.call)(input, cx),
             None => {
                 let problem = FieldError::new("*", "the node's input is no JSON");
@@ -317,9 +317,9 @@ impl fmt::Debug for JsonBranch {
 }
 
 fn view(call: &RouteCall<'_>) -> JsonInput {
-    let state = call.state.clone().downcast::<JsonState>();
+    let state = call.state.snapshot().downcast::<JsonState>();
     let state = state.expect("a JSON branch is only ever added to a graph over JSON state");
-    let mut input = JsonInput::of_state(state, call.reads.clone(), call.remaining);
+    let mut input = JsonInput::of_state(state, call.reads.cloned(), call.remaining);
     for update in call.updates.iter().filter_map(|it| it.downcast_ref::<JsonUpdate>()) {
         input.extra.extend(update.extra.clone());
     }
@@ -366,7 +366,7 @@ pub fn json_subgraph<C: Send + Sync + 'static>(
         update.writes.retain(|write| child.shared.fields[write.0].input);
         Ok(RunInput::Fresh(Box::new(update)))
     };
-    let output = |state: &AnyState, cx: &TaskContext| {
+    let output = |state: AnyState, cx: &TaskContext| {
         let state: JsonState = subgraph::downcast(state);
         JsonReturn::Value(state.to_value()).into_outcome(&schema_of(&cx.scope.graph))
     };

@@ -77,7 +77,7 @@ where
 
     fn erase(self, _: Private) -> NodeBody {
         NodeBody(Arc::new(StateNode::<_, S> {
-            call: move |state: Arc<S>, _cx: Arc<TaskContext>| {
+            call: move |state: Arc<S>, _: &Arc<TaskContext>| {
                 let node = self.clone();
                 Box::pin(async move { node.call(&state).await.into_outcome() })
                     as BoxFuture<Result<Outcome, NodeError>>
@@ -103,10 +103,10 @@ where
 
     fn erase(self, _: Private) -> NodeBody {
         NodeBody(Arc::new(StateNode::<_, S> {
-            call: move |state: Arc<S>, cx: Arc<TaskContext>| {
+            call: move |state: Arc<S>, cx: &Arc<TaskContext>| {
                 let node = self.clone();
+                let cx = Context::<C>::new(cx.clone());
                 Box::pin(async move {
-                    let cx = Context::<C>::new(cx);
                     node.call(&state, &cx).await.into_outcome()
                 }) as BoxFuture<Result<Outcome, NodeError>>
             },
@@ -131,7 +131,7 @@ where
 
     fn erase(self, _: Private) -> NodeBody {
         NodeBody(Arc::new(PayloadNode::<_, P> {
-            call: move |payload: P, _cx: Arc<TaskContext>| {
+            call: move |payload: P, _: &Arc<TaskContext>| {
                 let node = self.clone();
                 Box::pin(async move { node.call(payload).await.into_outcome() })
                     as BoxFuture<Result<Outcome, NodeError>>
@@ -158,10 +158,10 @@ where
 
     fn erase(self, _: Private) -> NodeBody {
         NodeBody(Arc::new(PayloadNode::<_, P> {
-            call: move |payload: P, cx: Arc<TaskContext>| {
+            call: move |payload: P, cx: &Arc<TaskContext>| {
                 let node = self.clone();
+                let cx = Context::<C>::new(cx.clone());
                 Box::pin(async move {
-                    let cx = Context::<C>::new(cx);
                     node.call(payload, &cx).await.into_outcome()
                 }) as BoxFuture<Result<Outcome, NodeError>>
             },
@@ -211,13 +211,13 @@ struct StateNode<F, S> {
 
 impl<F, S> ErasedNode for StateNode<F, S>
 where
-    F: Fn(Arc<S>, Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    F: Fn(Arc<S>, &Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
     S: State,
 {
     fn call(
         &self,
         input: TaskInput,
-        cx: Arc<TaskContext>,
+        cx: &Arc<TaskContext>,
     ) -> BoxFuture<Result<Outcome, NodeError>> {
         match input.state::<S>(cx.node()) {
             Ok(state) => (self.call)(state, cx),
@@ -240,13 +240,13 @@ struct PayloadNode<F, P> {
 
 impl<F, P> ErasedNode for PayloadNode<F, P>
 where
-    F: Fn(P, Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    F: Fn(P, &Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
     P: PayloadType,
 {
     fn call(
         &self,
         input: TaskInput,
-        cx: Arc<TaskContext>,
+        cx: &Arc<TaskContext>,
     ) -> BoxFuture<Result<Outcome, NodeError>> {
         let node = || cx.node().to_owned();
         let payload = match input {

@@ -263,7 +263,7 @@ impl<S: State> ThreadState<S> {
     fn new(shown: Snapshot) -> Self {
         let Checkpoint { place, header, .. } = shown.checkpoint;
         Self {
-            values: subgraph::downcast(&shown.state.snapshot()),
+            values: subgraph::downcast(shown.state.snapshot()),
             next: shown.next,
             tasks: shown.tasks,
             id: place.id,

@@ -17,6 +17,7 @@ pub(crate) trait ErasedState: Send + Sync {
     /// Another handle to the same value; folding into one of them copies it first.
     fn fork(&self) -> Box<dyn ErasedState>;
     fn snapshot(&self) -> AnyState;
+    fn as_any(&self) -> &(dyn Any + Send + Sync);
     fn touched(&self, update: &AnyUpdate) -> Result<Touched, FieldError>;
     fn fold(&mut self, update: &mut AnyUpdate, fold: &mut Fold) -> Result<(), FieldError>;
     fn clone_update(&self, update: &AnyUpdate) -> Result<AnyUpdate, FieldError>;
@@ -48,6 +49,10 @@ impl<S: State> ErasedState for Live<S> {
 
     fn snapshot(&self) -> AnyState {
         self.0.clone()
+    }
+
+    fn as_any(&self) -> &(dyn Any + Send + Sync) {
+        &*self.0
     }
 
     fn touched(&self, update: &AnyUpdate) -> Result<Touched, FieldError> {

@@ -1,0 +1,182 @@
+//! The measurements: `bench [--quick] [--langgraph] [NAME...]`.
+#![expect(clippy::print_stdout, reason = "it is a program for the terminal")]
+
+use std::{env, fs, io, path::PathBuf, process::ExitCode, thread::available_parallelism};
+
+use graph_benches::{
+    langgraph::{self, LangGraph},
+    measure::{Samples, Side},
+    table::{self, Row},
+    workload::{Size, Workload},
+};
+use tokio::runtime::{Handle, Runtime};
+
+const HELP: &str = "\
+Usage: bench [--quick] [--langgraph] [NAME...]
+
+  --quick       sizes ten times smaller, and three rounds in place of nine
+  --langgraph   installs LangGraph into target/langgraph-venv first, if no Python has it
+  NAME          measures only these: loop, fan-out, chain, append, checkpointed-loop,
+                checkpointed-append
+";
+
+fn main() -> ExitCode {
+    match parse(env::args().skip(1)) {
+        Ok(None) => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Ok(Some(plan)) => {
+            measure(&plan);
+            ExitCode::SUCCESS
+        }
+        Err(argument) => {
+            eprint!("error: `{argument}` is no workload and no option\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What is to be measured.
+struct Plan {
+    workloads: Vec<Workload>,
+    extent: Extent,
+    langgraph: fn() -> io::Result<Option<PathBuf>>,
+}
+
+#[derive(Clone, Copy)]
+enum Extent {
+    Quick,
+    Full,
+}
+
+impl Extent {
+    fn rounds(self) -> usize {
+        match self {
+            Self::Quick => 3,
+            Self::Full => 9,
+        }
+    }
+
+    fn size(self, size: Size) -> Size {
+        match self {
+            Self::Quick => size.quick(),
+            Self::Full => size,
+        }
+    }
+}
+
+/// Gives the plan, or `None` where help is asked for, or the argument that is wrong.
+fn parse(args: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
+    let mut plan =
+        Plan { workloads: Vec::new(), extent: Extent::Full, langgraph: || Ok(langgraph::find()) };
+    for arg in args {
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(None),
+            "--quick" => plan.extent = Extent::Quick,
+            "--langgraph" => plan.langgraph = find_or_install,
+            name => match Workload::ALL.into_iter().find(|it| it.name() == name) {
+                Some(workload) => plan.workloads.push(workload),
+                None => return Err(arg),
+            },
+        }
+    }
+    if plan.workloads.is_empty() {
+        plan.workloads = Workload::ALL.to_vec();
+    }
+    Ok(Some(plan))
+}
+
+fn find_or_install() -> io::Result<Option<PathBuf>> {
+    match langgraph::find() {
+        None => langgraph::install().map(Some),
+        found => Ok(found),
+    }
+}
+
+fn measure(plan: &Plan) {
+    let runtime = Runtime::new().expect("a runtime needs only threads");
+    let mut langgraph = start(plan);
+    show_surroundings(plan, langgraph.as_ref());
+    let mut rows = Vec::new();
+    for &workload in &plan.workloads {
+        for size in workload.sizes() {
+            let size = plan.extent.size(size);
+            eprintln!("{} {} …", workload.name(), size.size);
+            let rounds = plan.extent.rounds();
+            rows.push(row(workload, size, rounds, runtime.handle(), &mut langgraph));
+        }
+    }
+    println!("{}", table::table(&rows));
+    println!("{}", table::growth(&rows));
+    print!("{}", table::verdicts(&rows));
+}
+
+/// Starts LangGraph, or says why it is not there.
+fn start(plan: &Plan) -> Option<LangGraph> {
+    let python = (plan.langgraph)().inspect_err(|error| eprintln!("no LangGraph: {error}"));
+    let langgraph = LangGraph::start(&python.ok()??);
+    langgraph.inspect_err(|error| eprintln!("LangGraph does not start: {error}")).ok()
+}
+
+fn show_surroundings(plan: &Plan, langgraph: Option<&LangGraph>) {
+    let cores = available_parallelism().map_or(1, usize::from);
+    println!("{} rounds, each side in turn, on {cores} cores", plan.extent.rounds());
+    match langgraph {
+        Some(langgraph) => println!("beside {}", langgraph.version()),
+        None => println!(
+            "LangGraph is not here: `cargo xtask bench --langgraph` installs it, {} names a Python that has it",
+            langgraph::PYTHON
+        ),
+    }
+    if let Some(load) = load().filter(|it| *it > 0.5 * cores as f64) {
+        println!("the machine is busy (load {load:.1}): trust the ratios, not the times");
+    }
+    println!();
+}
+
+/// The load of the last minute, where the system tells it.
+fn load() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// Measures one row: a round of each side in turn, again and again.
+fn row(
+    workload: Workload,
+    size: Size,
+    rounds: usize,
+    runtime: &Handle,
+    langgraph: &mut Option<LangGraph>,
+) -> Row {
+    let sides = workload.sides(size, runtime);
+    let mut engine = Side::warmed_up(sides.engine, size.steps);
+    let mut by_hand = sides.by_hand.map(|it| Side::warmed_up(it, size.steps));
+    let mut theirs = Samples::default();
+    ask(langgraph, workload, size, &mut Samples::default());
+    for _ in 0..rounds {
+        engine.round();
+        if let Some(by_hand) = &mut by_hand {
+            by_hand.round();
+        }
+        ask(langgraph, workload, size, &mut theirs);
+    }
+    Row {
+        workload,
+        size: size.size,
+        engine: engine.cost().expect("there is at least one round"),
+        by_hand: by_hand.and_then(|it| it.cost()),
+        langgraph: theirs.cost().zip(size.langgraph),
+    }
+}
+
+/// A round of LangGraph; one that fails is the last.
+fn ask(langgraph: &mut Option<LangGraph>, workload: Workload, size: Size, samples: &mut Samples) {
+    let (Some(child), Some(portion)) = (langgraph.as_mut(), size.langgraph) else { return };
+    match child.run(workload, portion) {
+        Ok(time) => samples.add(time, portion.steps),
+        Err(error) => {
+            eprintln!("LangGraph gives no answer: {error}");
+            *langgraph = None;
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What was measured, as text: the table, how costs grow, and whether the limits hold.
+
+use crate::{
+    measure::Cost,
+    workload::{Portion, Workload},
+};
+
+/// One workload at one size.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The workload.
+    pub workload: Workload,
+    /// Its size.
+    pub size: usize,
+    /// A step, or a task, on the engine.
+    pub engine: Cost,
+    /// The same by hand.
+    pub by_hand: Option<Cost>,
+    /// The same in LangGraph, at a size it can bear.
+    pub langgraph: Option<(Cost, Portion)>,
+}
+
+impl Row {
+    /// How many times slower than by hand.
+    fn times_slower(&self) -> Option<f64> {
+        Some(self.engine.median / self.by_hand?.median)
+    }
+
+    /// How many times faster than LangGraph.
+    fn times_faster(&self) -> Option<f64> {
+        Some(self.langgraph?.0.median / self.engine.median)
+    }
+}
+
+const HEAD: [&str; 10] = [
+    "workload",
+    "size",
+    "engine ns",
+    "(min)",
+    "by hand ns",
+    "(min)",
+    "ratio",
+    "LangGraph µs",
+    "at size",
+    "times faster",
+];
+
+/// The table: medians a step, or a task of the fan-out, and the quickest rounds beside them.
+pub fn table(rows: &[Row]) -> String {
+    let cells: Vec<[String; 10]> = rows.iter().map(cells).collect();
+    let width = |column: usize| {
+        let cells = cells.iter().map(|it| it[column].chars().count());
+        cells.chain([HEAD[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut text = line(&HEAD.map(str::to_owned), &widths);
+    for row in &cells {
+        text += &line(row, &widths);
+    }
+    text
+}
+
+fn cells(row: &Row) -> [String; 10] {
+    let none = || "-".to_owned();
+    let (by_hand, by_hand_min, ratio) = match (row.by_hand, row.times_slower()) {
+        (Some(cost), Some(ratio)) => (nanos(cost.median), nanos(cost.min), format!("{ratio:.2}")),
+        _ => (none(), none(), none()),
+    };
+    let (langgraph, at, faster) = match (row.langgraph, row.times_faster()) {
+        (Some((cost, portion)), Some(faster)) => {
+            (nanos(cost.median / 1e3), grouped(portion.size), grouped(faster as usize))
+        }
+        _ if row.workload.least_times_faster().is_none() => (none(), none(), none()),
+        _ => ("not here".to_owned(), none(), none()),
+    };
+    [
+        row.workload.name().to_owned(),
+        grouped(row.size),
+        nanos(row.engine.median),
+        nanos(row.engine.min),
+        by_hand,
+        by_hand_min,
+        ratio,
+        langgraph,
+        at,
+        faster,
+    ]
+}
+
+fn line(cells: &[String; 10], widths: &[usize]) -> String {
+    let mut text = format!("{:<1$}", cells[0], widths[0]);
+    for (cell, width) in cells.iter().zip(widths).skip(1) {
+        text += &format!("  {cell:>width$}");
+    }
+    text + "\n"
+}
+
+/// How the cost of a step changes from the smallest size to the largest.
+pub fn growth(rows: &[Row]) -> String {
+    let workloads = Workload::ALL.into_iter().filter_map(|it| growth_of(it, rows));
+    workloads.collect()
+}
+
+fn growth_of(workload: Workload, rows: &[Row]) -> Option<String> {
+    let mut rows = rows.iter().filter(|it| it.workload == workload);
+    let (first, last) = (rows.next()?, rows.next_back()?);
+    let engine = last.engine.median / first.engine.median;
+    let by_hand = match (first.by_hand, last.by_hand) {
+        (Some(first), Some(last)) => format!(" (by hand {:.2})", last.median / first.median),
+        _ => String::new(),
+    };
+    let (name, from, to) = (workload.name(), grouped(first.size), grouped(last.size));
+    Some(format!(
+        "{name}: from {from} to {to} the cost of one is {engine:.2} times as high{by_hand}\n"
+    ))
+}
+
+/// Whether the limits hold, at the worst size of each workload.
+pub fn verdicts(rows: &[Row]) -> String {
+    Workload::ALL
+        .into_iter()
+        .flat_map(|it| [slower(it, rows), faster(it, rows)])
+        .flatten()
+        .collect()
+}
+
+fn slower(workload: Workload, rows: &[Row]) -> Option<String> {
+    let limit = workload.most_times_slower()?;
+    let rows = rows.iter().filter(|it| it.workload == workload);
+    let worst = rows.filter_map(Row::times_slower).max_by(f64::total_cmp)?;
+    let verdict = verdict(worst <= limit);
+    let name = workload.name();
+    Some(format!("{name}: at most {limit} times slower than by hand: {worst:.2}: {verdict}\n"))
+}
+
+fn faster(workload: Workload, rows: &[Row]) -> Option<String> {
+    let limit = workload.least_times_faster()?;
+    let rows = rows.iter().filter(|it| it.workload == workload);
+    let worst = rows.filter_map(Row::times_faster).min_by(f64::total_cmp)?;
+    let verdict = verdict(worst >= limit);
+    let (name, limit, worst) = (workload.name(), grouped(limit as usize), grouped(worst as usize));
+    Some(format!("{name}: at least {limit} times faster than LangGraph: {worst}: {verdict}\n"))
+}
+
+fn verdict(holds: bool) -> &'static str {
+    if holds { "holds" } else { "does not hold" }
+}
+
+fn nanos(cost: f64) -> String {
+    if cost < 100.0 { format!("{cost:.1}") } else { grouped(cost.round() as usize) }
+}
+
+/// A number with a comma before every third digit from the end.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(median: f64) -> Cost {
+        Cost { median, min: median / 2.0 }
+    }
+
+    fn rows() -> Vec<Row> {
+        let row = |workload, size, engine, by_hand| Row {
+            workload,
+            size,
+            engine: cost(engine),
+            by_hand: Some(cost(by_hand)),
+            langgraph: Some((cost(400_000.0), Portion { size: 100, steps: 100 })),
+        };
+        let checkpointed = Row {
+            by_hand: None,
+            langgraph: None,
+            ..row(Workload::CheckpointedLoop, 1_000, 2_345.6, 1.0)
+        };
+        vec![
+            row(Workload::Loop, 1_000, 100.0, 50.0),
+            row(Workload::Loop, 100_000, 120.0, 50.0),
+            Row { langgraph: None, ..row(Workload::FanOut, 1_000, 900.0, 400.0) },
+            checkpointed,
+        ]
+    }
+
+    #[test]
+    fn a_table() {
+        let expect = "\
+workload              size  engine ns  (min)  by hand ns  (min)  ratio  LangGraph µs  at size  times faster
+loop                 1,000        100   50.0        50.0   25.0   2.00           400      100         4,000
+loop               100,000        120   60.0        50.0   25.0   2.40           400      100         3,333
+fan-out              1,000        900    450         400    200   2.25      not here        -             -
+checkpointed-loop    1,000      2,346  1,173           -      -      -             -        -             -
+";
+        assert_eq!(table(&rows()), expect);
+    }
+
+    #[test]
+    fn growth_is_shown_where_there_are_two_sizes() {
+        let expect =
+            "loop: from 1,000 to 100,000 the cost of one is 1.20 times as high (by hand 1.00)\n";
+        assert_eq!(growth(&rows()), expect);
+    }
+
+    #[test]
+    fn the_worst_size_decides() {
+        let expect = "\
+loop: at most 5 times slower than by hand: 2.40: holds
+loop: at least 1,000 times faster than LangGraph: 3,333: holds
+fan-out: at most 2 times slower than by hand: 2.25: does not hold
+";
+        assert_eq!(verdicts(&rows()), expect);
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, expect) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(grouped(number), expect);
+        }
+    }
+}

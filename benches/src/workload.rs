@@ -1,0 +1,270 @@
+//! The workloads: their sizes, their limits, and how each side runs them.
+//!
+//! Runs are tasks of a multi-thread runtime, as in a server: from there a spawned task goes to the worker's own
+//! queue, on either side.
+
+use std::{
+    fmt::Debug,
+    future::Future,
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::Handle;
+
+use crate::{
+    by_hand,
+    engine::{self, Log},
+    measure::{Run, Stopwatch},
+};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// A loop of one node.
+    Loop,
+    /// Payloads sent to one node, all in one step.
+    FanOut,
+    /// Nodes one after the other.
+    Chain,
+    /// A loop that appends to a list which is long already.
+    Append,
+    /// The loop, each step stored in memory before the next one.
+    CheckpointedLoop,
+    /// The growing list, each step stored in memory before the next one.
+    CheckpointedAppend,
+}
+
+/// How much one row measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The number in the table.
+    pub size: usize,
+    /// How many steps, or tasks, one run of ours counts.
+    pub steps: usize,
+    /// What LangGraph is asked for.
+    pub langgraph: Option<Portion>,
+}
+
+/// What LangGraph can do in about a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portion {
+    /// The size; it is smaller than ours where LangGraph's cost grows with the square.
+    pub size: usize,
+    /// How many steps, or tasks, a run of it counts.
+    pub steps: usize,
+}
+
+/// How the sides run one row.
+pub struct Sides {
+    /// On the engine.
+    pub engine: Run,
+    /// By hand, where there is something to write by hand.
+    pub by_hand: Option<Run>,
+}
+
+impl Debug for Sides {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sides").finish_non_exhaustive()
+    }
+}
+
+impl Workload {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 6] = [
+        Self::Loop,
+        Self::FanOut,
+        Self::Chain,
+        Self::Append,
+        Self::CheckpointedLoop,
+        Self::CheckpointedAppend,
+    ];
+
+    /// The name, on the command line and in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loop => "loop",
+            Self::FanOut => "fan-out",
+            Self::Chain => "chain",
+            Self::Append => "append",
+            Self::CheckpointedLoop => "checkpointed-loop",
+            Self::CheckpointedAppend => "checkpointed-append",
+        }
+    }
+
+    /// How many times slower than by hand it may be.
+    pub fn most_times_slower(self) -> Option<f64> {
+        match self {
+            Self::Loop | Self::Chain | Self::Append => Some(5.0),
+            Self::FanOut => Some(2.0),
+            Self::CheckpointedLoop | Self::CheckpointedAppend => None,
+        }
+    }
+
+    /// How many times faster than LangGraph it must be.
+    pub fn least_times_faster(self) -> Option<f64> {
+        match self {
+            Self::Loop | Self::Chain | Self::Append => Some(1_000.0),
+            Self::FanOut => Some(200.0),
+            Self::CheckpointedLoop | Self::CheckpointedAppend => None,
+        }
+    }
+
+    /// The three sizes.
+    pub fn sizes(self) -> [Size; 3] {
+        let even = |size, langgraph| Size {
+            size,
+            steps: size,
+            langgraph: Some(Portion { size: langgraph, steps: langgraph }),
+        };
+        let append =
+            |size, steps| Size { size, steps: 10_000, langgraph: Some(Portion { size, steps }) };
+        match self {
+            Self::Loop => [even(1_000, 100), even(10_000, 300), even(100_000, 1_000)],
+            Self::FanOut => [even(1_000, 30), even(10_000, 100), even(100_000, 200)],
+            Self::Chain => [even(100, 30), even(1_000, 100), even(10_000, 300)],
+            Self::Append => [append(10_000, 200), append(100_000, 100), append(1_000_000, 20)],
+            Self::CheckpointedLoop => Self::Loop.sizes().map(Size::of_ours_alone),
+            Self::CheckpointedAppend => Self::Append.sizes().map(Size::of_ours_alone),
+        }
+    }
+
+    /// What runs a row of this workload on either side.
+    pub fn sides(self, size: Size, runtime: &Handle) -> Sides {
+        let engine = self.on_engine(size, runtime);
+        Sides { engine, by_hand: self.by_hand(size, runtime) }
+    }
+
+    fn on_engine(self, size: Size, runtime: &Handle) -> Run {
+        let Size { size, steps, .. } = size;
+        let count = size as u64;
+        match self {
+            Self::Loop => {
+                let graph = engine::loop_graph();
+                task(runtime, move || {
+                    let graph = graph.clone();
+                    async move { timed(engine::run_loop(&graph, count), count).await }
+                })
+            }
+            Self::FanOut => {
+                let graph = engine::fan_out_graph();
+                task(runtime, move || {
+                    let graph = graph.clone();
+                    async move { timed(engine::run_fan_out(&graph, count), sum(count)).await }
+                })
+            }
+            Self::Chain => {
+                let graph = engine::chain_graph(size);
+                task(runtime, move || {
+                    let graph = graph.clone();
+                    async move { timed(engine::run_chain(&graph), count).await }
+                })
+            }
+            Self::Append => {
+                let watch = Stopwatch::default();
+                let graph = engine::append_graph(watch.clone());
+                task(runtime, move || {
+                    let (graph, watch) = (graph.clone(), watch.clone());
+                    async move {
+                        let log = Log::filled(size, steps + 1);
+                        lapped(engine::run_append(&graph, log), size + steps + 1, &watch).await
+                    }
+                })
+            }
+            Self::CheckpointedLoop => task(runtime, move || async move {
+                let graph = engine::checkpointed_loop_graph();
+                timed(engine::run_checkpointed_loop(&graph, count), count).await
+            }),
+            Self::CheckpointedAppend => task(runtime, move || async move {
+                let watch = Stopwatch::default();
+                let graph = engine::checkpointed_append_graph(watch.clone());
+                let log = Log::filled(size, steps + 1);
+                lapped(engine::run_checkpointed_append(&graph, log), size + steps + 1, &watch).await
+            }),
+        }
+    }
+
+    fn by_hand(self, size: Size, runtime: &Handle) -> Option<Run> {
+        let Size { size, steps, .. } = size;
+        let count = size as u64;
+        match self {
+            Self::Loop => {
+                Some(task(runtime, move || timed(by_hand::run_loop(black_box(count)), count)))
+            }
+            Self::FanOut => Some(task(runtime, move || {
+                timed(by_hand::run_fan_out(black_box(count)), sum(count))
+            })),
+            Self::Chain => {
+                let nodes = Arc::new(by_hand::chain(size));
+                Some(task(runtime, move || {
+                    let nodes = nodes.clone();
+                    async move { timed(by_hand::run_chain(&nodes), count).await }
+                }))
+            }
+            Self::Append => Some(task(runtime, move || async move {
+                let watch = Stopwatch::default();
+                let log = Log::filled(size, steps + 1);
+                lapped(by_hand::run_append(log, &watch), size + steps + 1, &watch).await
+            })),
+            Self::CheckpointedLoop | Self::CheckpointedAppend => None,
+        }
+    }
+}
+
+impl Size {
+    /// The same, ten times smaller for us.
+    #[must_use]
+    pub fn quick(self) -> Self {
+        Self { size: self.size / 10, steps: self.steps / 10, ..self }
+    }
+
+    fn of_ours_alone(self) -> Self {
+        Self { langgraph: None, ..self }
+    }
+}
+
+/// A run that is a task of the runtime.
+fn task<F>(runtime: &Handle, run: impl Fn() -> F + 'static) -> Run
+where
+    F: Future<Output = Duration> + Send + 'static,
+{
+    let runtime = runtime.clone();
+    Box::new(move || runtime.block_on(runtime.spawn(run())).expect("a workload does not panic"))
+}
+
+/// Times a whole run, and looks at what it gives.
+async fn timed<T: PartialEq + Debug>(run: impl Future<Output = T>, expect: T) -> Duration {
+    let start = Instant::now();
+    let result = black_box(run.await);
+    let time = start.elapsed();
+    assert_eq!(result, expect);
+    time
+}
+
+/// Times all steps of a run but the first, which has to make room for the list it is given.
+async fn lapped(run: impl Future<Output = usize>, expect: usize, watch: &Stopwatch) -> Duration {
+    assert_eq!(black_box(run.await), expect);
+    watch.time().expect("the run takes at least one step")
+}
+
+fn sum(parts: u64) -> u64 {
+    parts * (parts - 1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_side_runs() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        for workload in Workload::ALL {
+            let size = Size { size: 20, steps: 20, langgraph: None };
+            let mut sides = workload.sides(size, runtime.handle());
+            assert!((sides.engine)() > Duration::ZERO, "{workload:?}");
+            let by_hand = sides.by_hand.map(|mut it| it() > Duration::ZERO);
+            assert_eq!(by_hand, workload.most_times_slower().map(|_| true), "{workload:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Entrypoints: a function as a whole program.
+
+use graph_core::{Context, EntryExit, Entrypoint, Final, MemorySaver, NodeError, RunError};
+
+use crate::support::{Broken, World, failed_node};
+
+#[tokio::test]
+async fn a_function_runs_once_without_a_thread() {
+    let double = Entrypoint::new("double", |n: u64, last: Option<u64>, _: Context| async move {
+        assert_eq!(last, None);
+        Ok(n * 2)
+    });
+    let double = double.compile().unwrap();
+    assert_eq!(double.run(4, ()).await.unwrap(), 8);
+    assert_eq!(double.run(5, ()).await.unwrap(), 10);
+}
+
+#[tokio::test]
+async fn a_thread_gives_the_last_result_to_the_next_run() {
+    let sum = Entrypoint::new("sum", |n: u64, last: Option<u64>, _: Context| async move {
+        Ok(last.unwrap_or(0) + n)
+    });
+    let sum = sum.checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = sum.thread("t", ());
+    assert_eq!(thread.run(1).await.unwrap().done(), Some(1));
+    assert_eq!(thread.run(2).await.unwrap().done(), Some(3));
+    assert_eq!(sum.thread("other", ()).run(5).await.unwrap().done(), Some(5));
+}
+
+#[tokio::test]
+async fn what_is_saved_may_differ_from_what_is_given_out() {
+    let log = Entrypoint::new("log", |line: String, last: Option<Vec<String>>, _: Context| {
+        async move {
+            let mut save = last.unwrap_or_default();
+            save.push(line);
+            Ok(Final { value: save.len(), save })
+        }
+    });
+    let log = log.checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = log.thread("t", ());
+    assert_eq!(thread.run("a".into()).await.unwrap().done(), Some(1));
+    assert_eq!(thread.run("b".into()).await.unwrap().done(), Some(2));
+}
+
+/// Calls twice, asks in between, and may break at its end.
+async fn program(n: u32, cx: &Context<World>) -> Result<String, NodeError> {
+    let visit = |name: &'static str| async move {
+        cx.deps().visit(cx.step(), name).await?;
+        Ok(name.to_owned())
+    };
+    let first: String = cx.task("first", n, visit("first")).await?;
+    let name: String = cx.interrupt("who?")?;
+    let second: String = cx.task("second", n, visit("second")).await?;
+    cx.deps().visit(cx.step(), "end").await?;
+    Ok(format!("{first} {name} {second}"))
+}
+
+#[tokio::test]
+async fn questions_and_failures_do_not_repeat_calls() {
+    let world = World::default();
+    let entry = Entrypoint::new("program", |n: u32, _: Option<String>, cx: Context<World>| {
+        async move { program(n, &cx).await }
+    });
+    let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = entry.thread("t", world.clone());
+    let EntryExit::Interrupted(asked) = thread.run(1).await.unwrap() else { panic!("it asks") };
+    assert_eq!(asked[0].value, "who?");
+    world.breaks("end", 1);
+    let error = thread.resume("Ada").await.unwrap_err();
+    assert_eq!(failed_node(&error), "entrypoint");
+    assert!(error.node_error::<Broken>().is_some());
+    assert_eq!(thread.proceed().await.unwrap().done().as_deref(), Some("first Ada second"));
+    assert_eq!(world.trace(), "1: end end first second");
+}
+
+#[tokio::test]
+async fn a_failed_run_keeps_what_was_saved_before() {
+    let entry = Entrypoint::new("odd", |n: u32, last: Option<u32>, _: Context| async move {
+        if n % 2 == 0 { Err("even".into()) } else { Ok(last.unwrap_or(0) + n) }
+    });
+    let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = entry.thread("t", ());
+    assert_eq!(thread.run(1).await.unwrap().done(), Some(1));
+    thread.run(2).await.unwrap_err();
+    assert_eq!(thread.run(3).await.unwrap().done(), Some(4));
+}
+
+#[tokio::test]
+async fn an_entrypoint_without_thread_refuses_what_needs_one() {
+    let entry = Entrypoint::new("one", |n: u32, _: Option<u32>, _: Context| async move { Ok(n) });
+    let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
+    assert!(matches!(entry.run(1, ()).await, Err(RunError::MissingThread)));
+    let thread = entry.thread("t", ());
+    assert!(matches!(thread.proceed().await, Err(RunError::EmptyInput)));
+}
