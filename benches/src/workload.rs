@@ -47,10 +47,10 @@ pub struct Size {
     pub langgraph: Option<Portion>,
 }
 
-/// What LangGraph can do in about a second.
+/// What LangGraph can do in a second or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
-    /// The size; it is smaller than ours where LangGraph's cost grows with the square.
+    /// The size: ours, or the largest it can bear.
     pub size: usize,
     /// How many steps, or tasks, a run of it counts.
     pub steps: usize,
@@ -121,9 +121,9 @@ impl Workload {
         let append =
             |size, steps| Size { size, steps: 10_000, langgraph: Some(Portion { size, steps }) };
         match self {
-            Self::Loop => [even(1_000, 100), even(10_000, 300), even(100_000, 1_000)],
-            Self::FanOut => [even(1_000, 30), even(10_000, 100), even(100_000, 200)],
-            Self::Chain => [even(100, 30), even(1_000, 100), even(10_000, 300)],
+            Self::Loop => [even(1_000, 1_000), even(10_000, 3_000), even(100_000, 3_000)],
+            Self::FanOut => [even(1_000, 1_000), even(10_000, 1_000), even(100_000, 1_000)],
+            Self::Chain => [even(100, 100), even(1_000, 1_000), even(10_000, 1_000)],
             Self::Append => [append(10_000, 200), append(100_000, 100), append(1_000_000, 20)],
             Self::CheckpointedLoop => Self::Loop.sizes().map(Size::of_ours_alone),
             Self::CheckpointedAppend => Self::Append.sizes().map(Size::of_ours_alone),
@@ -213,12 +213,6 @@ impl Workload {
 }
 
 impl Size {
-    /// The same, ten times smaller for us.
-    #[must_use]
-    pub fn quick(self) -> Self {
-        Self { size: self.size / 10, steps: self.steps / 10, ..self }
-    }
-
     fn of_ours_alone(self) -> Self {
         Self { langgraph: None, ..self }
     }

@@ -232,7 +232,7 @@ impl<C: Send + Sync + 'static> Context<C> {
         let finished =
             subgraph::run_nested(&self.task, graph.erased(), persistence, input.into().erase())
                 .await?;
-        Ok(finished.output.map(subgraph::downcast))
+        Ok(finished.shown.then(|| subgraph::downcast(finished.state)))
     }
 }
 

@@ -15,6 +15,7 @@ mod plan;
 mod quiet;
 mod records;
 mod step;
+mod team;
 
 use std::{
     any::Any,
@@ -83,8 +84,10 @@ pub(crate) struct RunSettings {
 /// A run that came to an end of its own.
 pub(crate) struct Finished {
     pub(crate) ended: Ended,
-    /// The state as last shown; `None` if the run showed nothing.
-    pub(crate) output: Option<AnyState>,
+    /// The state it ended with.
+    pub(crate) state: AnyState,
+    /// Whether it showed any of its output.
+    pub(crate) shown: bool,
 }
 
 /// How a run ended.
@@ -154,7 +157,7 @@ async fn open(request: &RootRun) -> Result<(Option<Writer>, Option<Closer>), Run
 async fn root(request: RootRun, writer: Option<Writer>) -> Result<Finished, RunError> {
     let RootRun { graph, run, thread, at, deps, settings, events, control, mut input } = request;
     let saved = match (&writer, &thread) {
-        (Some(writer), Some(thread)) => load::load(&writer.saver, thread, "", at).await?,
+        (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
         _ => load::Loaded::default(),
     };
     let answers = load::take_answers(&mut input, &saved)?;
@@ -191,7 +194,8 @@ pub(crate) async fn run_nested(
     let writer = outer.writer.clone().filter(|_| persistence != Persistence::Nothing);
     let (saved, replays) = match (&writer, &outer.thread) {
         (Some(writer), Some(thread)) => {
-            load::load_nested(&writer.saver, thread, &namespace, outer.replay.as_deref()).await?
+            load::load_nested(&graph, &writer.saver, thread, &namespace, outer.replay.as_deref())
+                .await?
         }
         _ => (load::Loaded::default(), false),
     };
@@ -254,7 +258,8 @@ pub(crate) struct Engine {
     checkpointed: bool,
     /// Whether the state was shown in this run.
     shown: bool,
-    output: Option<AnyState>,
+    /// The state with what the finished siblings of a question wrote.
+    ended_with: Option<AnyState>,
     /// The last task's context, its memory to be used again.
     spare: Option<Arc<TaskContext>>,
 }
@@ -282,10 +287,8 @@ impl Engine {
             self.store_at_exit().await?;
         }
         let ended = ended?;
-        if self.shown && self.output.is_none() {
-            self.output = Some(self.state.snapshot());
-        }
-        Ok(Finished { ended, output: self.output })
+        let state = self.ended_with.take().unwrap_or_else(|| self.state.snapshot());
+        Ok(Finished { ended, state, shown: self.shown })
     }
 
     /// Makes a checkpoint of where the run stands and goes on to the next step.

@@ -6,23 +6,17 @@ mod validate;
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use serde_json::{Map, Value};
-
 pub use build::StateGraph;
 
 use crate::{
     NodeError, Problem,
     cache::Cache,
-    checkpoint::Checkpointer,
+    checkpoint::{Checkpoint, Checkpointer, Event},
     command::{Gotos, RouteTarget},
     error::UnknownTarget,
     label::Label,
     node::{AnyUpdate, NodeBody, options::NodeOptions},
-    state::{
-        FieldSet,
-        erased::ErasedState,
-        migrate::Migrations,
-    },
+    state::{FieldSet, erased::ErasedState, migrate::Migrations},
     store::Store,
 };
 
@@ -170,9 +164,23 @@ impl Graph {
         !self.node(node).routers.is_empty()
     }
 
-    /// The fields of a stored checkpoint, brought to the state's version.
-    pub(crate) fn migrate(&self, version: u32, values: &mut Map<String, Value>) {
-        self.migrations.apply(version, self.initial.version(), values);
+    /// Brings a stored checkpoint to the state's version.
+    pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) {
+        let (from, to) = (checkpoint.header.version, self.initial.version());
+        if from == to {
+            return;
+        }
+        self.migrations.apply(from, to, &mut checkpoint.values);
+        if let Some(input) = &mut checkpoint.cursor.input {
+            self.migrations.apply_to_writes(from, to, &mut input.writes);
+        }
+        checkpoint.records.retain_mut(|record| match &mut record.event {
+            Event::Done { writes, .. } | Event::Command { writes, .. } => {
+                self.migrations.apply_to_writes(from, to, writes)
+            }
+            _ => true,
+        });
+        checkpoint.header.version = to;
     }
 }
 

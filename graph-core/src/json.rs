@@ -237,10 +237,10 @@ impl JsonUpdate {
         overwrite: bool,
     ) -> Self {
         match schema.shared.index.get(field) {
-            Some(index) => {
-                self.writes.retain(|it| it.0 != *index);
-                self.writes.push((*index, value, overwrite));
-            }
+            Some(index) => match self.writes.iter_mut().find(|it| it.0 == *index) {
+                Some(write) => *write = (*index, value, overwrite),
+                None => self.writes.push((*index, value, overwrite)),
+            },
             None => drop(self.extra.insert(field.to_owned(), value)),
         }
         self

@@ -270,8 +270,11 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A node as the engine sees it.
 pub(crate) trait ErasedNode: Send + Sync {
-    fn call(&self, input: TaskInput, cx: &Arc<TaskContext>)
-    -> BoxFuture<Result<Outcome, NodeError>>;
+    fn call(
+        &self,
+        input: TaskInput,
+        cx: &Arc<TaskContext>,
+    ) -> BoxFuture<Result<Outcome, NodeError>>;
 
     /// The input as JSON, for those who watch and for the cache.
     fn describe(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value>;

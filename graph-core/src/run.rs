@@ -19,7 +19,6 @@ use crate::{
     engine::{self, Ended, Finished, RootRun},
     error::Stop,
     graph::Graph,
-    state::erased::AnyState,
     subgraph,
 };
 
@@ -79,7 +78,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         options: RunOptions,
     ) -> Result<Exit<S>, RunError> {
         let request = self.request(input.into(), Arc::new(deps), options, None);
-        Ok(Exit::new(engine::run_root(request).await?, &self.graph))
+        Ok(Exit::new(engine::run_root(request).await?))
     }
 
     /// Runs the graph once and gives its events as they come.
@@ -143,9 +142,8 @@ pub enum Exit<S> {
 }
 
 impl<S: State> Exit<S> {
-    fn new(finished: Finished, graph: &Graph) -> Self {
-        let output: Option<AnyState> = finished.output;
-        let state = subgraph::downcast(output.unwrap_or_else(|| graph.initial.snapshot()));
+    fn new(finished: Finished) -> Self {
+        let state = subgraph::downcast(finished.state);
         match finished.ended {
             Ended::Done => Self::Done(state),
             Ended::Asked(interrupts) => Self::Interrupted { state, interrupts },

@@ -148,11 +148,21 @@ impl Mode {
 pub struct Values {
     state: AnyState,
     to_json: fn(&(dyn Any + Send + Sync)) -> Value,
+    output: bool,
 }
 
 impl Values {
-    pub(crate) fn new(state: AnyState, to_json: fn(&(dyn Any + Send + Sync)) -> Value) -> Self {
-        Self { state, to_json }
+    pub(crate) fn new(
+        state: AnyState,
+        to_json: fn(&(dyn Any + Send + Sync)) -> Value,
+        output: bool,
+    ) -> Self {
+        Self { state, to_json, output }
+    }
+
+    /// Whether a field of the output is among what was written.
+    pub fn touches_output(&self) -> bool {
+        self.output
     }
 
     /// The state itself, if it is of that type.

@@ -205,7 +205,7 @@ impl ErasedNode for Body {
             let input = (body.input)(input, &cx)?;
             let finished = run_nested(&cx, &body.graph, body.persistence, input).await?;
             // A graph that showed nothing has nothing to say.
-            finished.output.map_or_else(|| Ok(Outcome::default()), |it| (body.output)(it, &cx))
+            if finished.shown { (body.output)(finished.state, &cx) } else { Ok(Outcome::default()) }
         })
     }
 

@@ -17,6 +17,7 @@ pub(crate) struct Trace {
     updates: BTreeMap<i64, Vec<Value>>,
     steps: BTreeMap<i64, Vec<TaskTrace>>,
     custom: Vec<Value>,
+    showed_output: bool,
 }
 
 /// What a run showed of a task.
@@ -44,6 +45,7 @@ impl Trace {
             |handler: bool| if handler { format!("on_error:{node}") } else { node.to_owned() };
         match event.kind {
             EventKind::Values(values) => {
+                self.showed_output |= values.touches_output();
                 let full = values.get().map(JsonState::to_full_value);
                 self.values.push(full.unwrap_or_else(|| values.to_json()));
             }
@@ -92,9 +94,9 @@ impl Trace {
         }
     }
 
-    /// Whether the run showed any values.
-    pub(crate) fn showed_values(&self) -> bool {
-        !self.values.is_empty()
+    /// Whether the run showed any of its output.
+    pub(crate) fn showed_output(&self) -> bool {
+        self.showed_output
     }
 
     /// The part of a run's answer that its events tell.

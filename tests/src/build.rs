@@ -66,7 +66,7 @@ fn nested(spec: &GraphSpec, parent: &JsonSchema, kit: &Kit) -> Result<Built, Bui
 }
 
 fn schema(spec: &GraphSpec) -> Result<JsonSchema, FieldError> {
-    let fields = spec.state.iter().map(|(name, kind)| (name.as_str(), JsonKind::from(*kind)));
+    let fields = spec.state.0.iter().map(|(name, kind)| (name.as_str(), JsonKind::from(*kind)));
     let mut schema = JsonSchema::new(fields)?;
     if let Some(input) = &spec.input {
         schema = schema.with_input(input)?;

@@ -4,7 +4,7 @@
 
 mod call;
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use graph_core::{JsonKind, Stops};
 use serde::{
@@ -37,9 +37,8 @@ pub struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
-    /// The fields and their kinds, in the order of the file: it is the order of the schema.
-    #[serde(deserialize_with = "in_order")]
-    pub state: Vec<(String, Kind)>,
+    /// The fields and their kinds.
+    pub state: InOrder<Kind>,
     /// The fields taken from an input, if not all are.
     pub input: Option<Vec<String>>,
     /// The fields that come out, if not all do.
@@ -56,23 +55,28 @@ pub struct GraphSpec {
     pub compile: CompileSpec,
 }
 
-/// The entries of an object as they stand in the text.
-fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Kind)>, D::Error> {
-    struct Entries;
-    impl<'de> Visitor<'de> for Entries {
-        type Value = Vec<(String, Kind)>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of fields and kinds")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut entries = Vec::new();
-            while let Some(entry) = map.next_entry()? {
-                entries.push(entry);
+/// The entries of an object, in the order of the text: it is the order of a schema, and of a node's writes.
+#[derive(Clone, Debug)]
+pub struct InOrder<V>(pub Vec<(String, V)>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for InOrder<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+            type Value = InOrder<V>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
             }
-            Ok(entries)
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(InOrder(entries))
+            }
         }
+        deserializer.deserialize_map(Entries(PhantomData))
     }
-    deserializer.deserialize_map(Entries)
 }
 
 /// What a field does with writes.
@@ -153,7 +157,7 @@ pub struct NodeSpec {
 #[expect(missing_docs, reason = "the words of the format, explained there")]
 pub enum Op {
     Write {
-        write: BTreeMap<String, Expr>,
+        write: InOrder<Expr>,
     },
     Goto {
         goto: Targets,
@@ -197,7 +201,7 @@ pub enum Op {
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
     /// What it writes.
-    pub update: Option<BTreeMap<String, Expr>>,
+    pub update: Option<InOrder<Expr>>,
     /// Where it goes.
     pub goto: Option<Targets>,
 }
@@ -284,6 +288,13 @@ pub enum Star {
     /// It.
     #[serde(rename = "*")]
     Star,
+}
+
+impl StopsSpec {
+    /// Whether it names no node at all.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::At(nodes) if nodes.is_empty())
+    }
 }
 
 impl From<&StopsSpec> for Stops {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     board::Board,
     build::{Built, persistence},
-    case::{BranchSpec, CommandSpec, Op, TargetSpec, Targets},
+    case::{BranchSpec, CommandSpec, InOrder, Op, TargetSpec, Targets},
     error::{NullTarget, Scripted, message},
     expr::{Env, Expr, evaluate, evaluate_write, is_true},
 };
@@ -39,7 +39,7 @@ pub(crate) struct Script {
 #[derive(Default)]
 struct Gathered {
     env: Env,
-    writes: BTreeMap<String, (Value, bool)>,
+    writes: Vec<(String, (Value, bool))>,
     wrote: bool,
     goto: Option<Vec<Goto>>,
     goto_parent: Option<Vec<Goto>>,
@@ -74,7 +74,7 @@ impl Script {
         match op {
             Op::Write { write } => {
                 let values =
-                    write.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
+                    write.0.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
                 gathered.writes.extend(values);
                 gathered.wrote = true;
             }
@@ -121,8 +121,8 @@ impl Script {
         })
     }
 
-    fn update(&self, update: &BTreeMap<String, Expr>, env: &Env) -> JsonUpdate {
-        let values = update.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
+    fn update(&self, update: &InOrder<Expr>, env: &Env) -> JsonUpdate {
+        let values = update.0.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
         written(&self.schema, values)
     }
 

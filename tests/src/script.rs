@@ -55,7 +55,7 @@ impl Session {
         if let Err(fault) = &exit {
             board.learn(fault.text(), fault.code());
         }
-        let output = exit.as_ref().ok().filter(|_| trace.showed_values());
+        let output = exit.as_ref().ok().filter(|_| trace.showed_output());
         let output = output.map(|it| it.state().to_value());
         let mut answer = trace.answer(board);
         answer.insert("output".to_owned(), output.unwrap_or_default());
@@ -190,10 +190,11 @@ fn options(call: &Call) -> RunOptions {
         .limit(u32::try_from(call.recursion_limit).unwrap_or(0))
         .durability(call.durability.into())
         .modes([Mode::Values, Mode::Updates, Mode::Custom, Mode::Tasks]);
-    if let Some(stops) = &call.interrupt_before {
+    // An empty list leaves the compiled stops as they are.
+    if let Some(stops) = call.interrupt_before.as_ref().filter(|it| !it.is_empty()) {
         options = options.stop_before(Stops::from(stops));
     }
-    if let Some(stops) = &call.interrupt_after {
+    if let Some(stops) = call.interrupt_after.as_ref().filter(|it| !it.is_empty()) {
         options = options.stop_after(Stops::from(stops));
     }
     options

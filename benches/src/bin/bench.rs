@@ -11,10 +11,15 @@ use graph_benches::{
 };
 use tokio::runtime::{Handle, Runtime};
 
+const ROUNDS: usize = 9;
+const QUICK_ROUNDS: usize = 3;
+/// How often our two sides take turns in a round.
+const TURNS: usize = 3;
+
 const HELP: &str = "\
 Usage: bench [--quick] [--langgraph] [NAME...]
 
-  --quick       sizes ten times smaller, and three rounds in place of nine
+  --quick       three rounds in place of nine
   --langgraph   installs LangGraph into target/langgraph-venv first, if no Python has it
   NAME          measures only these: loop, fan-out, chain, append, checkpointed-loop,
                 checkpointed-append
@@ -40,40 +45,18 @@ fn main() -> ExitCode {
 /// What is to be measured.
 struct Plan {
     workloads: Vec<Workload>,
-    extent: Extent,
+    rounds: usize,
     langgraph: fn() -> io::Result<Option<PathBuf>>,
-}
-
-#[derive(Clone, Copy)]
-enum Extent {
-    Quick,
-    Full,
-}
-
-impl Extent {
-    fn rounds(self) -> usize {
-        match self {
-            Self::Quick => 3,
-            Self::Full => 9,
-        }
-    }
-
-    fn size(self, size: Size) -> Size {
-        match self {
-            Self::Quick => size.quick(),
-            Self::Full => size,
-        }
-    }
 }
 
 /// Gives the plan, or `None` where help is asked for, or the argument that is wrong.
 fn parse(args: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
     let mut plan =
-        Plan { workloads: Vec::new(), extent: Extent::Full, langgraph: || Ok(langgraph::find()) };
+        Plan { workloads: Vec::new(), rounds: ROUNDS, langgraph: || Ok(langgraph::find()) };
     for arg in args {
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
-            "--quick" => plan.extent = Extent::Quick,
+            "--quick" => plan.rounds = QUICK_ROUNDS,
             "--langgraph" => plan.langgraph = find_or_install,
             name => match Workload::ALL.into_iter().find(|it| it.name() == name) {
                 Some(workload) => plan.workloads.push(workload),
@@ -101,10 +84,8 @@ fn measure(plan: &Plan) {
     let mut rows = Vec::new();
     for &workload in &plan.workloads {
         for size in workload.sizes() {
-            let size = plan.extent.size(size);
             eprintln!("{} {} …", workload.name(), size.size);
-            let rounds = plan.extent.rounds();
-            rows.push(row(workload, size, rounds, runtime.handle(), &mut langgraph));
+            rows.push(row(workload, size, plan.rounds, runtime.handle(), &mut langgraph));
         }
     }
     println!("{}", table::table(&rows));
@@ -121,7 +102,10 @@ fn start(plan: &Plan) -> Option<LangGraph> {
 
 fn show_surroundings(plan: &Plan, langgraph: Option<&LangGraph>) {
     let cores = available_parallelism().map_or(1, usize::from);
-    println!("{} rounds, each side in turn, on {cores} cores", plan.extent.rounds());
+    println!(
+        "{} rounds of {TURNS} turns by us and one by LangGraph, on {cores} cores",
+        plan.rounds
+    );
     match langgraph {
         Some(langgraph) => println!("beside {}", langgraph.version()),
         None => println!(
@@ -153,10 +137,10 @@ fn row(
     let mut by_hand = sides.by_hand.map(|it| Side::warmed_up(it, size.steps));
     let mut theirs = Samples::default();
     ask(langgraph, workload, size, &mut Samples::default());
-    for _ in 0..rounds {
-        engine.round();
-        if let Some(by_hand) = &mut by_hand {
-            by_hand.round();
+    for round in 0..rounds {
+        match &mut by_hand {
+            Some(by_hand) => take_turns(&mut engine, by_hand, round),
+            None => engine.round(),
         }
         ask(langgraph, workload, size, &mut theirs);
     }
@@ -166,6 +150,16 @@ fn row(
         engine: engine.cost().expect("there is at least one round"),
         by_hand: by_hand.and_then(|it| it.cost()),
         langgraph: theirs.cost().zip(size.langgraph),
+    }
+}
+
+/// Some rounds of our two sides, which cost little beside one of LangGraph.
+fn take_turns(engine: &mut Side, by_hand: &mut Side, round: usize) {
+    let mut pair = [engine, by_hand];
+    // Whoever comes first finds the caches as LangGraph left them, so that they take turns in that too.
+    pair.rotate_left(round % 2);
+    for _ in 0..TURNS {
+        pair.iter_mut().for_each(|it| it.round());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Edit: changing a thread's state without running a node.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use super::{
     Durability, Engine, RunSettings, Writer,
@@ -61,6 +61,8 @@ pub(crate) struct Site<'a> {
     pub(crate) thread: &'a Arc<str>,
     pub(crate) at: Option<CheckpointId>,
     pub(crate) run: Arc<str>,
+    pub(crate) deps: Arc<dyn Any + Send + Sync>,
+    pub(crate) settings: Arc<RunSettings>,
 }
 
 /// Makes one step after the other of edits; all edits of a step count as one step.
@@ -91,7 +93,7 @@ async fn edit_step(
     at: Option<CheckpointId>,
     mut edits: Vec<Edit>,
 ) -> Result<CheckpointId, RunError> {
-    let saved = load::load(&writer.saver, site.thread, "", at).await?;
+    let saved = load::load(site.graph, &writer.saver, site.thread, "", at).await?;
     let mut engine = Engine::new(scope(site, writer), &saved)?;
     let checkpoint = saved.into_checkpoint();
     if checkpoint.is_none() {
@@ -122,23 +124,14 @@ async fn edit_step(
 }
 
 fn scope(site: &Site<'_>, writer: &Writer) -> Scope {
-    let settings = RunSettings {
-        limit: 1,
-        concurrency: None,
-        durability: Durability::Sync,
-        stop_before: None,
-        stop_after: None,
-        metadata: Default::default(),
-        config: Default::default(),
-    };
     Scope {
         graph: site.graph.clone(),
         run: site.run.clone(),
         thread: Some(site.thread.clone()),
         namespace: String::new(),
         parent: None,
-        deps: Arc::new(()),
-        settings: Arc::new(settings),
+        deps: site.deps.clone(),
+        settings: site.settings.clone(),
         store: None,
         cache: None,
         events: None,

@@ -28,18 +28,10 @@ impl Engine {
         self.scope.events.as_ref().filter(|it| it.wants(mode))
     }
 
-    /// Shows the state.
-    pub(super) async fn show_values(&self) {
+    /// Shows a state: the run's own, or the last one with what siblings of a question wrote.
+    pub(super) async fn show_values(&self, state: &dyn ErasedState, output: bool) {
         if let Some(sink) = self.sink(Mode::Values) {
-            let values = Values::new(self.state.snapshot(), self.state.lazy_json());
-            sink.send(self.step, EventKind::Values(values)).await;
-        }
-    }
-
-    /// Shows a state that is not the run's own any more: the last one, with what siblings of a question wrote.
-    pub(super) async fn show_last(&self, state: &dyn ErasedState) {
-        if let Some(sink) = self.sink(Mode::Values) {
-            let values = Values::new(state.snapshot(), state.lazy_json());
+            let values = Values::new(state.snapshot(), state.lazy_json(), output);
             sink.send(self.step, EventKind::Values(values)).await;
         }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     commit::{self, Mode, Writes},
-    load::updates,
+    load::{damaged, stored_state, updates},
     plan::{Frontier, Planned},
     records::{Records, TaskLog},
 };
@@ -79,12 +79,9 @@ pub(crate) fn snapshot<'a>(
     view: View,
 ) -> Boxed<'a, Result<Snapshot, RunError>> {
     Box::pin(async move {
-        let mut state = graph.initial.fork();
-        let mut values = checkpoint.values.clone();
-        graph.migrate(checkpoint.header.version, &mut values);
-        let present = |field: usize| values.contains_key(&*graph.initial.fields()[field].name);
-        let mut live: FieldSet = graph.volatile.iter().filter(|it| present(*it)).collect();
-        state.load(values)?;
+        let mut checkpoint = checkpoint;
+        graph.migrate(&mut checkpoint);
+        let (mut state, mut live) = stored_state(graph, &checkpoint)?;
         let planned = planned(graph, &checkpoint);
         let mut records = Records::new(checkpoint.records.clone());
         for (writes, _) in std::mem::take(&mut records.commands) {
@@ -93,7 +90,12 @@ pub(crate) fn snapshot<'a>(
         }
         let ids: Vec<_> = planned.iter().map(|it| id_of(graph, &checkpoint, it)).collect();
         if view.live {
-            show_finished(graph, &mut *state, &mut live, &planned, &ids, &records)?;
+            show_finished(graph, &mut *state, &mut live, &planned, &ids, &records).map_err(
+                |error| match error {
+                    RunError::Field(error) => damaged(&checkpoint.place, error).into(),
+                    error => error,
+                },
+            )?;
         }
         let mut tasks = Vec::new();
         for (plan, id) in planned.iter().zip(&ids) {

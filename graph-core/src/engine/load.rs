@@ -16,11 +16,12 @@ use crate::{
     FieldWrite, NodeError, RunError,
     checkpoint::{
         Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, GotoRecord,
-        History, Lookup, Source, StartRecord, TaskId, TaskRecord,
+        History, Lookup, Place, Source, StartRecord, TaskId, TaskRecord,
     },
     command::Goto,
     context::{Answers, Scope, TaskKind, lock},
     error::Halt,
+    graph::Graph,
     node::AnyUpdate,
     state::{FieldError, FieldSet, erased::ErasedState},
 };
@@ -66,6 +67,7 @@ impl Loaded {
 
 /// Reads the checkpoint that a run starts from.
 pub(crate) async fn load(
+    graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     namespace: &str,
@@ -73,7 +75,7 @@ pub(crate) async fn load(
 ) -> Result<Loaded, CheckpointError> {
     let head = saver.get(&Lookup::head(thread, namespace)).await?;
     let head_id = head.as_ref().map(|it| it.place.id);
-    let checkpoint = match at {
+    let mut checkpoint = match at {
         None => head,
         Some(id) if head_id == Some(id) => head,
         Some(id) => {
@@ -85,23 +87,30 @@ pub(crate) async fn load(
             })?)
         }
     };
+    if let Some(checkpoint) = &mut checkpoint {
+        graph.migrate(checkpoint);
+    }
     Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some() })
 }
 
 /// Reads the checkpoint that a graph inside a task starts from, and says whether it is replayed.
 pub(crate) async fn load_nested(
+    graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
     thread: &str,
     namespace: &str,
     replay: Option<&Replay>,
 ) -> Result<(Loaded, bool), CheckpointError> {
-    let mut loaded = load(saver, thread, namespace, None).await?;
+    let mut loaded = load(graph, saver, thread, namespace, None).await?;
     let Some(replay) = replay else { return Ok((loaded, false)) };
     // Without the task's id, so that the second visit in a loop is not taken for a first one.
     let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
     if lock(&replay.visited).insert(stable.to_owned()) {
         let older = History::of(thread, namespace).before(replay.bound).limit(1);
         loaded.checkpoint = saver.list(&older).await?.into_iter().next();
+        if let Some(checkpoint) = &mut loaded.checkpoint {
+            graph.migrate(checkpoint);
+        }
     }
     Ok((loaded, true))
 }
@@ -171,33 +180,20 @@ impl Engine {
             checkpointed: false,
             shown: false,
             spare: None,
-            output: None,
+            ended_with: None,
         }
     }
 
     fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
-        let mut values = checkpoint.values.clone();
-        let version = checkpoint.header.version;
-        graph.migrate(version, &mut values);
-        let damaged = |error: FieldError| CheckpointError::Damaged {
-            thread: checkpoint.place.thread.clone(),
-            id: checkpoint.place.id,
-            problem: error.to_string(),
-        };
-        let present = |field: usize| values.contains_key(&*self.state.fields()[field].name);
-        self.live = graph.volatile.iter().filter(|it| present(*it)).collect();
-        self.state.load(values).map_err(damaged)?;
+        let damaged = |error: FieldError| damaged(&checkpoint.place, error);
+        (self.state, self.live) = stored_state(&graph, checkpoint)?;
         self.frontier = Frontier::from_cursor(&graph, &checkpoint.cursor);
         self.frontier.input = match &checkpoint.cursor.input {
             Some(start) => Some(self.start_input(start).map_err(damaged)?),
             None => None,
         };
         self.records = Records::new(checkpoint.records.clone());
-        if version != self.state.version() {
-            // What tasks wrote was written for the older form of the state.
-            self.records.forget_results();
-        }
         self.step = checkpoint.header.step + 1;
         self.id = checkpoint.place.id;
         self.origin = checkpoint.header.origin;
@@ -257,7 +253,7 @@ impl Engine {
             self.put_checkpoint(Source::Fork, changes, &affected).await?;
         }
         self.shown = true;
-        self.show_values().await;
+        self.show_values(&*self.state, true).await;
         Ok(())
     }
 
@@ -365,6 +361,27 @@ impl Engine {
     }
 }
 
+/// The state a checkpoint holds, and which of its fields of one step's life have a value.
+pub(super) fn stored_state(
+    graph: &Graph,
+    checkpoint: &Checkpoint,
+) -> Result<(Box<dyn ErasedState>, FieldSet), CheckpointError> {
+    let mut state = graph.initial.fork();
+    let present = |field: usize| checkpoint.values.contains_key(&*state.fields()[field].name);
+    let live = graph.volatile.iter().filter(|it| present(*it)).collect();
+    state.load(checkpoint.values.clone()).map_err(|error| damaged(&checkpoint.place, error))?;
+    Ok((state, live))
+}
+
+/// The error for a checkpoint that holds what the state cannot.
+pub(super) fn damaged(place: &Place, error: FieldError) -> CheckpointError {
+    CheckpointError::Damaged {
+        thread: place.thread.clone(),
+        id: place.id,
+        problem: error.to_string(),
+    }
+}
+
 /// The updates that make these writes: more than one where a field stands twice.
 pub(super) fn updates(
     state: &dyn ErasedState,
@@ -381,6 +398,6 @@ pub(super) fn updates(
 }
 
 /// The hops of stored gotos.
-pub(super) fn stored_hops(graph: &crate::graph::Graph, gotos: Vec<GotoRecord>) -> Hops {
+pub(super) fn stored_hops(graph: &Graph, gotos: Vec<GotoRecord>) -> Hops {
     gotos.into_iter().filter_map(|it| Hop::from_record(graph, it)).collect()
 }

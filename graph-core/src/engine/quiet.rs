@@ -102,7 +102,7 @@ impl Engine {
     /// Clears what lives for one step, and notes whether the output changed.
     fn quiet_end(&mut self, fold: &Fold) {
         let graph = &self.scope.graph;
-        self.shown |= fold.changed().intersects(&graph.output);
+        self.shown = self.shown || fold.changed().intersects(&graph.output);
         if graph.volatile.is_empty() {
             return;
         }

@@ -53,14 +53,6 @@ impl Records {
         }
     }
 
-    /// Forgets what tasks came to, so that they are run again; what they journaled stays.
-    pub(crate) fn forget_results(&mut self) {
-        for task in self.tasks.values_mut() {
-            task.done = None;
-            task.failed = None;
-        }
-    }
-
     pub(crate) fn clear(&mut self) {
         self.tasks.clear();
         self.commands.clear();

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tokio::task::JoinSet;
 
 use super::{
     Ended, Engine,
     commit::{self, Committed, Writes},
     execute::{Done, Job, Report, TaskEnd, end, failure, route, route_on_copy, run_task, within},
-    load::{stored_hops, updates},
+    load::{damaged, stored_hops, updates},
     persist::Durability,
     plan::{Planned, StartInput, Ways},
+    team::Team,
 };
 use crate::{
     FieldWrite, RunError,
@@ -21,7 +21,7 @@ use crate::{
     error::{Halt, Stop},
     graph::{NodeIdx, Stops},
     node::TaskInput,
-    state::guard,
+    state::{FieldError, guard},
 };
 
 /// The tasks of a step: one, mostly.
@@ -147,7 +147,7 @@ impl Engine {
             return Ok((None, None));
         }
         if let Some(result) = log.done {
-            return Ok((Some(TaskEnd::Done(self.replayed(result, false)?)), None));
+            return Ok((Some(TaskEnd::Done(self.recorded(result, false)?)), None));
         }
         let handler = self.scope.graph.node(cx.node).options.handler.is_some();
         let failure = match log.failed {
@@ -157,16 +157,25 @@ impl Engine {
         let handler = cx.handler(failure.clone()).id();
         let handled = self.records.tasks.get(&handler).and_then(|it| it.done.clone());
         match handled {
-            Some(result) => Ok((Some(TaskEnd::Done(self.replayed(result, true)?)), None)),
+            Some(result) => Ok((Some(TaskEnd::Done(self.recorded(result, true)?)), None)),
             None => Ok((None, Some(Box::new(failure)))),
         }
+    }
+
+    /// The result a checkpoint's records hold.
+    fn recorded(
+        &self,
+        result: (Vec<FieldWrite>, Vec<GotoRecord>),
+        handled: bool,
+    ) -> Result<Done, RunError> {
+        self.replayed(result, handled).map_err(|error| damaged(&self.place(), error).into())
     }
 
     fn replayed(
         &self,
         (writes, gotos): (Vec<FieldWrite>, Vec<GotoRecord>),
         handled: bool,
-    ) -> Result<Done, RunError> {
+    ) -> Result<Done, FieldError> {
         Ok(Done {
             updates: updates(&*self.state, writes)?,
             hops: stored_hops(&self.scope.graph, gotos),
@@ -235,35 +244,31 @@ impl Engine {
     }
 
     async fn execute_many(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
+        let open = slots.iter().filter(|it| it.end.is_none()).count();
         let limit = self.scope.settings.concurrency.unwrap_or(usize::MAX).max(1);
-        let mut running = JoinSet::new();
+        let mut team = Team::new(open, limit);
         let mut next = 0;
         let mut failed = false;
         loop {
             // After a failure nothing new is started, but what runs may finish: it is paid for.
-            while !failed && running.len() < limit && next < slots.len() {
-                let index = next;
-                next += 1;
-                let slot = &mut slots[index];
-                if slot.end.is_some() {
-                    continue;
-                }
-                if slot.plan.node == self.scope.graph.start {
+            while !failed && team.has_room() && next < slots.len() {
+                let slot = &mut slots[next];
+                if slot.end.is_none() && slot.plan.node == self.scope.graph.start {
                     let end = self.take_input(slot, false);
                     self.finish(slot, end.into()).await?;
-                    continue;
+                } else if slot.end.is_none() {
+                    team.start(next, self.job(slot, false));
                 }
-                let job = self.job(slot, false);
-                running.spawn(async move { (index, run_task(job).await) });
+                next += 1;
             }
-            match running.join_next().await {
-                None => return Ok(()),
+            match team.next().await {
                 Some(Ok((index, report))) => {
                     failed |= matches!(report.end, TaskEnd::Failed(_));
                     self.finish(&mut slots[index], report).await?;
                 }
                 // Tasks catch their panics, so this is the runtime shutting down.
                 Some(Err(_)) => return Err(RunError::Cancelled),
+                None => return Ok(()),
             }
         }
     }
@@ -415,6 +420,10 @@ impl Engine {
             }
             TaskEnd::Failed(error) => {
                 let error = task_error(error);
+                if !task.given_answers().is_empty() {
+                    // As LangGraph does: a task that was answered shows an update, though it then failed.
+                    self.show_update(task, &[], false, handled.is_some()).await;
+                }
                 self.show_end(task, writes, Some(error.clone()), Vec::new(), handled.is_some())
                     .await;
                 records.push(task.record(Event::Failed { error, handled: false }));
@@ -508,13 +517,12 @@ impl Engine {
         let mode = commit::Mode { records: false, ..self.mode(true) };
         let committed =
             commit::commit(&self.scope.graph, &mut *state, &mut live, &mut writes, mode)?;
-        if committed.changed.intersects(&self.scope.graph.output) {
-            self.shown = true;
-            self.output = Some(state.snapshot());
-        }
+        let output = committed.changed.intersects(&self.scope.graph.output);
         if !committed.changed.is_empty() {
-            self.show_last(&*state).await;
+            self.show_values(&*state, output).await;
         }
+        self.shown |= output;
+        self.ended_with = Some(state.snapshot());
         Ok(())
     }
 
@@ -606,9 +614,10 @@ impl Engine {
     /// The end of a step: the state is shown and stored, and nothing of the step is pending any more.
     async fn moved_on(&mut self, committed: Committed) -> Result<(), RunError> {
         let Committed { changed, mut affected, mut changes } = committed;
-        self.shown |= changed.intersects(&self.scope.graph.output);
+        let output = changed.intersects(&self.scope.graph.output);
+        self.shown |= output;
         if self.scope.events.is_some() && !changed.is_empty() {
-            self.show_values().await;
+            self.show_values(&*self.state, output).await;
         }
         if self.first_step {
             self.end_first_step();

@@ -106,9 +106,8 @@ where
             call: move |state: Arc<S>, cx: &Arc<TaskContext>| {
                 let node = self.clone();
                 let cx = Context::<C>::new(cx.clone());
-                Box::pin(async move {
-                    node.call(&state, &cx).await.into_outcome()
-                }) as BoxFuture<Result<Outcome, NodeError>>
+                Box::pin(async move { node.call(&state, &cx).await.into_outcome() })
+                    as BoxFuture<Result<Outcome, NodeError>>
             },
             state: PhantomData,
         }))
@@ -161,9 +160,8 @@ where
             call: move |payload: P, cx: &Arc<TaskContext>| {
                 let node = self.clone();
                 let cx = Context::<C>::new(cx.clone());
-                Box::pin(async move {
-                    node.call(payload, &cx).await.into_outcome()
-                }) as BoxFuture<Result<Outcome, NodeError>>
+                Box::pin(async move { node.call(payload, &cx).await.into_outcome() })
+                    as BoxFuture<Result<Outcome, NodeError>>
             },
             payload: PhantomData,
         }))

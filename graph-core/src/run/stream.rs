@@ -57,10 +57,7 @@ impl<S: State> RunStream<S> {
         let (modes, subgraphs) = (options.modes.clone(), options.subgraphs);
         let sink = move |run: Arc<str>| Sink::new(sender, &modes, subgraphs, run);
         let request = request(options, Some(Box::new(sink)));
-        let run = async move {
-            let graph = request.graph.clone();
-            Ok(Exit::new(engine::run_root(request).await?, &graph))
-        };
+        let run = async move { Ok(Exit::new(engine::run_root(request).await?)) };
         Self { run: Some(Box::pin(run)), exit: None, events, seq: 0 }
     }
 

@@ -113,7 +113,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
             self.options.clone(),
             Some(&self.place),
         );
-        Ok(Exit::new(engine::run_root(request).await?, self.graph.erased()))
+        Ok(Exit::new(engine::run_root(request).await?))
     }
 
     /// Goes on where the thread stands: after a failure, a static stop or a crash.
@@ -200,6 +200,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
             thread: &self.place.name,
             at: self.place.at,
             run: self.options.run_id(),
+            deps: self.deps.clone(),
+            settings: Arc::new(self.options.settings.clone()),
         };
         edit::edit(site, steps).await
     }

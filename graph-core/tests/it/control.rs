@@ -21,9 +21,8 @@ use crate::support::{
 #[tokio::test]
 async fn a_run_of_n_steps_needs_a_limit_of_n_plus_one() {
     let graph = chain(["a", "b", "c"]).compile().unwrap();
-    let run = |limit| {
-        graph.invoke(Trail::default(), World::default(), RunOptions::new().limit(limit))
-    };
+    let run =
+        |limit| graph.invoke(Trail::default(), World::default(), RunOptions::new().limit(limit));
     assert!(run(4).await.unwrap().is_done());
     let error = run(3).await.unwrap_err();
     assert!(matches!(error, RunError::StepLimit { limit: 3 }), "{error}");
@@ -48,12 +47,8 @@ async fn a_node_sees_how_many_steps_are_left() {
         let last = if cx.is_last_step() { "!" } else { "" };
         been(&format!("{}{last}", cx.remaining_steps()))
     }
-    let graph = graph()
-        .node_as("a", count)
-        .node_as("b", count)
-        .sequence(["a", "b"])
-        .compile()
-        .unwrap();
+    let graph =
+        graph().node_as("a", count).node_as("b", count).sequence(["a", "b"]).compile().unwrap();
     let options = RunOptions::new().limit(3);
     let exit = graph.invoke(Trail::default(), World::default(), options).await.unwrap();
     assert_eq!(exit.state(), &trail(["2", "1!"]));

@@ -5,9 +5,7 @@ use graph_core::{
     Thread, checkpoint::Source,
 };
 
-use crate::support::{
-    Trail, World, been, chain, diamond, graph, pass, path_of, trail, with_nodes,
-};
+use crate::support::{Trail, World, been, chain, diamond, graph, pass, path_of, trail, with_nodes};
 
 fn thread_of(graph: StateGraph<Trail, World>, world: &World) -> Thread<Trail, World> {
     let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is sound");
@@ -156,9 +154,9 @@ async fn an_edit_that_stands_alone_is_refused_beside_others() {
 
 #[tokio::test]
 async fn an_edit_asks_the_branch_of_its_node() {
-    let built = with_nodes(["a", "b", "c"]).edge(START, "a").branch("a", |it: &Trail| {
-        Goto::node(if it.note == "b" { "b" } else { "c" })
-    });
+    let built = with_nodes(["a", "b", "c"])
+        .edge(START, "a")
+        .branch("a", |it: &Trail| Goto::node(if it.note == "b" { "b" } else { "c" }));
     let thread = thread_of(built, &World::default());
     thread.update_state(Trail::update().note("b"), AsNode::node("a")).await.unwrap();
     assert_eq!(thread.state().await.unwrap().unwrap().next, ["b"]);
@@ -194,11 +192,7 @@ async fn an_edit_takes_the_place_of_a_node_that_asks() {
         Ok(())
     }
     let world = World::default();
-    let built = graph()
-        .node(ask_first)
-        .node(pass)
-        .edge(START, ask_first)
-        .edge(ask_first, pass);
+    let built = graph().node(ask_first).node(pass).edge(START, ask_first).edge(ask_first, pass);
     let thread = thread_of(built, &world);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     thread.update_state(been("by hand"), AsNode::node("ask_first")).await.unwrap();

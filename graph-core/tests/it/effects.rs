@@ -54,8 +54,7 @@ async fn a_call_is_not_repeated_after_a_failure() {
 #[tokio::test]
 async fn a_call_is_not_repeated_by_a_retry_even_without_checkpointer() {
     let world = World::default();
-    let graph =
-        graph().node(pay.retry(at_once(3))).edge(START, pay).compile().unwrap();
+    let graph = graph().node(pay.retry(at_once(3))).edge(START, pay).compile().unwrap();
     world.breaks("pay", 2);
     let state = graph.run(Trail::default(), world.clone()).await.unwrap();
     assert_eq!(state, trail(["did charge/7"]));

@@ -29,13 +29,12 @@ async fn a_thread_gives_the_last_result_to_the_next_run() {
 
 #[tokio::test]
 async fn what_is_saved_may_differ_from_what_is_given_out() {
-    let log = Entrypoint::new("log", |line: String, last: Option<Vec<String>>, _: Context| {
-        async move {
+    let log =
+        Entrypoint::new("log", |line: String, last: Option<Vec<String>>, _: Context| async move {
             let mut save = last.unwrap_or_default();
             save.push(line);
             Ok(Final { value: save.len(), save })
-        }
-    });
+        });
     let log = log.checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = log.thread("t", ());
     assert_eq!(thread.run("a".into()).await.unwrap().done(), Some(1));
@@ -58,9 +57,10 @@ async fn program(n: u32, cx: &Context<World>) -> Result<String, NodeError> {
 #[tokio::test]
 async fn questions_and_failures_do_not_repeat_calls() {
     let world = World::default();
-    let entry = Entrypoint::new("program", |n: u32, _: Option<String>, cx: Context<World>| {
-        async move { program(n, &cx).await }
-    });
+    let entry =
+        Entrypoint::new("program", |n: u32, _: Option<String>, cx: Context<World>| async move {
+            program(n, &cx).await
+        });
     let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = entry.thread("t", world.clone());
     let EntryExit::Interrupted(asked) = thread.run(1).await.unwrap() else { panic!("it asks") };

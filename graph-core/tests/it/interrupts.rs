@@ -22,8 +22,7 @@ fn ids(interrupts: &[Interrupt]) -> Vec<String> {
 #[tokio::test]
 async fn a_question_stops_the_run_until_it_is_answered() {
     let world = World::default();
-    let thread =
-        thread_of(graph().node(ask).node(pass).edge(START, ask).edge(ask, pass), &world);
+    let thread = thread_of(graph().node(ask).node(pass).edge(START, ask).edge(ask, pass), &world);
     let exit = thread.run(Trail::default()).await.unwrap();
     assert!(!exit.is_done());
     assert_eq!(exit.interrupts()[0].value, "ask?");
@@ -31,7 +30,10 @@ async fn a_question_stops_the_run_until_it_is_answered() {
 
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.next, ["ask"]);
-    assert_eq!(state.interrupts().collect::<Vec<_>>(), exit.interrupts().iter().collect::<Vec<_>>());
+    assert_eq!(
+        state.interrupts().collect::<Vec<_>>(),
+        exit.interrupts().iter().collect::<Vec<_>>()
+    );
 
     let exit = thread.resume("yes").await.unwrap();
     assert!(exit.is_done());
@@ -247,19 +249,21 @@ async fn a_failure_beats_a_question_which_is_kept() {
 #[tokio::test]
 async fn an_answer_comes_with_an_update_and_a_goto() {
     let world = World::default();
-    let built = graph()
-        .node(ask)
-        .node_as("other", pass)
-        .edge(START, ask)
-        .branch(ask, |it: &Trail| match it.note.as_str() {
+    let built = graph().node(ask).node_as("other", pass).edge(START, ask).branch(
+        ask,
+        |it: &Trail| match it.note.as_str() {
             "go" => vec![Goto::node("other")],
             _ => vec![],
-        });
+        },
+    );
     let thread = thread_of(built, &world);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     let input = Input::resume("A").unwrap().with_update(Trail::update().note("go"));
     let exit = thread.run(input).await.unwrap();
-    assert_eq!((exit.state().note.as_str(), &exit.state().path[..]), ("go", &["A".to_owned(), "other".to_owned()][..]));
+    assert_eq!(
+        (exit.state().note.as_str(), &exit.state().path[..]),
+        ("go", &["A".to_owned(), "other".to_owned()][..])
+    );
 }
 
 #[tokio::test]
@@ -279,5 +283,8 @@ async fn an_answered_checkpoint_takes_the_new_answer() {
 async fn a_run_without_thread_says_what_was_asked() {
     let graph = graph().node(ask).edge(START, ask).compile().unwrap();
     let error = graph.run(Trail::default(), World::default()).await.unwrap_err();
-    assert!(matches!(&error, RunError::Unfinished(_)) && error.to_string().contains("ask?"), "{error}");
+    assert!(
+        matches!(&error, RunError::Unfinished(_)) && error.to_string().contains("ask?"),
+        "{error}"
+    );
 }

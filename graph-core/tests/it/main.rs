@@ -1,13 +1,21 @@
 //! The typed face of the engine, feature by feature, at its public API.
 
+mod build;
 mod care;
+mod contexts;
 mod control;
+mod edges;
 mod edits;
 mod effects;
 mod entrypoints;
 mod interrupts;
+mod nodes;
+mod reducers;
 mod resume;
 mod retries;
+#[cfg(feature = "schema")]
+mod schemas;
+mod state;
 mod storage;
 mod streams;
 mod subgraphs;

@@ -167,8 +167,14 @@ async fn a_thread_is_readable_after_a_conflict() {
 #[tokio::test]
 async fn each_step_leaves_a_checkpoint_unless_only_the_end_is_stored() {
     for (durability, expect) in [
-        (Durability::Sync, vec![(2, Source::Loop), (1, Source::Loop), (0, Source::Loop), (-1, Source::Input)]),
-        (Durability::Async, vec![(2, Source::Loop), (1, Source::Loop), (0, Source::Loop), (-1, Source::Input)]),
+        (
+            Durability::Sync,
+            vec![(2, Source::Loop), (1, Source::Loop), (0, Source::Loop), (-1, Source::Input)],
+        ),
+        (
+            Durability::Async,
+            vec![(2, Source::Loop), (1, Source::Loop), (0, Source::Loop), (-1, Source::Input)],
+        ),
         (Durability::Exit, vec![(2, Source::Loop)]),
     ] {
         let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();

@@ -158,10 +158,7 @@ async fn only_the_last_attempts_writes_count() {
         cx.emit(cx.attempt()).await;
         if cx.attempt() == 1 { Err("once".into()) } else { Ok(vec![been("x"), been("y")]) }
     }
-    let graph = StateGraph::<Trail>::new()
-        .node(grows.retry(2))
-        .edge(START, grows)
-        .compile()
-        .unwrap();
+    let graph =
+        StateGraph::<Trail>::new().node(grows.retry(2)).edge(START, grows).compile().unwrap();
     assert_eq!(graph.run(Trail::default(), ()).await.unwrap(), trail(["x", "y"]));
 }

@@ -80,7 +80,12 @@ fn new_thread(saver: &MemorySaver) -> Thread<New> {
 }
 
 fn migrated() -> New {
-    New { lines: vec!["hello".into()], count: 5, language: "en".into(), steps: vec!["first".into()] }
+    New {
+        lines: vec!["hello".into()],
+        count: 5,
+        language: "en".into(),
+        steps: vec!["first".into()],
+    }
 }
 
 #[tokio::test]

@@ -90,10 +90,15 @@ async fn tasks_are_shown_with_their_input_and_their_end() {
     let shown: Vec<_> = events.iter().map(shown).collect();
     assert_eq!(shown[..2], ["start a", "end a"]);
     assert_eq!(shown[2..4], ["start b", "start c"]);
-    assert!(shown[4..].contains(&"end b".to_owned()) && shown[4..].contains(&"end c failed".to_owned()));
+    assert!(
+        shown[4..].contains(&"end b".to_owned()) && shown[4..].contains(&"end c failed".to_owned())
+    );
     let EventKind::TaskStarted { input } = &events[2].kind else { panic!("a start") };
     assert_eq!(input["path"], json!(["a"]));
-    assert_eq!(events[2].task, events.iter().rfind(|it| it.node.as_deref() == Some("b")).unwrap().task);
+    assert_eq!(
+        events[2].task,
+        events.iter().rfind(|it| it.node.as_deref() == Some("b")).unwrap().task
+    );
     let error = stream.finish().await.unwrap_err();
     assert!(matches!(error, RunError::Node { .. }));
 }
@@ -106,7 +111,10 @@ async fn checkpoints_are_shown_as_they_are_made() {
     let mut stream = thread.clone().with(options).stream(Trail::default());
     let events = all(&mut stream).await;
     let shown: Vec<_> = events.iter().map(shown).collect();
-    assert_eq!(shown, ["checkpoint input [__start__]", "checkpoint loop [a]", "checkpoint loop []"]);
+    assert_eq!(
+        shown,
+        ["checkpoint input [__start__]", "checkpoint loop [a]", "checkpoint loop []"]
+    );
     let history = thread.history(None).await.unwrap();
     let mut ids: Vec<_> = events
         .iter()

@@ -121,7 +121,8 @@ async fn a_failure_inside_is_gone_on_with_inside() {
         .sequence(["before", "write"])
         .compile()
         .unwrap();
-    let outer = subgraph("middle", &middle, Trail::clone, |it: Trail| Trail::update().path(it.path));
+    let outer =
+        subgraph("middle", &middle, Trail::clone, |it: Trail| Trail::update().path(it.path));
     let thread = thread_of(graph().node(outer).edge(START, "middle"), &world);
     world.breaks("second", 1);
     let error = thread.run(noted("x")).await.unwrap_err();
@@ -194,8 +195,7 @@ async fn a_command_to_the_parent_updates_and_routes_it() {
 
 #[tokio::test]
 async fn a_command_to_a_parent_that_is_not_there_names_its_node() {
-    let inner =
-        StateGraph::<Draft, World>::new().node(leave).edge(START, leave).compile().unwrap();
+    let inner = StateGraph::<Draft, World>::new().node(leave).edge(START, leave).compile().unwrap();
     let error = inner.run(Draft::default(), World::default()).await.unwrap_err();
     assert!(matches!(&error, RunError::NoParent { node } if node == "leave"), "{error}");
 }

@@ -8,10 +8,7 @@ use serde_json::json;
 
 use crate::support::{Trail, World, ask, chain, diamond, graph, path_of, trail};
 
-async fn finished<const N: usize>(
-    names: [&'static str; N],
-    world: &World,
-) -> Thread<Trail, World> {
+async fn finished<const N: usize>(names: [&'static str; N], world: &World) -> Thread<Trail, World> {
     let graph = chain(names).checkpointer(MemorySaver::new()).compile().expect("a sound graph");
     let thread = graph.thread("t", world.clone());
     let exit = thread.run(Trail::default()).await.expect("nothing fails");

@@ -139,7 +139,8 @@ pub(crate) struct Taste {
 
 impl Taste {
     pub(crate) const WILD: Self = Self { wild: true, keeps: false, narrow: false };
-    pub(crate) const TAME: Self = Self { wild: false, keeps: true, narrow: false };
+    pub(crate) const TAME: Self = Self { wild: false, keeps: false, narrow: false };
+    pub(crate) const KEPT: Self = Self { keeps: true, ..Self::TAME };
     pub(crate) const LOOP: Self = Self { wild: true, keeps: false, narrow: true };
 }
 

@@ -182,7 +182,8 @@ fn relay(saver: &TextSaver) -> (JsonSchema, CompiledGraph<JsonState>) {
 async fn relayed(value: &Value) -> Result<Value, Box<dyn std::error::Error>> {
     let saver = Arc::new(TextSaver::default());
     // A new graph for every call: all it knows comes from the saver.
-    let thread = || relay(&saver).1.thread("t", ());
+    let options = RunOptions::new().durability(Durability::Sync);
+    let thread = || relay(&saver).1.thread("t", ()).with(options.clone());
     let (schema, _) = relay(&saver);
     let mut exit = thread().run(schema.input(json!({ "value": value }))?).await?;
     while !exit.is_done() {

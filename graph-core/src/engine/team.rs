@@ -1,0 +1,123 @@
+//! Team: the tasks of a step that run at once.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+};
+
+use super::execute::{Job, Report, run_task};
+
+/// How many tasks of a large step share one task of the runtime, at the most.
+///
+/// They still run at once; it is the runtime's bookkeeping that they share, which for small tasks is most of what
+/// they cost.
+const CREW: usize = 32;
+
+/// Tasks that run at once. Dropping it ends them all.
+pub(super) struct Team {
+    /// Owns the crews, so that they end with the step.
+    crews: JoinSet<()>,
+    /// The crew that is being put together.
+    crew: Vec<(usize, Job)>,
+    crew_size: usize,
+    room: usize,
+    running: usize,
+    reports: mpsc::UnboundedSender<(usize, Report)>,
+    finished: mpsc::UnboundedReceiver<(usize, Report)>,
+}
+
+impl Team {
+    /// A team for so many tasks, of which at most `room` run at once.
+    pub(super) fn new(tasks: usize, room: usize) -> Self {
+        let (reports, finished) = mpsc::unbounded_channel();
+        let workers = tokio::runtime::Handle::current().metrics().num_workers();
+        // Small enough that every worker has several crews to choose from.
+        let crew_size = if room < tasks { 1 } else { (tasks / (workers * 8)).clamp(1, CREW) };
+        Self {
+            crews: JoinSet::new(),
+            crew: Vec::with_capacity(crew_size),
+            crew_size,
+            room,
+            running: 0,
+            reports,
+            finished,
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.running < self.room
+    }
+
+    /// Starts a task, or puts it into the crew that starts soon.
+    pub(super) fn start(&mut self, index: usize, job: Job) {
+        self.running += 1;
+        self.crew.push((index, job));
+        if self.crew.len() == self.crew_size {
+            self.send_off();
+        }
+    }
+
+    /// The next task that is over, in the order in which they end; `None` when all are.
+    pub(super) async fn next(&mut self) -> Option<Result<(usize, Report), JoinError>> {
+        self.send_off();
+        if self.running == 0 {
+            return None;
+        }
+        loop {
+            tokio::select! {
+                biased;
+                report = self.finished.recv() => {
+                    self.running -= 1;
+                    return report.map(Ok);
+                }
+                Some(crew) = self.crews.join_next() => {
+                    if let Err(error) = crew {
+                        return Some(Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_off(&mut self) {
+        if self.crew.is_empty() {
+            return;
+        }
+        let crew = std::mem::replace(&mut self.crew, Vec::with_capacity(self.crew_size));
+        let reports = self.reports.clone();
+        self.crews.spawn(run_crew(crew, reports));
+    }
+}
+
+/// Runs the tasks of one crew at once, each reporting when it is over.
+async fn run_crew(crew: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usize, Report)>) {
+    let mut members: Vec<_> =
+        crew.into_iter().map(|(index, job)| (index, Box::pin(run_task(job)))).collect();
+    std::future::poll_fn(move |cx| {
+        members.retain_mut(|(index, task)| !is_over(*index, task.as_mut(), cx, &reports));
+        if members.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+fn is_over(
+    index: usize,
+    task: Pin<&mut impl Future<Output = Report>>,
+    cx: &mut Context<'_>,
+    reports: &mpsc::UnboundedSender<(usize, Report)>,
+) -> bool {
+    match task.poll(cx) {
+        Poll::Pending => false,
+        Poll::Ready(report) => {
+            // Nobody waits for it once the run is over.
+            let _ = reports.send((index, report));
+            true
+        }
+    }
+}

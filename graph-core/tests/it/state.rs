@@ -1,0 +1,242 @@
+//! States: input, output, names, many fields, generic fields.
+
+use std::fmt::Debug;
+
+use graph_core::{
+    EventKind, MemorySaver, Mode, RunError, RunOptions, START, State, StateGraph, Stops,
+    checkpoint::{Checkpointer, Lookup},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+#[derive(State, Clone, Debug, Default, PartialEq)]
+struct Faces {
+    #[state(input)]
+    question: String,
+    #[state(output)]
+    answer: String,
+    #[state(private)]
+    scratch: String,
+    #[state(input, output)]
+    both: u32,
+}
+
+async fn think(it: &Faces) -> FacesUpdate {
+    let seen = format!("{}/{}/{}", it.question, it.answer, it.scratch);
+    Faces::update().answer(seen).scratch("thought")
+}
+
+#[tokio::test]
+async fn only_input_fields_are_taken_from_the_input() {
+    let graph = StateGraph::<Faces>::new().node(think).edge(START, think).compile().unwrap();
+    let input = Faces { question: "q".into(), answer: "a".into(), scratch: "s".into(), both: 1 };
+    let state = graph.run(input, ()).await.unwrap();
+    assert_eq!(state.answer, "q//");
+    assert_eq!(state.both, 1);
+}
+
+#[tokio::test]
+async fn only_output_fields_are_shown() {
+    let graph = StateGraph::<Faces>::new().node(think).edge(START, think).compile().unwrap();
+    let options = RunOptions::new().modes([Mode::Values]);
+    let input = Faces { question: "q".into(), both: 1, ..Faces::default() };
+    let mut stream = graph.stream(input, (), options);
+    let mut last = None;
+    while let Some(event) = stream.next().await {
+        if let EventKind::Values(values) = event.kind {
+            last = Some(values.to_json());
+        }
+    }
+    assert_eq!(last, Some(json!({"answer": "q//", "both": 1})));
+}
+
+#[tokio::test]
+async fn private_fields_are_kept_between_runs() {
+    let graph = StateGraph::<Faces>::new()
+        .node(think)
+        .edge(START, think)
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    assert!(thread.run(Faces::default()).await.unwrap().is_done());
+    let exit = thread.run(Faces::default()).await.unwrap();
+    assert_eq!(exit.state().answer, "////thought", "the first answer was `//`");
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Named {
+    #[state(rename = "kind")]
+    r#type: String,
+    #[state(rename = "n-of-items")]
+    count: u32,
+}
+
+async fn name(_: &Named) -> NamedUpdate {
+    Named::update().r#type("x").count(3)
+}
+
+#[tokio::test]
+async fn a_renamed_field_is_stored_and_named_by_its_other_name() {
+    let saver = MemorySaver::new();
+    let graph = StateGraph::<Named>::new()
+        .node_as("a", name)
+        .node_as("b", name)
+        .edge(START, "a")
+        .edge("a", "b")
+        .checkpointer(saver.clone())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    assert!(thread.run(Named::default()).await.unwrap().is_done());
+    let stored = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap().values;
+    assert_eq!(serde_json::Value::Object(stored), json!({"kind": "x", "n-of-items": 3}));
+    let state = thread.state().await.unwrap().unwrap().values;
+    assert_eq!((state.r#type.as_str(), state.count), ("x", 3));
+
+    let beside = StateGraph::<Named>::new()
+        .node_as("a", name)
+        .node_as("b", name)
+        .edge(START, "a")
+        .edge(START, "b")
+        .compile()
+        .unwrap();
+    let error = beside.run(Named::default(), ()).await.unwrap_err();
+    let RunError::Conflict(conflict) = error else { panic!("{error}") };
+    assert_eq!(conflict.field, "kind");
+}
+
+macro_rules! wide {
+    ($($field:ident)*) => {
+        /// More fields than fit into one machine word.
+        #[derive(State, Clone, Debug, Default, PartialEq)]
+        struct Wide {
+            $($field: u32,)*
+            #[reduce(append)]
+            list: Vec<u32>,
+            #[reduce(ephemeral)]
+            once: u32,
+        }
+    };
+}
+
+wide! {
+    f0 f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 f11 f12 f13 f14 f15 f16 f17 f18 f19 f20 f21 f22 f23 f24 f25 f26
+    f27 f28 f29 f30 f31 f32 f33 f34 f35 f36 f37 f38 f39 f40 f41 f42 f43 f44 f45 f46 f47 f48 f49 f50 f51
+    f52 f53 f54 f55 f56 f57 f58 f59 f60 f61 f62 f63 f64 f65 f66 f67 f68 f69
+}
+
+async fn low(_: &Wide) -> WideUpdate {
+    Wide::update().f0(1).f63(63).list([1]).once(5)
+}
+
+async fn high(_: &Wide) -> WideUpdate {
+    Wide::update().f64(64).f69(69).list([2])
+}
+
+async fn check(wide: &Wide) -> WideUpdate {
+    assert_eq!((wide.f69, wide.once), (69, 5));
+    Wide::update().f1(wide.f63 + wide.f64)
+}
+
+#[tokio::test]
+async fn a_state_has_as_many_fields_as_it_likes() {
+    let graph = StateGraph::<Wide>::new()
+        .node(low)
+        .node(high)
+        .node(check)
+        .edge(START, low)
+        .edge(START, high)
+        .join((low, high), check)
+        .stop_before(Stops::at(["check"]))
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    assert!(!thread.run(Wide::default()).await.unwrap().is_done());
+    let exit = thread.proceed().await.unwrap();
+    let expect =
+        Wide { f0: 1, f1: 127, f63: 63, f64: 64, f69: 69, list: vec![2, 1], ..Wide::default() };
+    assert_eq!(exit.state(), &expect);
+    assert_eq!(thread.state().await.unwrap().unwrap().values, expect);
+}
+
+#[tokio::test]
+async fn a_conflict_beyond_the_64th_field_is_named() {
+    let graph = StateGraph::<Wide>::new()
+        .node_as("one", high)
+        .node_as("two", high)
+        .edge(START, "one")
+        .edge(START, "two")
+        .compile()
+        .unwrap();
+    let error = graph.run(Wide::default(), ()).await.unwrap_err();
+    let RunError::Conflict(conflict) = error else { panic!("{error}") };
+    assert_eq!(conflict.field, "f64");
+}
+
+/// What a generic field must be.
+trait Value: Clone + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static {}
+impl<T: Clone + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static> Value
+    for T
+{
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Holder<T: Clone + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static> {
+    value: T,
+    #[reduce(append)]
+    all: Vec<T>,
+}
+
+async fn keep<T: Value>(holder: &Holder<T>) -> HolderUpdate<T> {
+    Holder::update().all(vec![holder.value.clone()])
+}
+
+async fn kept<T: Value>(value: T) -> Vec<T> {
+    let graph = StateGraph::<Holder<T>>::new()
+        .node(keep::<T>)
+        .edge(START, keep::<T>)
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .expect("the graph is sound");
+    let thread = graph.thread("t", ());
+    for _ in 0..2 {
+        let input = Holder { value: value.clone(), all: vec![] };
+        assert!(thread.run(input).await.expect("nothing fails").is_done());
+    }
+    thread.state().await.expect("readable").expect("it has run").values.all
+}
+
+#[tokio::test]
+async fn a_state_may_be_generic() {
+    assert_eq!(kept(7_u8).await, [7, 7]);
+    assert_eq!(kept("x".to_owned()).await, ["x", "x"]);
+}
+
+#[tokio::test]
+async fn a_graph_may_start_from_a_value_of_its_own() {
+    let initial = Faces { scratch: "given".into(), ..Faces::default() };
+    let graph = StateGraph::<Faces>::from_initial(initial)
+        .node(think)
+        .edge(START, think)
+        .compile()
+        .unwrap();
+    let state = graph.run(Faces::default(), ()).await.unwrap();
+    assert_eq!(state.answer, "//given");
+}
+
+#[tokio::test]
+async fn an_update_as_input_writes_only_its_fields() {
+    let graph = StateGraph::<Named>::new()
+        .node_as("a", async |_: &Named| ())
+        .edge(START, "a")
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    assert!(thread.run(Named { r#type: "x".into(), count: 3 }).await.unwrap().is_done());
+    let input = graph_core::Input::update(Named::update().count(4));
+    let state = thread.run(input).await.unwrap().into_state();
+    assert_eq!((state.r#type.as_str(), state.count), ("x", 4));
+}

@@ -1,0 +1,16 @@
+//! A branch that returns a name instead of a route.
+
+use graph_core::{START, State, StateGraph};
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    topic: String,
+}
+
+fn choose(_: &Essay) -> &'static str {
+    "review"
+}
+
+fn main() {
+    let _ = StateGraph::<Essay>::new().branch(START, choose);
+}

@@ -1,0 +1,19 @@
+//! An edge to a node of another state.
+
+use graph_core::{START, State, StateGraph};
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    topic: String,
+}
+
+#[derive(State, Clone, Default)]
+struct Report {
+    title: String,
+}
+
+async fn review(_: &Report) {}
+
+fn main() {
+    let _ = StateGraph::<Essay>::new().edge(START, review).edge(review, "x");
+}

@@ -1,0 +1,15 @@
+//! A field that cannot be stored.
+
+use graph_core::State;
+
+#[derive(Clone, Default)]
+struct Draft;
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    draft: Draft,
+}
+
+fn main() {
+    let _ = Essay::update();
+}

@@ -1,0 +1,16 @@
+//! A node that is not async.
+
+use graph_core::{START, State, StateGraph};
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    topic: String,
+}
+
+fn review(_: &Essay) -> EssayUpdate {
+    Essay::update()
+}
+
+fn main() {
+    let _ = StateGraph::<Essay>::new().node(review).edge(START, "review");
+}

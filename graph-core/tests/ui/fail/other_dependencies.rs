@@ -1,0 +1,17 @@
+//! A node that wants other dependencies than the graph has.
+
+use graph_core::Context;
+use graph_core::{START, State, StateGraph};
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    topic: String,
+}
+
+struct Llm;
+
+async fn review(_: &Essay, _: &Context<Llm>) {}
+
+fn main() {
+    let _ = StateGraph::<Essay>::new().node(review).edge(START, "review");
+}

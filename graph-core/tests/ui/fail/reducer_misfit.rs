@@ -1,0 +1,15 @@
+//! Reducers that do not fit their fields.
+
+use graph_core::State;
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    #[reduce(append)]
+    count: u32,
+    #[reduce(merge)]
+    list: Vec<String>,
+}
+
+fn main() {
+    let _ = Essay::update();
+}

@@ -1,0 +1,16 @@
+//! A node that returns what is no answer.
+
+use graph_core::{START, State, StateGraph};
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    topic: String,
+}
+
+async fn review(_: &Essay) -> u32 {
+    3
+}
+
+fn main() {
+    let _ = StateGraph::<Essay>::new().node(review).edge(START, "review");
+}

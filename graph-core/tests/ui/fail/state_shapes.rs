@@ -1,0 +1,25 @@
+//! What can be no state.
+
+use graph_core::State;
+
+#[derive(State, Clone)]
+enum Either {
+    Left,
+}
+
+#[derive(State, Clone)]
+struct Tuple(String);
+
+#[derive(State, Clone)]
+struct Borrowed<'a> {
+    text: &'a str,
+}
+
+#[derive(State, Clone)]
+struct Unbound<T> {
+    list: Vec<T>,
+}
+
+fn main() {
+    let _ = (Either::update(), Tuple::update());
+}

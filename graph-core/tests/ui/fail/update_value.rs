@@ -1,0 +1,13 @@
+//! Updates with values of a wrong type.
+
+use graph_core::State;
+
+#[derive(State, Clone, Default)]
+struct Essay {
+    topic: String,
+    count: u64,
+}
+
+fn main() {
+    let _ = Essay::update().topic(3).count("three").tpoic("x");
+}
