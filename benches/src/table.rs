@@ -41,6 +41,10 @@ impl Ratio {
     fn of(cost: Cost, other: Cost) -> Self {
         Self { medians: cost.median / other.median, mins: cost.min / other.min }
     }
+
+    fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self {
+        Self { medians: choose(self.medians, other.medians), mins: choose(self.mins, other.mins) }
+    }
 }
 
 const HEAD: [&str; 11] = [
@@ -121,14 +125,18 @@ pub fn growth(rows: &[Row]) -> String {
 fn growth_of(workload: Workload, rows: &[Row]) -> Option<String> {
     let mut rows = rows.iter().filter(|it| it.workload == workload);
     let (first, last) = (rows.next()?, rows.next_back()?);
-    let engine = last.engine.median / first.engine.median;
+    let engine = Ratio::of(last.engine, first.engine);
     let by_hand = match (first.by_hand, last.by_hand) {
-        (Some(first), Some(last)) => format!(" (by hand {:.2})", last.median / first.median),
+        (Some(first), Some(last)) => {
+            let Ratio { medians, mins } = Ratio::of(last, first);
+            format!("; by hand {medians:.2}, {mins:.2}")
+        }
         _ => String::new(),
     };
     let (name, from, to) = (workload.name(), grouped(first.size), grouped(last.size));
+    let Ratio { medians, mins } = engine;
     Some(format!(
-        "{name}: from {from} to {to} the cost of one is {engine:.2} times as high{by_hand}\n"
+        "{name}: from {from} to {to} one costs {medians:.2} times as much (quickest rounds {mins:.2}{by_hand})\n"
     ))
 }
 
@@ -144,7 +152,7 @@ pub fn verdicts(rows: &[Row]) -> String {
 fn slower(workload: Workload, rows: &[Row]) -> Option<String> {
     let limit = workload.most_times_slower()?;
     let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::times_slower);
-    let Ratio { medians, mins } = ratios.max_by(|a, b| a.medians.total_cmp(&b.medians))?;
+    let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
     let (name, verdict) = (workload.name(), verdict(medians <= limit));
     Some(format!(
         "{name}: at most {limit} times slower than by hand: {verdict} ({medians:.2}; quickest rounds {mins:.2})\n"
@@ -154,7 +162,7 @@ fn slower(workload: Workload, rows: &[Row]) -> Option<String> {
 fn faster(workload: Workload, rows: &[Row]) -> Option<String> {
     let limit = workload.least_times_faster()?;
     let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::times_faster);
-    let Ratio { medians, mins } = ratios.min_by(|a, b| a.medians.total_cmp(&b.medians))?;
+    let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::min))?;
     let (name, verdict) = (workload.name(), verdict(medians >= limit));
     let [limit, medians, mins] = [limit, medians, mins].map(|it| grouped(it as usize));
     Some(format!(
@@ -226,8 +234,8 @@ checkpointed-loop    1,000      2,346  1,173           -      -      -      -   
 
     #[test]
     fn growth_is_shown_where_there_are_two_sizes() {
-        let expect =
-            "loop: from 1,000 to 100,000 the cost of one is 1.20 times as high (by hand 1.00)\n";
+        let expect = "loop: from 1,000 to 100,000 one costs 1.20 times as much \
+                      (quickest rounds 1.20; by hand 1.00, 1.00)\n";
         assert_eq!(growth(&rows()), expect);
     }
 

@@ -325,7 +325,7 @@ pub mod derive {
         note = "a node that takes a payload wants one in the variant: `Variant(Payload)` or `Variant(Vec<Payload>)`"
     )]
     pub trait Place<M> {
-        fn place(&self) -> Label;
+        fn place(self) -> Label;
     }
 
     #[derive(Debug)]
@@ -336,20 +336,20 @@ pub mod derive {
     pub struct IsNode<M>(PhantomData<M>);
 
     impl Place<IsEnd> for End {
-        fn place(&self) -> Label {
+        fn place(self) -> Label {
             Label::from(END_NAME)
         }
     }
 
     impl Place<IsName> for &'static str {
-        fn place(&self) -> Label {
-            Label::from(*self)
+        fn place(self) -> Label {
+            Label::from(self)
         }
     }
 
     #[diagnostic::do_not_recommend]
     impl<N: RunsOnState<M>, M> Place<IsNode<M>> for N {
-        fn place(&self) -> Label {
+        fn place(self) -> Label {
             N::label()
         }
     }
@@ -380,6 +380,7 @@ pub mod derive {
         gotos.push(Goto::send_typed(to, payload));
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the derive hands over a label it has made")]
     pub fn send_each<P: Serialize + Send + Sync + 'static>(
         gotos: &mut Gotos,
         to: Label,

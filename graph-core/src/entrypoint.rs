@@ -241,7 +241,7 @@ impl<O> EntryExit<O> {
 }
 
 fn entry<I: Serialize>(schema: &JsonSchema, input: I) -> Result<Input<JsonState>, RunError> {
-    let value = serde_json::to_value(input).map_err(|error| FieldError::encode(INPUT, error))?;
+    let value = serde_json::to_value(input).map_err(|error| FieldError::encode(INPUT, &error))?;
     let mut object = Map::new();
     object.insert(INPUT.to_owned(), value);
     Ok(schema.input(Value::Object(object))?)

@@ -97,7 +97,7 @@ pub(crate) const END_NAME: &str = "__end__";
 )]
 pub trait Source<S, C, M> {
     /// The node's name.
-    fn source(&self) -> Label;
+    fn source(self) -> Label;
 }
 
 /// Something an edge may lead to: a node that runs on the state, [`END`], or a node's name.
@@ -110,7 +110,7 @@ pub trait Source<S, C, M> {
 )]
 pub trait Target<S, C, M> {
     /// The node's name.
-    fn target(&self) -> Label;
+    fn target(self) -> Label;
 }
 
 #[doc(hidden)]
@@ -124,13 +124,13 @@ pub struct IsName;
 pub struct IsNode<M>(std::marker::PhantomData<M>);
 
 impl<S, C> Source<S, C, IsEndpoint> for Start {
-    fn source(&self) -> Label {
+    fn source(self) -> Label {
         Label::from(START_NAME)
     }
 }
 
 impl<S, C> Target<S, C, IsEndpoint> for End {
-    fn target(&self) -> Label {
+    fn target(self) -> Label {
         Label::from(END_NAME)
     }
 }
@@ -138,14 +138,14 @@ impl<S, C> Target<S, C, IsEndpoint> for End {
 macro_rules! names {
     ($($type:ty => |$name:ident| $label:expr;)*) => {$(
         impl<S, C> Source<S, C, IsName> for $type {
-            fn source(&self) -> Label {
+            fn source(self) -> Label {
                 let $name = self;
                 $label
             }
         }
 
         impl<S, C> Target<S, C, IsName> for $type {
-            fn target(&self) -> Label {
+            fn target(self) -> Label {
                 let $name = self;
                 $label
             }
@@ -154,9 +154,9 @@ macro_rules! names {
 }
 
 names! {
-    &'static str => |name| Label::from(*name);
-    String => |name| Label::from(name.clone());
-    Label => |name| name.clone();
+    &'static str => |name| Label::from(name);
+    String => |name| Label::from(name);
+    Label => |name| name;
 }
 
 #[diagnostic::do_not_recommend]
@@ -165,7 +165,7 @@ where
     F: Node<S, C, M>,
     S: State,
 {
-    fn source(&self) -> Label {
+    fn source(self) -> Label {
         Label::of_fn_or_path::<F>()
     }
 }
@@ -176,7 +176,7 @@ where
     F: Node<S, C, M, Input = S>,
     S: State,
 {
-    fn target(&self) -> Label {
+    fn target(self) -> Label {
         Label::of_fn_or_path::<F>()
     }
 }
@@ -190,18 +190,18 @@ where
 )]
 pub trait Sources<S, C, M> {
     /// The nodes' names.
-    fn sources(&self) -> Vec<Label>;
+    fn sources(self) -> Vec<Label>;
 }
 
 impl<S, C, M, T: Source<S, C, M>, const N: usize> Sources<S, C, M> for [T; N] {
-    fn sources(&self) -> Vec<Label> {
-        self.iter().map(Source::source).collect()
+    fn sources(self) -> Vec<Label> {
+        self.into_iter().map(Source::source).collect()
     }
 }
 
 impl<S, C, M, T: Source<S, C, M>> Sources<S, C, M> for Vec<T> {
-    fn sources(&self) -> Vec<Label> {
-        self.iter().map(Source::source).collect()
+    fn sources(self) -> Vec<Label> {
+        self.into_iter().map(Source::source).collect()
     }
 }
 
@@ -212,7 +212,7 @@ macro_rules! tuples {
         where $($name: Source<S, C, $marker>),*
         {
             #[expect(non_snake_case, reason = "the type parameters name the tuple's parts")]
-            fn sources(&self) -> Vec<Label> {
+            fn sources(self) -> Vec<Label> {
                 let ($($name,)*) = self;
                 vec![$($name.source()),*]
             }

@@ -1,5 +1,63 @@
-//! A typed StateGraph engine for agents.
+//! A graph engine for LLM agents: nodes are plain async functions, the state is a plain struct, and a run is a
+//! sequence of supersteps that can be stored, interrupted, streamed, replayed and drawn.
+//!
+//! ```
+//! use graph_core::{END, Route, START, State, StateGraph};
+//!
+//! #[derive(State, Clone, Debug, Default)]
+//! struct Essay {
+//!     topic: String,
+//!     #[reduce(append)]
+//!     drafts: Vec<String>,
+//! }
+//!
+//! async fn write(essay: &Essay) -> EssayUpdate {
+//!     Essay::update().drafts([format!("On {}", essay.topic)])
+//! }
+//!
+//! #[derive(Route)]
+//! enum Verdict {
+//!     #[to(write)]
+//!     Again,
+//!     #[to(END)]
+//!     Good,
+//! }
+//!
+//! fn review(essay: &Essay) -> Verdict {
+//!     if essay.drafts.len() < 3 { Verdict::Again } else { Verdict::Good }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let graph = StateGraph::<Essay>::new()
+//!     .node(write)
+//!     .edge(START, write)
+//!     .branch(write, review)
+//!     .compile()?;
+//! let essay = graph.run(Essay { topic: "rust".into(), ..Default::default() }, ()).await?;
+//! assert_eq!(essay.drafts.len(), 3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The words
+//!
+//! - The **state** is one value that all nodes of a graph share; a node returns an **update** of some of its fields,
+//!   and each field has a **reducer** that says what becomes of several writes in one step. See [`State`].
+//! - A run is a sequence of **supersteps**. In each, all **tasks** run at once: the nodes that edges lead to, and one
+//!   task for each payload that was sent. Nothing a task writes is visible before the step ends, and writes are
+//!   folded in the order of the tasks' names, so a run gives the same result twice. See [`StateGraph`].
+//! - A **thread** is a run's state kept by a [`Checkpointer`](checkpoint::Checkpointer): it can go on after a failure, a question
+//!   ([`Context::interrupt`]) or a crash, be edited, and be gone back in. See [`Thread`].
+//! - An **effect** is an outside call that is journaled, so that a node which runs again does not repeat it. See
+//!   [`Context::task`].
+//! - A **stream** is a run's events as they happen. See [`RunStream`].
 #![forbid(unsafe_code)]
+
+/// The README's program is compiled and run with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
 
 pub mod cache;
 pub mod checkpoint;

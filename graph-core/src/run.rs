@@ -145,10 +145,10 @@ impl<S: State> Exit<S> {
     fn new(finished: Finished) -> Self {
         let state = subgraph::downcast(finished.state);
         match finished.ended {
-            Ended::Done => Self::Done(state),
+            // A root graph has no parent, and says so with an error.
+            Ended::Done | Ended::Parent(_) => Self::Done(state),
             Ended::Asked(interrupts) => Self::Interrupted { state, interrupts },
             Ended::Stopped(stop) => Self::Stopped { state, stop },
-            Ended::Parent(_) => Self::Done(state),
         }
     }
 }

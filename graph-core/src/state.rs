@@ -113,7 +113,7 @@ pub mod derive {
 
     /// A field's value as JSON.
     pub fn to_value<T: Serialize>(field: &str, value: &T) -> Result<Option<Value>, FieldError> {
-        serde_json::to_value(value).map(Some).map_err(|error| FieldError::encode(field, error))
+        serde_json::to_value(value).map(Some).map_err(|error| FieldError::encode(field, &error))
     }
 
     /// A field's value from JSON.
@@ -129,7 +129,7 @@ pub mod derive {
     ) -> Result<(), FieldError> {
         if let Some(write) = write {
             let value = serde_json::to_value(&write.value)
-                .map_err(|error| FieldError::encode(field, error))?;
+                .map_err(|error| FieldError::encode(field, &error))?;
             writes.push(FieldWrite { field: field.to_owned(), value, overwrite: write.overwrite });
         }
         Ok(())

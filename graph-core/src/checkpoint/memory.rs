@@ -66,7 +66,7 @@ struct Stored {
 #[derive(Debug)]
 struct Link {
     change: Change,
-    before: Option<Arc<Link>>,
+    before: Option<Arc<Self>>,
 }
 
 impl Link {

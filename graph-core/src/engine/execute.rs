@@ -328,9 +328,11 @@ async fn idled(cx: &TaskContext, limit: Option<Duration>) -> Duration {
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> NodeError {
-    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    NodeError::from(NodePanic { message: text.unwrap_or_else(|| "no message".to_owned()) })
+    let message = match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic.downcast::<&str>().map_or("no message", |it| *it).to_owned(),
+    };
+    NodeError::from(NodePanic { message })
 }
 
 fn finished(cx: &TaskContext, result: Result<Done, NodeError>) -> TaskEnd {

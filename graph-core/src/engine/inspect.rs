@@ -92,7 +92,7 @@ pub(crate) fn snapshot<'a>(
         if view.live {
             show_finished(graph, &mut *state, &mut live, &planned, &ids, &records).map_err(
                 |error| match error {
-                    RunError::Field(error) => damaged(&checkpoint.place, error).into(),
+                    RunError::Field(error) => damaged(&checkpoint.place, &error).into(),
                     error => error,
                 },
             )?;

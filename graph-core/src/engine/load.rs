@@ -186,7 +186,7 @@ impl Engine {
 
     fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
-        let damaged = |error: FieldError| damaged(&checkpoint.place, error);
+        let damaged = |error: FieldError| damaged(&checkpoint.place, &error);
         (self.state, self.live) = stored_state(&graph, checkpoint)?;
         self.frontier = Frontier::from_cursor(&graph, &checkpoint.cursor);
         self.frontier.input = match &checkpoint.cursor.input {
@@ -369,12 +369,12 @@ pub(super) fn stored_state(
     let mut state = graph.initial.fork();
     let present = |field: usize| checkpoint.values.contains_key(&*state.fields()[field].name);
     let live = graph.volatile.iter().filter(|it| present(*it)).collect();
-    state.load(checkpoint.values.clone()).map_err(|error| damaged(&checkpoint.place, error))?;
+    state.load(checkpoint.values.clone()).map_err(|error| damaged(&checkpoint.place, &error))?;
     Ok((state, live))
 }
 
 /// The error for a checkpoint that holds what the state cannot.
-pub(super) fn damaged(place: &Place, error: FieldError) -> CheckpointError {
+pub(super) fn damaged(place: &Place, error: &FieldError) -> CheckpointError {
     CheckpointError::Damaged {
         thread: place.thread.clone(),
         id: place.id,

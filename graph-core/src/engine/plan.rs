@@ -362,6 +362,7 @@ impl Frontier {
 }
 
 /// Where one task leads.
+#[derive(Clone, Copy)]
 pub(crate) struct Ways<'a> {
     pub(crate) node: NodeIdx,
     /// Whether the node's edges and joins count; not after its error handler.

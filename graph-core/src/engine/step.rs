@@ -168,7 +168,7 @@ impl Engine {
         result: (Vec<FieldWrite>, Vec<GotoRecord>),
         handled: bool,
     ) -> Result<Done, RunError> {
-        self.replayed(result, handled).map_err(|error| damaged(&self.place(), error).into())
+        self.replayed(result, handled).map_err(|error| damaged(&self.place(), &error).into())
     }
 
     fn replayed(
@@ -308,7 +308,7 @@ impl Engine {
             return TaskEnd::Done(Done::default());
         };
         let mut done =
-            Done { updates: smallvec::smallvec![update], hops: gotos.into(), ..Done::default() };
+            Done { updates: smallvec::smallvec![update], hops: gotos, ..Done::default() };
         if !self.routes_in_place(slot.plan.node, alone) {
             let routed = route_on_copy(&slot.cx, &*self.state, &mut done);
             if let Err(error) = routed {

@@ -16,7 +16,7 @@ pub struct Field {
     pub lifetime: Lifetime,
     /// Whether a run's input may set it.
     pub input: bool,
-    /// Whether it shows in a run's output and in the stream of values.
+    /// Whether it is part of a run's output. The stream of values shows every field, as LangGraph's does.
     pub output: bool,
 }
 
@@ -180,7 +180,7 @@ impl FieldError {
         Self { path: path.into(), problem: problem.to_string() }
     }
 
-    pub(crate) fn encode(field: &str, error: serde_json::Error) -> Self {
+    pub(crate) fn encode(field: &str, error: &serde_json::Error) -> Self {
         Self::new(field, format_args!("the value cannot be written as JSON: {error}"))
     }
 }

@@ -76,7 +76,7 @@ async fn questions_and_failures_do_not_repeat_calls() {
 #[tokio::test]
 async fn a_failed_run_keeps_what_was_saved_before() {
     let entry = Entrypoint::new("odd", |n: u32, last: Option<u32>, _: Context| async move {
-        if n % 2 == 0 { Err("even".into()) } else { Ok(last.unwrap_or(0) + n) }
+        if n.is_multiple_of(2) { Err("even".into()) } else { Ok(last.unwrap_or(0) + n) }
     });
     let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = entry.thread("t", ());

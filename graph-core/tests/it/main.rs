@@ -9,10 +9,12 @@ mod edits;
 mod effects;
 mod entrypoints;
 mod interrupts;
+mod nested;
 mod nodes;
 mod reducers;
 mod resume;
 mod retries;
+mod savers;
 #[cfg(feature = "schema")]
 mod schemas;
 mod state;

@@ -92,9 +92,35 @@ fn migrated() -> New {
 async fn an_old_thread_goes_on_in_its_new_form() {
     let saver = MemorySaver::new();
     old_thread(&saver).await;
-    let exit = new_thread(&saver).proceed().await.unwrap();
-    let expect = ["first", "new", "new"].map(str::to_owned).into();
-    assert_eq!(exit.state(), &New { steps: expect, ..migrated() });
+    let thread = new_thread(&saver);
+    let exit = thread.proceed().await.unwrap();
+    let steps = ["first", "new", "first"].map(str::to_owned).into();
+    assert_eq!(exit.state(), &New { steps, ..migrated() }, "what had finished is not run again");
+    let stored = thread.state().await.unwrap().unwrap().values;
+    assert_eq!(&stored, exit.state(), "the new form is what is stored from here on");
+}
+
+#[tokio::test]
+async fn an_old_thread_takes_new_input_in_its_new_form() {
+    let saver = MemorySaver::new();
+    old_thread(&saver).await;
+    let thread = new_thread(&saver);
+    let input = graph_core::Input::update(New::update().language("de"));
+    let exit = thread.run(input).await.unwrap();
+    assert_eq!((exit.state().count, exit.state().language.as_str()), (5, "de"));
+    let stored = thread.state().await.unwrap().unwrap().values;
+    assert_eq!(&stored, exit.state());
+}
+
+#[tokio::test]
+async fn an_old_thread_is_edited_in_its_new_form() {
+    let saver = MemorySaver::new();
+    old_thread(&saver).await;
+    let thread = new_thread(&saver);
+    let update = New::update().language("de");
+    thread.update_state(update, AsNode::node("first")).await.unwrap();
+    let stored = thread.state().await.unwrap().unwrap().values;
+    assert_eq!(stored, New { language: "de".into(), ..migrated() });
 }
 
 #[tokio::test]
@@ -102,11 +128,11 @@ async fn an_old_thread_is_readable_in_its_new_form() {
     let saver = MemorySaver::new();
     old_thread(&saver).await;
     let thread = new_thread(&saver);
-    let history = thread.history(None).await.unwrap();
-    assert_eq!(history[0].values, migrated());
+    assert_eq!(thread.history(None).await.unwrap()[0].values, migrated());
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.values, migrated(), "what tasks wrote for the old form does not count");
-    assert_eq!(state.next, ["second", "third"]);
+    let steps = ["first", "first"].map(str::to_owned).into();
+    assert_eq!(state.values, New { steps, ..migrated() }, "with what had finished");
+    assert_eq!(state.next, ["second"]);
 }
 
 #[tokio::test]

@@ -1,0 +1,43 @@
+//! A question to a person, in the middle of a run; the outside call before it is made once.
+#![expect(clippy::print_stdout, reason = "an example for the terminal")]
+
+use graph_core::{Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
+
+#[derive(State, Clone, Debug, Default)]
+struct Order {
+    item: String,
+    price: u64,
+    approved: bool,
+}
+
+async fn buy(order: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
+    // Journaled: when the node runs again with the answer, the price is not asked for again.
+    let price = cx
+        .task("price", &order.item, async {
+            println!("asking for the price of {}", order.item);
+            Ok(42)
+        })
+        .await?;
+    let approved: bool = cx.interrupt(format!("buy {} for {price}?", order.item))?;
+    Ok(Order::update().price(price).approved(approved))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let graph = StateGraph::<Order>::new()
+        .node(buy)
+        .edge(START, buy)
+        .checkpointer(MemorySaver::new())
+        .compile()?;
+    let thread = graph.thread("order-1", ());
+    let mut exit = thread.run(Order { item: "tea".into(), ..Default::default() }).await?;
+    while let Exit::Interrupted { interrupts, .. } = &exit {
+        println!("question: {} – answering yes", interrupts[0].value);
+        exit = thread.resume(true).await?;
+    }
+    println!("{:?}", exit.into_state());
+    for state in thread.history(None).await? {
+        println!("step {:>2} {:<5} next {:?}", state.step, state.source.as_str(), state.next);
+    }
+    Ok(())
+}

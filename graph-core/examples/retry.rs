@@ -1,0 +1,45 @@
+//! A node that fails: retries, then a handler that goes another way.
+#![expect(clippy::print_stdout, reason = "an example for the terminal")]
+
+use std::time::Duration;
+
+use graph_core::{Command, Configure, Context, NodeError, Retry, Route, START, State, StateGraph};
+
+#[derive(State, Clone, Debug, Default)]
+struct Report {
+    numbers: Vec<u64>,
+    #[reduce(append)]
+    notes: Vec<String>,
+}
+
+async fn fetch(_: &Report, cx: &Context) -> Result<ReportUpdate, NodeError> {
+    println!("attempt {}", cx.attempt());
+    Err("the source is down".into())
+}
+
+#[derive(Route)]
+enum Instead {
+    #[to(estimate)]
+    Estimate,
+}
+
+async fn give_up(_: &Report, cx: &Context) -> Command<Report, Instead> {
+    let why = cx.failure().map(|it| it.error.clone()).unwrap_or_default();
+    Report::update().notes([format!("no data: {why}")]).goto(Instead::Estimate)
+}
+
+async fn estimate(_: &Report) -> ReportUpdate {
+    Report::update().numbers([1, 2, 3])
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let retry = Retry::attempts(3).backoff(Duration::from_millis(10), 2.0).without_jitter();
+    let graph = StateGraph::<Report>::new()
+        .node(fetch.retry(retry).timeout(Duration::from_secs(5)).on_error(give_up))
+        .node(estimate)
+        .edge(START, fetch)
+        .compile()?;
+    println!("{:?}", graph.run(Report::default(), ()).await?);
+    Ok(())
+}
