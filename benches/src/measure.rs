@@ -142,7 +142,8 @@ mod tests {
         assert_eq!(watch.time(), None);
         watch.start();
         assert_eq!(watch.time(), None);
-        watch.clone().stop();
+        let clone = watch.clone();
+        clone.stop();
         assert!(watch.time().is_some());
     }
 }

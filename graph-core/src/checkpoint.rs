@@ -12,7 +12,7 @@ pub mod testkit;
 use std::{collections::BTreeMap, fmt, time::SystemTime};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 pub use change::Change;
@@ -379,8 +379,13 @@ pub struct GotoRecord {
     /// The node.
     pub to: String,
     /// The payload, for a send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub payload: Option<Value>,
+}
+
+/// A value that is there, though it be null: sending null is not the same as sending nothing.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// Which checkpoints [`Checkpointer::prune`] keeps.

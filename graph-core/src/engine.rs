@@ -200,7 +200,9 @@ pub(crate) async fn run_nested(
         _ => (load::Loaded::default(), false),
     };
     let retried = task.attempt.load(std::sync::atomic::Ordering::Relaxed) > 1;
-    let resuming = (task.resuming && !replays) || retried;
+    // A graph that keeps its state goes on only with a visit that this task began.
+    let begun = persistence != Persistence::Thread || saved.began_at(&task);
+    let resuming = begun && ((task.resuming && !replays) || retried);
     // Stops given with a call are for the graph that was called.
     let settings = RunSettings { stop_before: None, stop_after: None, ..(*outer.settings).clone() };
     let scope = Scope {

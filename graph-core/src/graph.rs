@@ -175,8 +175,11 @@ impl Graph {
             self.migrations.apply_to_writes(from, to, &mut input.writes);
         }
         checkpoint.records.retain_mut(|record| match &mut record.event {
-            Event::Done { writes, .. } | Event::Command { writes, .. } => {
-                self.migrations.apply_to_writes(from, to, writes)
+            // A task whose result cannot be brought along is run again.
+            Event::Done { writes, .. } => self.migrations.apply_to_writes(from, to, writes),
+            Event::Command { writes, .. } => {
+                self.migrations.apply_to_writes(from, to, writes);
+                true
             }
             _ => true,
         });

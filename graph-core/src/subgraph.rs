@@ -27,7 +27,7 @@ pub enum Persistence {
     Visit,
     /// One history for the thread: its state stays from visit to visit.
     Thread,
-    /// Nothing: after an interrupt it starts over.
+    /// Nothing: after an interrupt it starts over, so it can ask one question at the most.
     Nothing,
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn run(root: &Path, args: Vec<String>) -> Result<(), Error> {
 }
 
 fn step(args: Vec<String>) -> Step {
-    Step::cargo("bench", "run --release -p graph-benches --bin bench --").args(args)
+    Step::cargo("bench", "run --profile bench -p graph-benches --bin bench --").args(args)
 }
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ mod tests {
         let step = step(vec!["fan".to_owned(), "--runs=3".to_owned()]);
         assert_eq!(
             step.to_string(),
-            "cargo run --release -p graph-benches --bin bench -- fan --runs=3"
+            "cargo run --profile bench -p graph-benches --bin bench -- fan --runs=3"
         );
     }
 }

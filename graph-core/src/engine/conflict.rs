@@ -40,8 +40,10 @@ impl Engine {
         }
         let mut writes: Vec<_> =
             folded.iter_mut().map(|(node, updates)| Writes { node: *node, updates }).collect();
-        let committed = self.fold(&mut writes, false)?;
-        self.unsaved.union_with(&committed.affected);
+        // A second conflict among the fields kept is as good as the first: that one is reported.
+        if let Ok(committed) = self.fold(&mut writes, false) {
+            self.unsaved.union_with(&committed.affected);
+        }
         let ways = before.iter().filter_map(|slot| {
             let done = slots[*slot].done()?;
             Some(Ways { node: slots[*slot].plan.node, edges: !done.handled, hops: &done.hops })

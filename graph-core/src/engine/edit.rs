@@ -17,7 +17,7 @@ use crate::{
     context::{Answers, Scope, TaskKind},
     error::Halt,
     graph::{Graph, NodeIdx},
-    label::{END_NAME, START_NAME},
+    label::END_NAME,
     node::AnyUpdate,
     run::Control,
 };
@@ -182,7 +182,6 @@ impl Engine {
             let problem = "there is no checkpoint to copy";
             return Err(RunError::InvalidUpdate(problem.to_owned()));
         };
-        self.frontier.input = self.frontier.input.take();
         let writer = self.scope.writer.clone().ok_or(RunError::NoCheckpointer)?;
         self.id = CheckpointId::after(self.head);
         self.origin = self.id;
@@ -253,10 +252,10 @@ impl Engine {
                 let problem = "several edits of one step must each say which node they stand for";
                 Err(RunError::InvalidUpdate(problem.to_owned()))
             }
-            AsNode::End => {
+            // An edit as input or a copy never comes here; an edit as the end does if it writes something.
+            AsNode::End | AsNode::Input | AsNode::Copy => {
                 Err(RunError::UnknownNode { node: END_NAME.to_owned(), nodes: graph.node_names() })
             }
-            AsNode::Input | AsNode::Copy => Ok(graph.find(START_NAME).unwrap_or(graph.start)),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::{
         History, Lookup, Place, Source, StartRecord, TaskId, TaskRecord,
     },
     command::Goto,
-    context::{Answers, Scope, TaskKind, lock},
+    context::{Answers, Scope, TaskContext, TaskKind, lock},
     error::Halt,
     graph::Graph,
     node::AnyUpdate,
@@ -39,6 +39,12 @@ pub(crate) struct Loaded {
 impl Loaded {
     pub(crate) fn into_checkpoint(self) -> Option<Checkpoint> {
         self.checkpoint
+    }
+
+    /// Whether the checkpoint was made for the step that a task belongs to.
+    pub(crate) fn began_at(&self, task: &TaskContext) -> bool {
+        let parents = self.checkpoint.as_ref().map(|it| &it.header.parents);
+        parents.and_then(|it| it.get(&task.scope.namespace)) == Some(&task.checkpoint)
     }
 
     /// Whether the thread has moved past the checkpoint that was named.

@@ -9,6 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::checkpoint::{CheckpointError, Checkpointer, Lease, NewCheckpoint, Place, TaskRecord};
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// When a run's checkpoints are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -96,16 +98,22 @@ impl Writer {
         if let Some(queue) = &self.queue {
             let (done, flushed) = oneshot::channel();
             self.enqueue(queue, Op::Flush(done)).await?;
-            let _ = flushed.await;
+            flushed.await.map_err(|_| self.lost())?;
         }
         self.check()
     }
 
     async fn enqueue(&self, queue: &mpsc::Sender<Op>, op: Op) -> Result<(), CheckpointError> {
         self.check()?;
-        // The queue ends only once the run itself is over.
-        let _ = queue.send(op).await;
-        Ok(())
+        queue.send(op).await.map_err(|_| self.lost())
+    }
+
+    /// The queue ends before its run only if the checkpointer panicked.
+    fn lost(&self) -> CheckpointError {
+        let problem = "the checkpointer panicked, and what was queued is not stored";
+        self.check()
+            .err()
+            .unwrap_or_else(|| CheckpointError::Storage(Arc::from(BoxError::from(problem))))
     }
 
     fn check(&self) -> Result<(), CheckpointError> {

@@ -275,7 +275,6 @@ impl Engine {
 
     fn job(&self, slot: &mut Slot, alone: bool) -> Job {
         let input = match slot.plan.payload.take() {
-            // Kept only where it has to be shown again.
             Some(payload) => TaskInput::Payload(payload),
             None => TaskInput::State(self.state.snapshot()),
         };

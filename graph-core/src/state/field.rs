@@ -81,6 +81,7 @@ pub struct FieldSet {
 
 impl FieldSet {
     /// Adds a field; `true` if it was not in the set.
+    #[inline]
     pub fn insert(&mut self, field: usize) -> bool {
         let word = self.word_mut(field / 64);
         let bit = 1 << (field % 64);
@@ -90,11 +91,13 @@ impl FieldSet {
     }
 
     /// Whether the field is in the set.
+    #[inline]
     pub fn contains(&self, field: usize) -> bool {
         self.word(field / 64) & (1 << (field % 64)) != 0
     }
 
     /// Whether the set is empty.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.low == 0 && self.high().iter().all(|it| *it == 0)
     }
@@ -108,6 +111,7 @@ impl FieldSet {
     }
 
     /// Whether the two sets share a field.
+    #[inline]
     pub fn intersects(&self, other: &Self) -> bool {
         self.low & other.low != 0 || self.high().iter().zip(other.high()).any(|(a, b)| a & b != 0)
     }
@@ -131,10 +135,12 @@ impl FieldSet {
         *self.word_mut(field / 64) &= !(1 << (field % 64));
     }
 
+    #[inline]
     fn high(&self) -> &[u64] {
         self.high.as_deref().map_or(&[], Vec::as_slice)
     }
 
+    #[inline]
     fn word(&self, index: usize) -> u64 {
         match index {
             0 => self.low,
@@ -142,6 +148,7 @@ impl FieldSet {
         }
     }
 
+    #[inline]
     fn word_mut(&mut self, index: usize) -> &mut u64 {
         if index == 0 {
             return &mut self.low;

@@ -36,6 +36,10 @@ pub struct Write<U> {
 /// What an update's methods take: a value, or an [`Overwrite`] of one.
 ///
 /// `M` only tells the compiler which of the two it is.
+#[diagnostic::on_unimplemented(
+    message = "a field that is written with `{U}` cannot be written with `{Self}`",
+    label = "neither a `{U}`, nor what turns into one, nor an `Overwrite` of one"
+)]
 pub trait IntoWrite<U, M> {
     /// The write.
     fn into_write(self) -> Write<U>;
@@ -48,12 +52,14 @@ pub struct Plain;
 #[derive(Debug)]
 pub struct Replacing;
 
+#[diagnostic::do_not_recommend]
 impl<U, T: Into<U>> IntoWrite<U, Plain> for T {
     fn into_write(self) -> Write<U> {
         Write { value: self.into(), overwrite: false }
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<U, T: Into<U>> IntoWrite<U, Replacing> for Overwrite<T> {
     fn into_write(self) -> Write<U> {
         Write { value: self.0.into(), overwrite: true }

@@ -115,8 +115,13 @@ impl Migrations {
         }
     }
 
-    /// Brings stored writes from one version to another; `false` if a step of the user's own is in the way.
+    /// Brings stored writes from one version to another.
+    ///
+    /// `false`, and nothing is changed, if a step of the user's own is in the way: it works on whole states.
     pub(crate) fn apply_to_writes(&self, from: u32, to: u32, writes: &mut [FieldWrite]) -> bool {
+        if self.between(from, to).any(|it| matches!(it, Step::Custom(_))) {
+            return false;
+        }
         for step in self.between(from, to) {
             for write in writes.iter_mut() {
                 match step {
@@ -124,7 +129,6 @@ impl Migrations {
                     Step::Retype(field, convert) if write.field == *field => {
                         write.value = convert(write.value.take());
                     }
-                    Step::Custom(_) => return false,
                     _ => {}
                 }
             }

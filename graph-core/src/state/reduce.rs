@@ -52,7 +52,7 @@ use crate::checkpoint::Change;
     note = "write `#[reduce(with = some_function)]` to use a function `fn(&mut T, T)`"
 )]
 pub trait Reducer<T> {
-    /// What one write brings.
+    /// What one write brings; a field of the input needs it to be made `From` the field's own type.
     type Update: Clone + Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Whether several tasks of one step may write the field.

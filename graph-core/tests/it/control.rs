@@ -14,8 +14,8 @@ use graph_core::{
 };
 
 use crate::support::{
-    Item, Trail, TrailUpdate, World, been, chain, diamond, failed_node, graph, path_of, trail,
-    with_nodes,
+    Item, Trail, TrailUpdate, World, been, chain, diamond, failed_node, graph, path_of, settle,
+    trail, with_nodes,
 };
 
 #[tokio::test]
@@ -106,9 +106,7 @@ async fn the_result_does_not_depend_on_who_finishes_first() {
         for node in order {
             world.started(node).await;
             world.release(node);
-            for _ in 0..10 {
-                tokio::task::yield_now().await;
-            }
+            settle().await;
         }
         assert_eq!(run.await.unwrap().unwrap(), trail(["a", "b", "c"]), "{order:?}");
     }
@@ -149,9 +147,7 @@ async fn a_cancelled_run_leaves_the_thread_to_go_on() {
         let run = tokio::spawn(async move { running.run(Trail::default()).await });
         world.started("b").await;
         world.started("c").await;
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
+        settle().await;
         control.cancel();
         assert!(matches!(run.await.unwrap(), Err(RunError::Cancelled)));
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
@@ -189,17 +185,13 @@ async fn a_dropped_run_leaves_the_thread_to_go_on() {
             () = async {
                 watcher.started("b").await;
                 watcher.started("c").await;
-                for _ in 0..10 {
-                    tokio::task::yield_now().await;
-                }
+                settle().await;
             } => {}
         }
         world.release("c");
         world.trace();
         // The lease ends with what was queued, a moment after the run.
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
+        settle().await;
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
         let exit = thread.proceed().await.unwrap();
         assert_eq!(world.trace(), "2: c | 3: d", "{durability:?}");

@@ -7,7 +7,7 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    Trail, TrailUpdate, World, ask, been, chain, diamond, graph, pass, path_of, trail,
+    Trail, TrailUpdate, World, ask, been, chain, diamond, graph, pass, path_of, settle, trail,
 };
 
 async fn all<S: State>(stream: &mut RunStream<S>) -> Vec<Event> {
@@ -254,9 +254,7 @@ async fn a_reader_that_stops_reading_stops_the_run() {
     let mut stream = graph.stream(Trail::default(), world.clone(), options);
     for read in 1..=3 {
         assert!(stream.next().await.is_some());
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
+        settle().await;
         let ahead = world.count("emitted");
         assert!(ahead <= read + 1, "{ahead} events emitted, {read} read");
     }
@@ -273,9 +271,7 @@ async fn dropping_the_stream_ends_the_run_and_the_thread_goes_on() {
     let mut stream = thread.clone().with(RunOptions::new().buffer(1)).stream(Trail::default());
     assert_eq!(shown(&stream.next().await.unwrap()), "update a");
     drop(stream);
-    for _ in 0..20 {
-        tokio::task::yield_now().await;
-    }
+    settle().await;
     assert_eq!(world.count("c"), 0);
     assert_eq!(path_of(&thread).await[..1], ["a"]);
     world.trace();

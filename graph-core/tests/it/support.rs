@@ -149,6 +149,13 @@ pub(crate) fn diamond() -> StateGraph<Trail, World> {
         .join(["b", "c"], "d")
 }
 
+/// Lets all other tasks of the test come to rest: on one thread, each runs until it waits.
+pub(crate) async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// The path the thread's state shows.
 pub(crate) async fn path_of(thread: &Thread<Trail, World>) -> Vec<String> {
     let state = thread.state().await.expect("the thread is readable");

@@ -231,7 +231,9 @@ fn node(taste: Taste) -> impl Strategy<Value = Node> {
     });
     let field = prop_oneof![12 => many, 1 => single];
     let rare = |weight: f64| proptest::bool::weighted(weight);
-    let sends = option::weighted(0.2, (when(), any::<usize>(), 1..4usize));
+    // Large fan-outs are put into crews by the engine.
+    let count = prop_oneof![12 => 1..4usize, 1 => 16..40usize];
+    let sends = option::weighted(0.2, (when(), any::<usize>(), count));
     let sends = sends.prop_map(move |it| it.filter(|_| !taste.narrow));
     let trouble = match taste.wild {
         true => {
