@@ -192,6 +192,12 @@ pub(crate) async fn run_nested(
 ) -> Result<Finished, RunError> {
     let outer = &task.scope;
     let writer = outer.writer.clone().filter(|_| persistence != Persistence::Nothing);
+    let retried = task.attempt.load(std::sync::atomic::Ordering::Relaxed) > 1;
+    if let Some(writer) = writer.as_ref().filter(|_| retried || persistence == Persistence::Thread)
+    {
+        // What an earlier visit of this run came to may still be on its way.
+        writer.flush().await?;
+    }
     let (saved, replays) = match (&writer, &outer.thread) {
         (Some(writer), Some(thread)) => {
             load::load_nested(&graph, &writer.saver, thread, &namespace, outer.replay.as_deref())
@@ -199,7 +205,6 @@ pub(crate) async fn run_nested(
         }
         _ => (load::Loaded::default(), false),
     };
-    let retried = task.attempt.load(std::sync::atomic::Ordering::Relaxed) > 1;
     // A graph that keeps its state goes on only with a visit that this task began.
     let begun = persistence != Persistence::Thread || saved.began_at(&task);
     let resuming = begun && ((task.resuming && !replays) || retried);
@@ -245,6 +250,8 @@ pub(crate) struct Engine {
     stored: Option<CheckpointId>,
     /// Fields changed since `stored`, where checkpoints are stored at the end only.
     unsaved: FieldSet,
+    /// Whether the next checkpoint stores the whole state, since `stored` is in an older form of it.
+    rebase: bool,
     /// What a command given as input changed: it goes into the next checkpoint.
     carried: Vec<(String, Change)>,
     /// What earlier runs left behind for the tasks of this step.
@@ -285,7 +292,9 @@ impl Engine {
                 Err(error) => break Err(error),
             }
         };
-        if keeps || !matches!(ended, Ok(Ended::Done)) {
+        // As LangGraph does: a graph inside a task that ran out of steps is not stored at the end, and starts over.
+        let forgets = matches!(ended, Ok(Ended::Done) | Err(RunError::StepLimit { .. }));
+        if keeps || !forgets {
             self.store_at_exit().await?;
         }
         let ended = ended?;
@@ -321,12 +330,18 @@ impl Engine {
     async fn store(
         &mut self,
         writer: &Writer,
-        changes: Vec<(String, Change)>,
+        mut changes: Vec<(String, Change)>,
     ) -> Result<(), RunError> {
+        let mut base = self.stored;
+        if std::mem::take(&mut self.rebase) {
+            base = None;
+            let all = (0..self.state.fields().len()).collect();
+            changes = commit::whole(self.graph(), &*self.state, &all)?;
+        }
         let checkpoint = NewCheckpoint {
             place: self.place(),
             expected_head: self.head,
-            base: self.stored,
+            base,
             header: self.header(),
             cursor: self.cursor()?,
             changes,

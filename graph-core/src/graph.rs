@@ -164,11 +164,11 @@ impl Graph {
         !self.node(node).routers.is_empty()
     }
 
-    /// Brings a stored checkpoint to the state's version.
-    pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) {
+    /// Brings a stored checkpoint to the state's version; `true` if it was of another one.
+    pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> bool {
         let (from, to) = (checkpoint.header.version, self.initial.version());
         if from == to {
-            return;
+            return false;
         }
         self.migrations.apply(from, to, &mut checkpoint.values);
         if let Some(input) = &mut checkpoint.cursor.input {
@@ -184,6 +184,7 @@ impl Graph {
             _ => true,
         });
         checkpoint.header.version = to;
+        true
     }
 }
 

@@ -1,6 +1,6 @@
 //! Streams: one ordered sequence of events, from which every view of a run is made.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -9,7 +9,7 @@ use crate::{
     FieldWrite, Interrupt, State,
     checkpoint::{CheckpointId, Source, TaskId},
     context::TaskContext,
-    state::erased::AnyState,
+    state::erased::{AnyState, LazyJson},
 };
 
 /// Something that happened in a run.
@@ -147,16 +147,12 @@ impl Mode {
 #[derive(Clone)]
 pub struct Values {
     state: AnyState,
-    to_json: fn(&(dyn Any + Send + Sync)) -> Value,
+    to_json: LazyJson,
     output: bool,
 }
 
 impl Values {
-    pub(crate) fn new(
-        state: AnyState,
-        to_json: fn(&(dyn Any + Send + Sync)) -> Value,
-        output: bool,
-    ) -> Self {
+    pub(crate) fn new(state: AnyState, to_json: LazyJson, output: bool) -> Self {
         Self { state, to_json, output }
     }
 
@@ -174,7 +170,12 @@ impl Values {
 
     /// The state's fields as a JSON object.
     pub fn to_json(&self) -> Value {
-        (self.to_json)(&*self.state)
+        (self.to_json)(&*self.state, |_| true)
+    }
+
+    /// The fields of the state that are part of the output, as a JSON object.
+    pub fn output_json(&self) -> Value {
+        (self.to_json)(&*self.state, |field| field.output)
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Trace {
     updates: BTreeMap<i64, Vec<Value>>,
     steps: BTreeMap<i64, Vec<TaskTrace>>,
     custom: Vec<Value>,
-    showed_output: bool,
+    output: Option<Value>,
 }
 
 /// What a run showed of a task.
@@ -45,7 +45,9 @@ impl Trace {
             |handler: bool| if handler { format!("on_error:{node}") } else { node.to_owned() };
         match event.kind {
             EventKind::Values(values) => {
-                self.showed_output |= values.touches_output();
+                if let Some(state) = values.get::<JsonState>().filter(|_| values.touches_output()) {
+                    self.output = Some(state.to_value());
+                }
                 let full = values.get().map(JsonState::to_full_value);
                 self.values.push(full.unwrap_or_else(|| values.to_json()));
             }
@@ -94,9 +96,9 @@ impl Trace {
         }
     }
 
-    /// Whether the run showed any of its output.
-    pub(crate) fn showed_output(&self) -> bool {
-        self.showed_output
+    /// What the run showed last of its output.
+    pub(crate) fn take_output(&mut self) -> Option<Value> {
+        self.output.take()
     }
 
     /// The part of a run's answer that its events tell.

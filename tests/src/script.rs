@@ -55,8 +55,7 @@ impl Session {
         if let Err(fault) = &exit {
             board.learn(fault.text(), fault.code());
         }
-        let output = exit.as_ref().ok().filter(|_| trace.showed_output());
-        let output = output.map(|it| it.state().to_value());
+        let output = trace.take_output().filter(|_| exit.is_ok());
         let mut answer = trace.answer(board);
         answer.insert("output".to_owned(), output.unwrap_or_default());
         answer.insert("error".to_owned(), exit.err().map(|it| it.code()).into());

@@ -27,3 +27,8 @@ fn cases_written_by_hand() {
 fn random_cases() {
     check("random.jsonl");
 }
+
+#[test]
+fn cases_that_once_differed() {
+    check("found.jsonl");
+}

@@ -148,8 +148,8 @@ fn a_stop_and_a_new_start_do_not_matter() {
         (1..8u32).prop_map(Break::Limit),
         Just(Break::OneAnswer),
     ];
-    let strategy = (specs(Taste::TAME), vec(breaks, 1..4), durabilities(), delays());
-    check(96, &strategy, |(spec, mut breaks, durability, delays)| {
+    let strategy = (specs(Taste::KEPT), vec(breaks, 1..4), durabilities(), delays());
+    check(64, &strategy, |(spec, mut breaks, durability, delays)| {
         if spec.forgets() {
             // A graph that starts over in each run needs runs that are long enough.
             breaks.retain(|it| !matches!(it, Break::Limit(_)));
@@ -188,8 +188,8 @@ fn agree_after_stops(
 #[test]
 fn a_dropped_run_does_not_matter() {
     let polls = vec(1..24usize, 1..6);
-    let strategy = (specs(Taste::TAME), polls, delays(), option::weighted(0.2, Just(2)));
-    check(96, &strategy, |(spec, polls, delays, workers)| {
+    let strategy = (specs(Taste::KEPT), polls, delays(), option::weighted(0.2, Just(2)));
+    check(64, &strategy, |(spec, polls, delays, workers)| {
         let expected = observe(&spec, &stored(Durability::Sync));
         let breaks = [Break::Drop(polls)];
         let setting = Setting { delays, workers, ..stored(Durability::Sync) };
@@ -200,8 +200,8 @@ fn a_dropped_run_does_not_matter() {
 
 #[test]
 fn a_failure_that_is_mended_does_not_matter() {
-    let strategy = (specs(Taste::TAME), 0..8usize, durabilities(), delays());
-    check(96, &strategy, |(spec, node, durability, delays)| {
+    let strategy = (specs(Taste::KEPT), 0..8usize, durabilities(), delays());
+    check(64, &strategy, |(spec, node, durability, delays)| {
         let expected = observe(&spec, &stored(Durability::Sync));
         let setting = Setting { delays, ..stored(durability) };
         let (got, repeated) = observe_broken(&spec, &setting, &[Break::Fail(node)]);

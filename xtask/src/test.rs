@@ -57,7 +57,7 @@ fn conformance() -> Step {
     Step::cargo(
         "conformance with LangGraph",
         "run -q --release --bin conformance -- \
-         fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl",
+         fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
     )
 }
 
@@ -125,7 +125,7 @@ cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 cargo test --workspace --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl",
+cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
         );
         assert_eq!(plan.left_out[0].install, "cargo install cargo-deny --locked");
     }
@@ -141,7 +141,7 @@ cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 GRAPH_NIGHTLY=1 cargo test --workspace --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl
+cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
 cargo run -q -p graph-core --example b
 cargo fetch --locked

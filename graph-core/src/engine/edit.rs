@@ -95,6 +95,7 @@ async fn edit_step(
 ) -> Result<CheckpointId, RunError> {
     let saved = load::load(site.graph, &writer.saver, site.thread, "", at).await?;
     let mut engine = Engine::new(scope(site, writer), &saved)?;
+    let newest = !saved.superseded();
     let checkpoint = saved.into_checkpoint();
     if checkpoint.is_none() {
         // An input to a new thread counts as step -1, an edit as step 0.
@@ -118,7 +119,7 @@ async fn edit_step(
             engine.edit_as_input(update).await?;
         }
         Some((AsNode::Copy, _)) => engine.copy(checkpoint.as_ref()).await?,
-        _ => engine.edit_as_nodes(edits, checkpoint.as_ref()).await?,
+        _ => engine.edit_as_nodes(edits, checkpoint.as_ref(), newest).await?,
     }
     Ok(engine.id)
 }
@@ -195,6 +196,7 @@ impl Engine {
         &mut self,
         edits: Vec<Edit>,
         checkpoint: Option<&Checkpoint>,
+        newest: bool,
     ) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
         self.apply_stored_commands()?;
@@ -212,8 +214,8 @@ impl Engine {
                 };
                 return Err(failure(&cx, source, terminal));
             }
-            // The edit counts as the result of the task it takes the place of.
-            let place = pending.iter().position(|it| it.node == node);
+            // The edit counts as the result of the task it takes the place of, unless the thread has moved on.
+            let place = pending.iter().position(|it| newest && it.node == node);
             if let (Some(place), Some(checkpoint)) = (place, checkpoint) {
                 let task = id_of(&graph, checkpoint, &pending.remove(place));
                 let gotos = result.hops.iter().map(|it| it.to_record(&graph));

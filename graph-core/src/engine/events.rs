@@ -10,9 +10,16 @@ use crate::{
     stream::{EventKind, Mode, Sink, Values},
 };
 
+/// What a task shows that was answered and then failed, as LangGraph does.
+pub(super) const EMPTY_UPDATE: EventKind =
+    EventKind::Update { writes: Vec::new(), cached: false, handler: false };
+
 /// Tells that a task failed whose handler takes over.
 pub(crate) async fn task_failed(task: &TaskContext, failure: &Failure) {
     if let Some(sink) = &task.scope.events {
+        if !task.given_answers().is_empty() {
+            sink.task_event(task, EMPTY_UPDATE).await;
+        }
         let kind = EventKind::TaskFinished {
             writes: Vec::new(),
             error: Some(failure.error.clone()),

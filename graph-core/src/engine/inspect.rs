@@ -163,9 +163,14 @@ fn show_finished(
     done.sort_by_key(|(pushed, node, _)| (*pushed, if *pushed { 0 } else { *node }));
     let mut tasks: Vec<_> = done.iter_mut().map(|(_, node, it)| (*node, &mut it[..])).collect();
     match fold(graph, state, live, &mut tasks, true) {
-        Err(RunError::Conflict(_)) | Ok(()) => Ok(()),
-        Err(error) => Err(error),
+        Err(RunError::Conflict(_)) => {}
+        result => result?,
     }
+    // As in LangGraph, this view shows nothing that lives for one step.
+    for field in live.iter() {
+        state.clear(field);
+    }
+    Ok(())
 }
 
 fn fold(

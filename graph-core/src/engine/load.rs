@@ -34,6 +34,8 @@ pub(crate) struct Loaded {
     head: Option<CheckpointId>,
     /// Whether the caller named the checkpoint.
     addressed: bool,
+    /// Whether it is stored in an older form.
+    migrated: bool,
 }
 
 impl Loaded {
@@ -48,7 +50,7 @@ impl Loaded {
     }
 
     /// Whether the thread has moved past the checkpoint that was named.
-    fn superseded(&self) -> bool {
+    pub(super) fn superseded(&self) -> bool {
         self.addressed && self.checkpoint.as_ref().map(|it| it.place.id) != self.head
     }
 
@@ -93,10 +95,8 @@ pub(crate) async fn load(
             })?)
         }
     };
-    if let Some(checkpoint) = &mut checkpoint {
-        graph.migrate(checkpoint);
-    }
-    Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some() })
+    let migrated = checkpoint.as_mut().is_some_and(|it| graph.migrate(it));
+    Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some(), migrated })
 }
 
 /// Reads the checkpoint that a graph inside a task starts from, and says whether it is replayed.
@@ -114,9 +114,7 @@ pub(crate) async fn load_nested(
     if lock(&replay.visited).insert(stable.to_owned()) {
         let older = History::of(thread, namespace).before(replay.bound).limit(1);
         loaded.checkpoint = saver.list(&older).await?.into_iter().next();
-        if let Some(checkpoint) = &mut loaded.checkpoint {
-            graph.migrate(checkpoint);
-        }
+        loaded.migrated = loaded.checkpoint.as_mut().is_some_and(|it| graph.migrate(it));
     }
     Ok((loaded, true))
 }
@@ -157,6 +155,7 @@ impl Engine {
         if let Some(checkpoint) = &saved.checkpoint {
             engine.restore(checkpoint)?;
         }
+        engine.rebase = saved.migrated;
         engine.stop = engine.step + i64::from(scope.settings.limit) + 1;
         Ok(engine)
     }
@@ -177,6 +176,7 @@ impl Engine {
             head: None,
             stored: None,
             unsaved: FieldSet::default(),
+            rebase: false,
             carried: Vec::new(),
             records: Records::default(),
             late_records: Vec::new(),

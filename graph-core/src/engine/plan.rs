@@ -34,6 +34,8 @@ pub(crate) struct Frontier {
     released: BTreeSet<NodeIdx>,
     /// What each join has seen since it fired last.
     joins: BTreeMap<usize, BTreeSet<NodeIdx>>,
+    /// Joins that the last step fed.
+    fed: Vec<usize>,
     sends: Vec<(NodeIdx, Payload)>,
     pub(crate) input: Option<StartInput>,
 }
@@ -168,6 +170,9 @@ impl Frontier {
         for way in ways {
             self.follow(graph, way);
         }
+        // A deferred node that is led to again waits again.
+        let held = &self.held;
+        self.released.retain(|it| !held.contains(it));
         self.release(graph);
     }
 
@@ -218,6 +223,7 @@ impl Frontier {
     fn begin_step(&mut self) {
         self.version += 1;
         self.armed.clear();
+        self.fed.clear();
         self.sends.clear();
         self.input = None;
     }
@@ -229,7 +235,9 @@ impl Frontier {
                 self.arm(graph, *target);
             }
             for join in &node.feeds {
-                self.joins.entry(*join).or_default().insert(ways.node);
+                if self.joins.entry(*join).or_default().insert(ways.node) {
+                    self.fed.push(*join);
+                }
             }
         }
         for hop in ways.hops {
@@ -268,14 +276,20 @@ impl Frontier {
     /// Lets deferred nodes run if no other node would; payloads under way do not hold them back, as in LangGraph.
     fn release(&mut self, graph: &Graph) {
         let waits = !self.held.is_empty() || !self.joins.is_empty();
-        if !waits || !self.armed.is_empty() || !self.released.is_empty() {
+        if !waits || !self.armed.is_empty() {
             return;
         }
-        let complete: Vec<_> = self.complete(graph).map(|it| it.1).collect();
-        if complete.iter().any(|target| !deferred(graph, *target)) {
+        // Only what this step led to counts: a join that was met before an edit holds nothing back.
+        let runs = |join: &usize| {
+            let target = graph.joins[*join].target;
+            target.is_some_and(|it| !deferred(graph, it)) && self.is_complete(graph, *join)
+        };
+        if self.fed.iter().any(runs) {
             return;
         }
-        self.released.extend(complete);
+        let met = self.complete(graph).map(|it| it.1).filter(|it| deferred(graph, *it));
+        let met: Vec<_> = met.collect();
+        self.released.extend(met);
         self.released.append(&mut self.held);
     }
 
@@ -355,6 +369,7 @@ impl Frontier {
             held: known(&cursor.held).into_iter().collect(),
             released: known(&cursor.released).into_iter().collect(),
             joins: joins.collect(),
+            fed: Vec::new(),
             sends: sends.collect(),
             input: None,
         }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::{
     Ended, Engine,
     commit::{self, Committed, Writes},
+    events::EMPTY_UPDATE,
     execute::{Done, Job, Report, TaskEnd, end, failure, route, route_on_copy, run_task, within},
     load::{damaged, stored_hops, updates},
     persist::Durability,
@@ -291,10 +292,13 @@ impl Engine {
     /// Whether the routers of a task can look at the state itself once the task's writes are folded in.
     ///
     /// That saves a copy of the state, but only works where a router that fails needs nothing undone: the task is
-    /// alone, is not tried again, and no checkpoint is made of the state from before.
+    /// alone, is not tried again, and no checkpoint is made of the state from before. A node that sees some fields
+    /// only shows its routers what it wrote besides, and the fold takes that apart.
     fn routes_in_place(&self, node: NodeIdx, alone: bool) -> bool {
-        let options = &self.scope.graph.node(node).options;
+        let entry = self.scope.graph.node(node);
+        let options = &entry.options;
         alone
+            && entry.reads.is_none()
             && options.retries.is_empty()
             && options.handler.is_none()
             && options.cache.is_none()
@@ -406,7 +410,10 @@ impl Engine {
             TaskEnd::Done(done) => {
                 let hops = done.hops.iter().map(|it| it.to_record(&self.scope.graph));
                 let gotos = hops.collect::<Result<Vec<_>, _>>()?;
-                if let (Some(key), Some(cache)) = (&slot.cache_key, &self.scope.cache) {
+                // What a handler made of a failure is no result of the node.
+                if let (None, Some(key), Some(cache)) =
+                    (handled, &slot.cache_key, &self.scope.cache)
+                {
                     let policy = self.scope.graph.node(slot.plan.node).options.cache;
                     let result = Cached { writes: writes.clone(), gotos: gotos.clone() };
                     cache.put((**key).clone(), result, policy.unwrap_or_default().ttl).await;
@@ -419,9 +426,10 @@ impl Engine {
             }
             TaskEnd::Failed(error) => {
                 let error = task_error(error);
-                if !task.given_answers().is_empty() {
-                    // As LangGraph does: a task that was answered shows an update, though it then failed.
-                    self.show_update(task, &[], false, handled.is_some()).await;
+                if let Some(sink) = &self.scope.events
+                    && !task.given_answers().is_empty()
+                {
+                    sink.task_event(task, EMPTY_UPDATE).await;
                 }
                 self.show_end(task, writes, Some(error.clone()), Vec::new(), handled.is_some())
                     .await;

@@ -126,8 +126,10 @@ fn take_nodes<S: State, C>(
         }
         parts.options.timeout = parts.options.timeout.or(builder.default_timeout);
         let options = &mut parts.options;
-        options.needs_care =
-            !options.retries.is_empty() || options.handler.is_some() || options.cache.is_some();
+        options.needs_care = !options.retries.is_empty()
+            || options.handler.is_some()
+            || options.cache.is_some()
+            || parts.node.0.reads().is_some();
         nodes.push(NodeEntry {
             label,
             reads: parts.node.0.reads(),

@@ -322,6 +322,13 @@ fn view(call: &RouteCall<'_>) -> JsonInput {
     let mut input = JsonInput::of_state(state, call.reads.cloned(), call.remaining);
     for update in call.updates.iter().filter_map(|it| it.downcast_ref::<JsonUpdate>()) {
         input.extra.extend(update.extra.clone());
+        let schema = call.state.fields();
+        for (field, value, _) in &update.writes {
+            // What the node wrote beside the fields it reads is seen as it was written.
+            if !input.shows(&schema[*field].name) {
+                input.extra.insert(schema[*field].name.clone().into_owned(), value.clone());
+            }
+        }
     }
     input
 }

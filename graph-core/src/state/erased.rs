@@ -9,6 +9,9 @@ use crate::node::AnyUpdate;
 
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
+/// Makes JSON of the fields of a snapshot that a filter lets through.
+pub(crate) type LazyJson = fn(&(dyn Any + Send + Sync), fn(&Field) -> bool) -> Value;
+
 /// A state of any type. A task holds a clone of the `Arc`; the commit, which runs when the tasks are done,
 /// mostly finds it unique again and folds in place.
 pub(crate) trait ErasedState: Send + Sync {
@@ -28,7 +31,7 @@ pub(crate) trait ErasedState: Send + Sync {
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError>;
     fn json(&self, show: fn(&Field) -> bool) -> Result<Value, FieldError>;
     /// How to make JSON of a snapshot later, if somebody asks for it.
-    fn lazy_json(&self) -> fn(&(dyn Any + Send + Sync)) -> Value;
+    fn lazy_json(&self) -> LazyJson;
 }
 
 /// The engine's handle to a state of type `S`.
@@ -100,8 +103,8 @@ impl<S: State> ErasedState for Live<S> {
         state_json(&*self.0, show)
     }
 
-    fn lazy_json(&self) -> fn(&(dyn Any + Send + Sync)) -> Value {
-        |state| match state.downcast_ref::<S>().map(|it| state_json(it, |_| true)) {
+    fn lazy_json(&self) -> LazyJson {
+        |state, show| match state.downcast_ref::<S>().map(|it| state_json(it, show)) {
             Some(Ok(value)) => value,
             Some(Err(error)) => Value::String(error.to_string()),
             None => Value::Null,

@@ -36,7 +36,7 @@ async fn only_input_fields_are_taken_from_the_input() {
 }
 
 #[tokio::test]
-async fn only_output_fields_are_shown() {
+async fn output_fields_can_be_shown_alone() {
     let graph = StateGraph::<Faces>::new().node(think).edge(START, think).compile().unwrap();
     let options = RunOptions::new().modes([Mode::Values]);
     let input = Faces { question: "q".into(), both: 1, ..Faces::default() };
@@ -44,7 +44,7 @@ async fn only_output_fields_are_shown() {
     let mut last = None;
     while let Some(event) = stream.next().await {
         if let EventKind::Values(values) = event.kind {
-            last = Some(values.to_json());
+            last = Some(values.output_json());
         }
     }
     assert_eq!(last, Some(json!({"answer": "q//", "both": 1})));

@@ -94,7 +94,7 @@ pub(crate) enum Break {
 }
 
 /// How many runs a graph may take to come to its end.
-const RUNS: usize = 200;
+const RUNS: usize = 2000;
 
 /// How long a run may take before it counts as hung; far beyond what any takes.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -181,12 +181,12 @@ fn graphs(
     node: BoxedStrategy<Node>,
 ) -> impl Strategy<Value = Spec> {
     let wide = if taste.narrow { 0 } else { 4 };
-    let limit = if taste.wild { (1..40u32).boxed() } else { Just(500).boxed() };
+    let limit = if taste.wild { (1..24u32).boxed() } else { Just(500).boxed() };
     let raw = (
         vec((node, option::weighted(0.8, any::<usize>())), sizes),
         vec((any::<usize>(), any::<usize>()), 0..=wide),
         vec((vec(any::<usize>(), 2..4), any::<usize>()), 0..=wide / 2),
-        vec(branch(taste), 0..4),
+        vec(branch(taste), 0..=if taste.narrow { 1 } else { 3 }),
         if taste.wild { any::<bool>().boxed() } else { Just(false).boxed() },
         limit,
     );
@@ -194,8 +194,8 @@ fn graphs(
         let count = nodes.len();
         let lead = |(index, (_, after)): (usize, &(Node, Option<usize>))| match (index, after) {
             (0, _) => Some((None, 0)),
+            (_, _) if taste.narrow => Some((Some(index - 1), index)),
             (_, None) => None,
-            (_, Some(_)) if taste.narrow => Some((Some(index - 1), index)),
             (_, Some(after)) => Some(((after % (index + 1)).checked_sub(1), index)),
         };
         let mut all: Vec<_> = nodes.iter().enumerate().filter_map(lead).collect();
@@ -212,7 +212,10 @@ fn graphs(
             (from.len() > 1 && last + 1 < count).then(|| (from, last + 1 + to % (count - last - 1)))
         };
         let joins = joins.into_iter().filter_map(join).collect();
-        let branches = branches.into_iter().map(|it| it.within(count)).collect();
+        let mut branches: Vec<_> = branches.into_iter().map(|it| it.within(count)).collect();
+        if taste.narrow {
+            branches.push(Branch::back(count - 1));
+        }
         let nodes = nodes.into_iter().map(|it| it.0.within(count)).collect();
         let mut spec = Spec { nodes, edges: all, joins, branches, sees_left, limit };
         spec.keep_sends_off_kept_graphs();
@@ -235,14 +238,15 @@ fn node(taste: Taste) -> impl Strategy<Value = Node> {
     let count = prop_oneof![12 => 1..4usize, 1 => 16..40usize];
     let sends = option::weighted(0.2, (when(), any::<usize>(), count));
     let sends = sends.prop_map(move |it| it.filter(|_| !taste.narrow));
-    let trouble = match taste.wild {
-        true => {
-            (prop_oneof![8 => Just(0u32), 1 => 1..3u32], 1..4u32, rare(0.3), rare(0.01)).boxed()
-        }
-        false => {
-            prop_oneof![4 => Just((0, 1, false, false)), 1 => Just((1, 3, false, false))].boxed()
-        }
-    };
+    // A run that nobody answers ends with its first question.
+    let quiet = if taste.wild { 40 } else { 12 };
+    let trouble =
+        match taste.wild {
+            true => (prop_oneof![14 => Just(0u32), 1 => 1..3u32], 1..4u32, rare(0.3), rare(0.01))
+                .boxed(),
+            false => prop_oneof![4 => Just((0, 1, false, false)), 1 => Just((1, 3, false, false))]
+                .boxed(),
+        };
     (
         vec((field, rare(0.05)), 0..4),
         rare(0.1),
@@ -250,7 +254,7 @@ fn node(taste: Taste) -> impl Strategy<Value = Node> {
         sends,
         rare(0.15),
         trouble,
-        prop_oneof![12 => Just(0usize), 1 => Just(1), 1 => Just(2)],
+        prop_oneof![quiet => Just(0usize), 1 => Just(1), 1 => Just(2)],
     )
         .prop_map(|(mut writes, split, gotos, sends, defer, trouble, asks)| {
             writes.sort_unstable();
@@ -302,6 +306,12 @@ impl Node {
 }
 
 impl Branch {
+    /// Leads from the last node to the first, as long as there is fuel.
+    fn back(last: usize) -> Self {
+        let when = When { modulus: 1, remainder: 0 };
+        Self { from: Some(last), when, yes: vec![Target::Node(0)], no: Vec::new() }
+    }
+
     fn within(mut self, count: usize) -> Self {
         self.from = self.from.map(|it| it % count);
         for target in self.yes.iter_mut().chain(&mut self.no) {
