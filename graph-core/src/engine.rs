@@ -10,10 +10,12 @@ mod events;
 mod execute;
 pub(crate) mod inspect;
 mod load;
+mod note;
 mod persist;
 mod plan;
 mod quiet;
 mod records;
+mod run_tasks;
 mod step;
 mod team;
 

@@ -7,22 +7,20 @@ use smallvec::SmallVec;
 use super::{
     Ended, Engine,
     commit::{self, Committed, Writes},
-    events::EMPTY_UPDATE,
-    execute::{Done, Job, Report, TaskEnd, end, failure, route, route_on_copy, run_task, within},
+    execute::{Done, TaskEnd, route, within},
     load::{damaged, stored_hops, updates},
     persist::Durability,
-    plan::{Planned, StartInput, Ways},
-    team::Team,
+    plan::{Planned, Ways},
 };
 use crate::{
     FieldWrite, RunError,
-    cache::{CacheKey, Cached},
-    checkpoint::{Event, GotoRecord, Source, TaskId, TaskRecord},
+    cache::CacheKey,
+    checkpoint::{GotoRecord, Source},
     context::{Failure, TaskContext, TaskKind},
-    error::{Halt, Stop},
+    error::Stop,
     graph::{NodeIdx, Stops},
     node::TaskInput,
-    state::{FieldError, guard},
+    state::FieldError,
 };
 
 /// The tasks of a step: one, mostly.
@@ -31,11 +29,11 @@ type Slots = SmallVec<[Slot; 1]>;
 /// A task of the step, with what is known of it.
 pub(super) struct Slot {
     pub(super) plan: Planned,
-    cx: Arc<TaskContext>,
-    end: Option<TaskEnd>,
+    pub(super) cx: Arc<TaskContext>,
+    pub(super) end: Option<TaskEnd>,
     /// The failure that an earlier run left to the handler.
-    failed: Option<Box<Failure>>,
-    cache_key: Option<Box<CacheKey>>,
+    pub(super) failed: Option<Box<Failure>>,
+    pub(super) cache_key: Option<Box<CacheKey>>,
 }
 
 impl Slot {
@@ -172,7 +170,7 @@ impl Engine {
         self.replayed(result, handled).map_err(|error| damaged(&self.place(), &error).into())
     }
 
-    fn replayed(
+    pub(super) fn replayed(
         &self,
         (writes, gotos): (Vec<FieldWrite>, Vec<GotoRecord>),
         handled: bool,
@@ -221,258 +219,9 @@ impl Engine {
         }
     }
 
-    fn input_json(&self, slot: &Slot) -> Option<serde_json::Value> {
+    pub(super) fn input_json(&self, slot: &Slot) -> Option<serde_json::Value> {
         let body = self.scope.graph.node(slot.plan.node).body.as_ref()?;
         body.0.describe(&self.input(slot), &slot.cx)
-    }
-
-    /// Runs all tasks that are not done yet.
-    async fn execute(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
-        if self.scope.cache.is_some() {
-            self.look_up(slots).await?;
-        }
-        if let [only] = slots {
-            if only.end.is_some() {
-                return Ok(());
-            }
-            let report = match only.plan.node == self.scope.graph.start {
-                true => self.take_input(only, true).into(),
-                false => run_task(self.job(only, true)).await,
-            };
-            return self.finish(only, report).await;
-        }
-        self.execute_many(slots).await
-    }
-
-    async fn execute_many(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
-        let open = slots.iter().filter(|it| it.end.is_none()).count();
-        let limit = self.scope.settings.concurrency.unwrap_or(usize::MAX).max(1);
-        let mut team = Team::new(open, limit);
-        let mut next = 0;
-        let mut failed = false;
-        loop {
-            // After a failure nothing new is started, but what runs may finish: it is paid for.
-            while !failed && team.has_room() && next < slots.len() {
-                let slot = &mut slots[next];
-                if slot.end.is_none() && slot.plan.node == self.scope.graph.start {
-                    let end = self.take_input(slot, false);
-                    self.finish(slot, end.into()).await?;
-                } else if slot.end.is_none() {
-                    team.start(next, self.job(slot, false));
-                }
-                next += 1;
-            }
-            match team.next().await {
-                Some(Ok((index, report))) => {
-                    failed |= matches!(report.end, TaskEnd::Failed(_));
-                    self.finish(&mut slots[index], report).await?;
-                }
-                // Tasks catch their panics, so this is the runtime shutting down.
-                Some(Err(_)) => return Err(RunError::Cancelled),
-                None => return Ok(()),
-            }
-        }
-    }
-
-    fn job(&self, slot: &mut Slot, alone: bool) -> Job {
-        let input = match slot.plan.payload.take() {
-            Some(payload) => TaskInput::Payload(payload),
-            None => TaskInput::State(self.state.snapshot()),
-        };
-        let copies =
-            self.scope.graph.routes(slot.plan.node) && !self.routes_in_place(slot.plan.node, alone);
-        Job {
-            cx: slot.cx.clone(),
-            input,
-            view: copies.then(|| self.state.fork()),
-            failed: slot.failed.take(),
-        }
-    }
-
-    /// Whether the routers of a task can look at the state itself once the task's writes are folded in.
-    ///
-    /// That saves a copy of the state, but only works where a router that fails needs nothing undone: the task is
-    /// alone, is not tried again, and no checkpoint is made of the state from before. A node that sees some fields
-    /// only shows its routers what it wrote besides, and the fold takes that apart.
-    fn routes_in_place(&self, node: NodeIdx, alone: bool) -> bool {
-        let entry = self.scope.graph.node(node);
-        let options = &entry.options;
-        alone
-            && entry.reads.is_none()
-            && options.retries.is_empty()
-            && options.handler.is_none()
-            && options.cache.is_none()
-            && (self.stores_each_step() || self.scope.writer.is_none())
-    }
-
-    /// START's own work: the input becomes its update.
-    fn take_input(&mut self, slot: &Slot, alone: bool) -> TaskEnd {
-        let Some(StartInput { update, gotos }) = self.frontier.input.take() else {
-            return TaskEnd::Done(Done::default());
-        };
-        let mut done =
-            Done { updates: smallvec::smallvec![update], hops: gotos, ..Done::default() };
-        if !self.routes_in_place(slot.plan.node, alone) {
-            let routed = route_on_copy(&slot.cx, &*self.state, &mut done);
-            if let Err(error) = routed {
-                return end(&slot.cx, error);
-            }
-        }
-        TaskEnd::Done(done)
-    }
-
-    /// Takes results of equal inputs from the cache.
-    async fn look_up(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
-        let Some(cache) = self.scope.cache.clone() else { return Ok(()) };
-        for slot in slots.iter_mut().filter(|it| it.end.is_none()) {
-            if self.scope.graph.node(slot.plan.node).options.cache.is_none() {
-                continue;
-            }
-            let Some(input) = self.input_json(slot) else { continue };
-            let input = TaskId::of(&[input.to_string().as_bytes()]);
-            let key = CacheKey { node: slot.cx.node().to_owned(), input };
-            if let Some(Cached { writes, gotos }) = cache.get(&key).await {
-                self.show_update(&slot.cx, &writes, true, false).await;
-                let event = self.done_event(writes.clone(), gotos.clone());
-                self.record(vec![slot.cx.record(event)]).await?;
-                slot.end = Some(TaskEnd::Done(self.replayed((writes, gotos), false)?));
-            }
-            slot.cache_key = Some(Box::new(key));
-        }
-        Ok(())
-    }
-
-    pub(super) fn writes_of(&self, done: &Done) -> Result<Vec<FieldWrite>, RunError> {
-        let mut writes = Vec::new();
-        for update in &done.updates {
-            writes.extend(self.state.writes(update)?);
-        }
-        Ok(writes)
-    }
-
-    /// What a task wrote, if it can be stored.
-    fn checked_writes(&self, done: &Done) -> Result<Vec<FieldWrite>, RunError> {
-        let writes = self.writes_of(done)?;
-        if self.scope.writer.is_some() {
-            for write in &writes {
-                guard::check(&write.field, &write.value, self.scope.graph.max_stored_bytes)?;
-            }
-        }
-        Ok(writes)
-    }
-
-    /// Notes how a task ended, unless its routers have still to be asked.
-    async fn finish(&mut self, slot: &mut Slot, report: Report) -> Result<(), RunError> {
-        let Report { mut end, handled } = report;
-        if let TaskEnd::Done(done) = &mut end {
-            done.routed |= !self.scope.graph.routes(slot.plan.node);
-            if !done.routed {
-                // The commit asks them, and then comes back to `note`.
-                slot.end = Some(end);
-                return Ok(());
-            }
-        }
-        if self.is_watched() || slot.cache_key.is_some() {
-            let written = match &end {
-                TaskEnd::Done(done) => self.checked_writes(done),
-                _ => Ok(Vec::new()),
-            };
-            let writes = written.unwrap_or_else(|error| {
-                end = TaskEnd::Failed(Box::new(error));
-                Vec::new()
-            });
-            self.note(slot, &end, writes, handled.as_deref()).await?;
-        }
-        slot.end = Some(end);
-        Ok(())
-    }
-
-    /// Whether anybody wants to know what tasks do: a checkpointer, or a reader of the stream.
-    fn is_watched(&self) -> bool {
-        self.scope.writer.is_some() || self.scope.events.is_some()
-    }
-
-    /// Notes how a task ended: for the record, for the cache, and for who watches.
-    async fn note(
-        &mut self,
-        slot: &Slot,
-        end: &TaskEnd,
-        writes: Vec<FieldWrite>,
-        handled: Option<&(Failure, Arc<TaskContext>)>,
-    ) -> Result<(), RunError> {
-        let mut records = Vec::new();
-        if let Some((failure, _)) = handled {
-            let event = Event::Failed { error: failure.error.clone(), handled: true };
-            records.push(slot.cx.record(event));
-        }
-        let task = handled.map_or(&slot.cx, |(_, handler)| handler);
-        match end {
-            TaskEnd::Done(done) => {
-                let hops = done.hops.iter().map(|it| it.to_record(&self.scope.graph));
-                let gotos = hops.collect::<Result<Vec<_>, _>>()?;
-                // What a handler made of a failure is no result of the node.
-                if let (None, Some(key), Some(cache)) =
-                    (handled, &slot.cache_key, &self.scope.cache)
-                {
-                    let policy = self.scope.graph.node(slot.plan.node).options.cache;
-                    let result = Cached { writes: writes.clone(), gotos: gotos.clone() };
-                    cache.put((**key).clone(), result, policy.unwrap_or_default().ttl).await;
-                }
-                if slot.plan.node != self.scope.graph.start {
-                    self.show_update(task, &writes, false, done.handled).await;
-                    self.show_end(task, writes.clone(), None, Vec::new(), done.handled).await;
-                }
-                records.push(task.record(self.done_event(writes, gotos)));
-            }
-            TaskEnd::Failed(error) => {
-                let error = task_error(error);
-                if let Some(sink) = &self.scope.events
-                    && !task.given_answers().is_empty()
-                {
-                    sink.task_event(task, EMPTY_UPDATE).await;
-                }
-                self.show_end(task, writes, Some(error.clone()), Vec::new(), handled.is_some())
-                    .await;
-                records.push(task.record(Event::Failed { error, handled: false }));
-                records.extend(answered(task));
-            }
-            TaskEnd::Asked(interrupts) => {
-                let asked = interrupts.clone();
-                self.show_interrupts(asked.clone()).await;
-                self.show_end(task, writes, None, asked.clone(), handled.is_some()).await;
-                records.push(task.record(Event::Asked { interrupts: asked }));
-                records.extend(answered(task));
-            }
-            TaskEnd::Parent(_) | TaskEnd::Stopped(_) => {}
-        }
-        self.record(records).await
-    }
-
-    /// The record of a finished task, without what is never stored.
-    pub(super) fn done_event(&self, mut writes: Vec<FieldWrite>, gotos: Vec<GotoRecord>) -> Event {
-        self.strip_untracked(&mut writes);
-        Event::Done { writes, gotos }
-    }
-
-    pub(super) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
-        let untracked = &self.scope.graph.untracked;
-        if !untracked.is_empty() {
-            let fields = self.state.fields();
-            writes.retain(|it| !untracked.iter().any(|field| fields[field].name == it.field));
-        }
-    }
-
-    /// Records what happened to tasks, now or when the run ends.
-    pub(super) async fn record(&mut self, records: Vec<TaskRecord>) -> Result<(), RunError> {
-        match &self.scope.writer {
-            None => {}
-            Some(writer) if writer.durability == Durability::Exit => {
-                self.late_records.extend(records);
-            }
-            Some(_) if records.is_empty() => {}
-            Some(writer) => writer.record(self.place(), records).await?,
-        }
-        Ok(())
     }
 
     /// What the run comes to where not all tasks are done.
@@ -587,26 +336,6 @@ impl Engine {
         Ok(commit::end(graph, &mut *self.state, &mut self.live, fold, mode)?)
     }
 
-    /// A router that fails fails its node: nothing of the task is recorded but the error.
-    async fn routing_failed(&mut self, slot: &Slot, halt: Halt) -> RunError {
-        let Halt::Failed { source, terminal } = halt else {
-            return RunError::InvalidUpdate("a branch cannot ask questions".to_owned());
-        };
-        let error = failure(&slot.cx, source, terminal);
-        self.failed_late(slot, error).await
-    }
-
-    /// Notes the failure of a task that its body had already left.
-    async fn failed_late(&mut self, slot: &Slot, error: RunError) -> RunError {
-        if self.is_watched() {
-            let end = TaskEnd::Failed(Box::new(error.clone()));
-            if let Err(error) = self.note(slot, &end, Vec::new(), None).await {
-                return error;
-            }
-        }
-        error
-    }
-
     /// Goes where the tasks lead, in task order.
     fn advance(&mut self, slots: &[Slot]) {
         let graph = self.scope.graph.clone();
@@ -676,7 +405,7 @@ impl Engine {
         Ended::Stopped(stop)
     }
 
-    fn stores_at_exit(&self) -> bool {
+    pub(super) fn stores_at_exit(&self) -> bool {
         self.scope.writer.as_ref().is_some_and(|it| it.durability == Durability::Exit)
     }
 
@@ -689,17 +418,4 @@ impl Engine {
 pub(super) fn in_task_order(slots: &[Slot]) -> impl Iterator<Item = usize> + use<> {
     let pushes = slots.partition_point(|it| matches!(it.plan.kind, TaskKind::Push(_)));
     (pushes..slots.len()).chain(0..pushes)
-}
-
-fn answered(task: &TaskContext) -> Option<TaskRecord> {
-    let answers = task.given_answers();
-    (!answers.is_empty()).then(|| task.record(Event::Answered { answers }))
-}
-
-/// A task's error as it is recorded: the node's own words, without where and when.
-fn task_error(error: &RunError) -> String {
-    match error {
-        RunError::Node { error, .. } => error.to_string(),
-        error => error.to_string(),
-    }
 }
