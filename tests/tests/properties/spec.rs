@@ -347,6 +347,11 @@ impl Spec {
         }
     }
 
+    /// Whether there are graphs inside.
+    pub(crate) fn nests(&self) -> bool {
+        self.nodes.iter().any(|it| it.inner.is_some())
+    }
+
     /// Whether some graph inside keeps its state from visit to visit.
     pub(crate) fn keeps_state(&self) -> bool {
         self.nodes.iter().any(Node::keeps_state)
