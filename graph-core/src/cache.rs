@@ -75,7 +75,8 @@ impl Cache for MemoryCache {
     }
 
     async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
-        let until = ttl.map(|it| Instant::now() + it);
+        // A time that is too far away to be told never comes.
+        let until = ttl.and_then(|it| Instant::now().checked_add(it));
         lock(&self.results).insert(key, (result, until));
     }
 

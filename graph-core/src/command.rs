@@ -98,7 +98,7 @@ impl Payload {
         match self {
             Self::Json(value) => match Arc::try_unwrap(value) {
                 Ok(value) => Ok(Self::Json(Arc::new(guard::admit(node, value)?))),
-                Err(shared) => Ok(Self::Json(shared)),
+                Err(shared) => guard::check(node, &shared, usize::MAX).map(|()| Self::Json(shared)),
             },
             typed @ Self::Typed(_) => Ok(typed),
         }

@@ -87,7 +87,7 @@ impl<C: Send + Sync + 'static> Context<C> {
         self.task.step
     }
 
-    /// How many steps the run may still take, this one not counted.
+    /// How many steps the run may still take, this one counted: a run that takes one more fails.
     pub fn remaining_steps(&self) -> i64 {
         self.task.stop - self.task.step
     }
@@ -171,11 +171,11 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// A node that is resumed runs again from its top, and each question finds its answer by its order;
     /// wrap outside calls before it in [`task`](Self::task) so that they are not made twice.
     pub fn interrupt<A: DeserializeOwned>(&self, question: impl Serialize) -> Result<A, NodeError> {
-        let answer = self.task.ask(question)?;
+        let (index, answer) = self.task.ask(question)?;
         match serde_json::from_value(answer) {
             Ok(answer) => Ok(answer),
             Err(error) => {
-                self.task.forget_last_answer();
+                self.task.forget_answers(index);
                 Err(NodeError::terminal(BadAnswer {
                     node: self.node().to_owned(),
                     problem: error.to_string(),
@@ -188,7 +188,8 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// the journaled result comes back and the future is not polled.
     ///
     /// `name` and `key` together name the call within this task; two calls of one task need different ones.
-    /// The result is stored before the node sees it. Errors are not stored.
+    /// The result is stored before the node sees it. Errors are not stored. With
+    /// [`Durability::Exit`](crate::Durability::Exit) a crash loses the run and its journal with it.
     ///
     /// ```
     /// # use graph_core::{Context, NodeError};
@@ -453,19 +454,25 @@ impl TaskContext {
         lock(&self.memory).as_ref().map(|it| it.answers.clone()).unwrap_or_default()
     }
 
-    fn forget_last_answer(&self) {
-        self.with_memory(|it| drop(it.answers.pop()));
+    /// Forgets the answer to that question and those after it, so that they are asked again.
+    fn forget_answers(&self, index: usize) {
+        self.with_memory(|it| it.answers.truncate(index));
+    }
+
+    /// Whether the task was ever answered, or given what an earlier run of it kept.
+    pub(crate) fn has_memory(&self) -> bool {
+        lock(&self.memory).is_some()
     }
 
     fn with_memory<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
         change(lock(&self.memory).get_or_insert_default())
     }
 
-    fn ask(&self, question: impl Serialize) -> Result<Value, NodeError> {
+    fn ask(&self, question: impl Serialize) -> Result<(usize, Value), NodeError> {
         let index = self.asked.fetch_add(1, Ordering::Relaxed);
         let answers = self.given_answers();
         if let Some(answer) = answers.get(index) {
-            return Ok(answer.clone());
+            return Ok((index, answer.clone()));
         }
         let namespace = self.namespace();
         let id = interrupt_id(&namespace, answers.len());
@@ -473,7 +480,7 @@ impl TaskContext {
         let answer = given.by_id.get(&id).cloned().or_else(|| lock(&given.single).take());
         if let Some(answer) = answer {
             self.with_memory(|it| it.answers.push(answer.clone()));
-            return Ok(answer);
+            return Ok((index, answer));
         }
         let value = serde_json::to_value(question).map_err(NodeError::terminal)?;
         Err(NodeError::asked(vec![Interrupt { id, value, namespace }]))

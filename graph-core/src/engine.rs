@@ -1,6 +1,6 @@
 //! The engine: supersteps of plan → execute → commit, over a state it does not know the type of.
 //!
-//! `run` is the loop on one screen. What comes before it is in [`load`], one step in [`step`], and the edits and
+//! `run_to_end` is the loop. What comes before it is in [`load`], one step in [`step`], and the edits and
 //! views of a thread that run no node in [`edit`] and [`inspect`].
 
 mod commit;

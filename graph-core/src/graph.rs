@@ -11,7 +11,7 @@ pub use build::StateGraph;
 use crate::{
     NodeError, Problem,
     cache::Cache,
-    checkpoint::{Checkpoint, Checkpointer, Event},
+    checkpoint::{Checkpoint, CheckpointError, Checkpointer, Event},
     command::{Gotos, RouteTarget},
     error::UnknownTarget,
     label::Label,
@@ -159,16 +159,25 @@ impl Graph {
         }
     }
 
-    /// Whether a task of this node needs its own writes in a copy of the state before it is over.
-    pub(crate) fn routes(&self, node: NodeIdx) -> bool {
+    /// Whether branches lead out of the node.
+    pub(crate) fn has_routers(&self, node: NodeIdx) -> bool {
         !self.node(node).routers.is_empty()
     }
 
     /// Brings a stored checkpoint to the state's version; `true` if it was of another one.
-    pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> bool {
+    pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> Result<bool, CheckpointError> {
         let (from, to) = (checkpoint.header.version, self.initial.version());
+        if from > to {
+            return Err(CheckpointError::Damaged {
+                thread: checkpoint.place.thread.clone(),
+                id: checkpoint.place.id,
+                problem: format!(
+                    "it is of version {from} of the state, and this program knows {to}"
+                ),
+            });
+        }
         if from == to {
-            return false;
+            return Ok(false);
         }
         self.migrations.apply(from, to, &mut checkpoint.values);
         if let Some(input) = &mut checkpoint.cursor.input {
@@ -184,7 +193,7 @@ impl Graph {
             _ => true,
         });
         checkpoint.header.version = to;
-        true
+        Ok(true)
     }
 }
 

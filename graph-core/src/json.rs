@@ -190,6 +190,18 @@ impl JsonState {
         Value::Object(present.collect())
     }
 
+    /// A field of an update, which may be made for another schema, by its index here.
+    fn own_index(&self, update: &JsonUpdate, field: usize) -> Result<usize, FieldError> {
+        match &update.schema {
+            Some(schema) if !Arc::ptr_eq(&schema.shared, &self.schema.shared) => {
+                let name = &schema.shared.fields[field].name;
+                let own = self.schema().index.get(&**name).copied();
+                own.ok_or_else(|| FieldError::new(&**name, "the state has no such field"))
+            }
+            _ => Ok(field),
+        }
+    }
+
     fn schema(&self) -> &Shared {
         &self.schema.shared
     }
@@ -208,6 +220,8 @@ pub struct JsonUpdate {
     writes: Vec<(usize, Value, bool)>,
     /// What a node returned beyond the state's fields: only its own branches see it.
     extra: Map<String, Value>,
+    /// Whose fields the indexes are; `None` while there are none.
+    schema: Option<JsonSchema>,
 }
 
 impl JsonUpdate {
@@ -216,7 +230,7 @@ impl JsonUpdate {
             let problem = format_args!("an update must be an object, not {}", kind::name(&value));
             return Err(FieldError::new("*", problem));
         };
-        let mut update = Self::default();
+        let mut update = Self { schema: Some(schema.clone()), ..Self::default() };
         for (name, value) in object {
             let value = guard::admit(&name, value)?;
             match schema.shared.index.get(&name) {
@@ -236,6 +250,7 @@ impl JsonUpdate {
         value: Value,
         overwrite: bool,
     ) -> Self {
+        self.schema.get_or_insert_with(|| schema.clone());
         match schema.shared.index.get(field) {
             Some(index) => match self.writes.iter_mut().find(|it| it.0 == *index) {
                 Some(write) => *write = (*index, value, overwrite),
@@ -266,12 +281,14 @@ impl State for JsonState {
         &self.schema().fields
     }
 
-    fn touched(update: &JsonUpdate) -> Touched {
+    fn touched(&self, update: &JsonUpdate) -> Touched {
         let mut touched = Touched::default();
         for (field, _, overwrite) in &update.writes {
-            touched.written.insert(*field);
+            // A field that this state lacks is an error once it is folded.
+            let Ok(field) = self.own_index(update, *field) else { continue };
+            touched.written.insert(field);
             if *overwrite {
-                touched.overwritten.insert(*field);
+                touched.overwritten.insert(field);
             }
         }
         touched
@@ -279,6 +296,7 @@ impl State for JsonState {
 
     fn fold(&mut self, update: &mut JsonUpdate, fold: &mut Fold) -> Result<(), FieldError> {
         for (field, value, overwrite) in std::mem::take(&mut update.writes) {
+            let field = self.own_index(update, field)?;
             if !fold.skips(field, overwrite) {
                 let schema = self.schema.shared.clone();
                 let name = &schema.fields[field].name;
@@ -294,7 +312,8 @@ impl State for JsonState {
         let writes = inputs.filter(|(_, (field, _))| field.input);
         let writes = writes
             .filter_map(|(index, (_, value))| Some((index, Arc::unwrap_or_clone(value?), false)));
-        JsonUpdate { writes: writes.collect(), extra: Map::new() }
+        let writes = writes.collect();
+        JsonUpdate { writes, extra: Map::new(), schema: Some(self.schema) }
     }
 
     fn clear(&mut self, field: usize) {
@@ -312,16 +331,19 @@ impl State for JsonState {
     }
 
     fn writes(&self, update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
-        let write = |(field, value, overwrite): &(usize, Value, bool)| FieldWrite {
-            field: self.schema().fields[*field].name.clone().into_owned(),
-            value: value.clone(),
-            overwrite: *overwrite,
+        let write = |(field, value, overwrite): &(usize, Value, bool)| {
+            let field = self.own_index(update, *field)?;
+            Ok(FieldWrite {
+                field: self.schema().fields[field].name.clone().into_owned(),
+                value: value.clone(),
+                overwrite: *overwrite,
+            })
         };
-        Ok(update.writes.iter().map(write).collect())
+        update.writes.iter().map(write).collect()
     }
 
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<JsonUpdate, FieldError> {
-        let mut update = JsonUpdate::default();
+        let mut update = JsonUpdate { schema: Some(self.schema.clone()), ..JsonUpdate::default() };
         for FieldWrite { field, value, overwrite } in writes {
             match self.schema().index.get(&field) {
                 Some(index) => update.writes.push((*index, value, overwrite)),

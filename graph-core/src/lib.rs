@@ -47,7 +47,7 @@
 //! - A run is a sequence of **supersteps**. In each, all **tasks** run at once: the nodes that edges lead to, and one
 //!   task for each payload that was sent. Nothing a task writes is visible before the step ends, and writes are
 //!   folded in the order of the tasks' names, so a run gives the same result twice. See [`StateGraph`].
-//! - A **thread** is a run's state kept by a [`Checkpointer`](checkpoint::Checkpointer): it can go on after a failure, a question
+//! - A **thread** is a run's state kept by a [`Checkpointer`]: it can go on after a failure, a question
 //!   ([`Context::interrupt`]) or a crash, be edited, and be gone back in. See [`Thread`].
 //! - An **effect** is an outside call that is journaled, so that a node which runs again does not repeat it. See
 //!   [`Context::task`].

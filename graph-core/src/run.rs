@@ -83,7 +83,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
 
     /// Runs the graph once and gives its events as they come.
     ///
-    /// The run makes progress only while the stream is polled; dropping the stream ends the run.
+    /// Polling the stream drives the run, step by step; dropping it ends the run.
     pub fn stream(&self, input: impl Into<Input<S>>, deps: C, options: RunOptions) -> RunStream<S> {
         RunStream::new(options, |options, events| {
             let mut request = self.request(input.into(), Arc::new(deps), options, None);

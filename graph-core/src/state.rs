@@ -51,7 +51,7 @@ pub trait State: Clone + Send + Sync + 'static {
     fn fields(&self) -> &[Field];
 
     /// Which fields an update writes.
-    fn touched(update: &Self::Update) -> Touched;
+    fn touched(&self, update: &Self::Update) -> Touched;
 
     /// Folds an update in place, leaving `update` empty.
     fn fold(&mut self, update: &mut Self::Update, fold: &mut Fold) -> Result<(), FieldError>;

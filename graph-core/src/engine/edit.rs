@@ -149,7 +149,10 @@ impl Engine {
         let graph = self.scope.graph.clone();
         self.apply_stored_commands()?;
         let mut plans = checkpoint.map(|it| planned(&graph, it)).unwrap_or_default();
-        plans.sort_by_key(|it| (it.kind != TaskKind::Pull, it.node));
+        plans.sort_by_key(|it| match it.kind {
+            TaskKind::Push(index) => (true, index),
+            _ => (false, it.node),
+        });
         let mut done: Vec<(NodeIdx, Done)> = Vec::new();
         for (plan, checkpoint) in plans.iter().zip(checkpoint.into_iter().cycle()) {
             let log = self.records.tasks.get(&id_of(&graph, checkpoint, plan));

@@ -4,6 +4,7 @@
 //! step's affair.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -11,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use smallvec::SmallVec;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -57,7 +59,20 @@ pub(crate) struct Job {
     /// The state for routers to look at; `None` where the commit asks them.
     pub(crate) view: Option<Box<dyn ErasedState>>,
     /// The failure of an earlier run, which only the handler has still to deal with.
-    pub(crate) failed: Option<Box<Failure>>,
+    pub(crate) failed: Option<Box<LeftToHandler>>,
+}
+
+/// A failure for a handler to deal with, and what the handler kept of an earlier try.
+pub(crate) struct LeftToHandler {
+    pub(crate) failure: Failure,
+    pub(crate) answers: Vec<Value>,
+    pub(crate) effects: BTreeMap<String, Value>,
+}
+
+impl From<Failure> for LeftToHandler {
+    fn from(failure: Failure) -> Self {
+        Self { failure, answers: Vec::new(), effects: BTreeMap::new() }
+    }
 }
 
 /// What became of a task, and of the handler that stood in for it.
@@ -93,8 +108,8 @@ async fn run_carefully(job: Job) -> Report {
     let entry = cx.scope.graph.node(cx.node);
     let body = entry.body.as_ref().expect("START is never run as a task");
     let options = &entry.options;
-    if let Some(failure) = failed {
-        return handle(&cx, input, *failure).await;
+    if let Some(left) = failed {
+        return handle(&cx, input, *left).await;
     }
     let error = match attempts(body, &cx, &input, view.as_deref()).await {
         Err(error) if options.handler.is_some() && error.source().is_some() => error,
@@ -109,13 +124,16 @@ async fn run_carefully(job: Job) -> Report {
         }
     }
     super::events::task_failed(&cx, &failure).await;
-    handle(&cx, input, failure).await
+    handle(&cx, input, failure.into()).await
 }
 
 /// Runs the handler of a failed task in its place.
-async fn handle(cx: &Arc<TaskContext>, input: TaskInput, failure: Failure) -> Report {
+async fn handle(cx: &Arc<TaskContext>, input: TaskInput, left: LeftToHandler) -> Report {
+    let LeftToHandler { failure, answers, effects } = left;
     let graph = &cx.scope.graph;
-    let handler = Arc::new(cx.handler(failure.clone()));
+    let mut handler = cx.handler(failure.clone());
+    handler.remember(answers, effects);
+    let handler = Arc::new(handler);
     let end = match &graph.node(cx.node).options.handler {
         Some(body) => {
             let outcome = guarded(body, &handler, input).await;
@@ -164,7 +182,8 @@ async fn attempt(
     let graph = &cx.scope.graph;
     let mut done = settle(outcome, graph, cx.node)?;
     if let Some(view) = view {
-        route_on_copy(cx, view, &mut done)?;
+        let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(cx, view, &mut done)));
+        routed.map_err(panicked)??;
     }
     Ok(done)
 }
@@ -220,7 +239,7 @@ pub(super) fn route_on_copy(
     done: &mut Done,
 ) -> Result<(), NodeError> {
     let graph = &cx.scope.graph;
-    if graph.routes(cx.node) {
+    if graph.has_routers(cx.node) {
         let mut copy = view.fork();
         let mut fold = Fold::default();
         for update in &done.updates {
@@ -264,7 +283,8 @@ pub(super) async fn guarded(
     input: TaskInput,
 ) -> Result<Outcome, NodeError> {
     let options = &cx.scope.graph.node(cx.node).options;
-    let mut future = body.0.call(input, cx);
+    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, cx)));
+    let mut future = called.map_err(panicked)?;
     let run = std::future::poll_fn(move |task| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
             Ok(Poll::Ready(Err(error))) => Poll::Ready(delivered(error)),
@@ -319,11 +339,12 @@ async fn idled(cx: &TaskContext, limit: Option<Duration>) -> Duration {
     let Some(limit) = limit else { return std::future::pending().await };
     let start = Instant::now();
     loop {
-        let until = cx.last_beat().unwrap_or(start).max(start) + limit;
-        if until <= Instant::now() {
-            return limit;
+        match cx.last_beat().unwrap_or(start).max(start).checked_add(limit) {
+            Some(until) if until <= Instant::now() => return limit,
+            Some(until) => sleep_until(until).await,
+            // So far away that it never comes.
+            None => std::future::pending().await,
         }
-        sleep_until(until).await;
     }
 }
 

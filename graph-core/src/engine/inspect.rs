@@ -80,7 +80,7 @@ pub(crate) fn snapshot<'a>(
 ) -> Boxed<'a, Result<Snapshot, RunError>> {
     Box::pin(async move {
         let mut checkpoint = checkpoint;
-        graph.migrate(&mut checkpoint);
+        graph.migrate(&mut checkpoint)?;
         let (mut state, mut live) = stored_state(graph, &checkpoint)?;
         let planned = planned(graph, &checkpoint);
         let mut records = Records::new(checkpoint.records.clone());
@@ -90,16 +90,17 @@ pub(crate) fn snapshot<'a>(
         }
         let ids: Vec<_> = planned.iter().map(|it| id_of(graph, &checkpoint, it)).collect();
         if view.live {
-            show_finished(graph, &mut *state, &mut live, &planned, &ids, &records).map_err(
-                |error| match error {
+            let log = |plan: &Planned, id| log_of(graph, &checkpoint, &records, plan, id, view);
+            show_finished(graph, &mut *state, &mut live, &planned, &ids, log).map_err(|error| {
+                match error {
                     RunError::Field(error) => damaged(&checkpoint.place, &error).into(),
                     error => error,
-                },
-            )?;
+                }
+            })?;
         }
         let mut tasks = Vec::new();
         for (plan, id) in planned.iter().zip(&ids) {
-            let log = records.tasks.get(id).cloned().unwrap_or_default();
+            let log = log_of(graph, &checkpoint, &records, plan, *id, view);
             let mut task = shown(graph, plan, *id, log, view);
             if view.subgraphs {
                 task.subgraph = subgraph(graph, saver, &checkpoint, plan, *id).await?;
@@ -129,6 +130,29 @@ pub(super) fn id_of(graph: &Graph, checkpoint: &Checkpoint, plan: &Planned) -> T
     task_id(header.origin, &checkpoint.place.namespace, header.step + 1, node, plan.kind)
 }
 
+/// What is known of a task: where its handler took over, what it asks is the handler's question, and how things
+/// stand now is how they stand with the handler.
+fn log_of(
+    graph: &Graph,
+    checkpoint: &Checkpoint,
+    records: &Records,
+    plan: &Planned,
+    id: TaskId,
+    view: View,
+) -> TaskLog {
+    let mut log = records.tasks.get(&id).cloned().unwrap_or_default();
+    if log.is_handled() {
+        let handler = Planned { kind: TaskKind::Handler(id), ..plan.clone() };
+        let handler = records.tasks.get(&id_of(graph, checkpoint, &handler));
+        let handler = handler.cloned().unwrap_or_default();
+        log.asked = handler.asked;
+        if view.live {
+            log.done = handler.done;
+        }
+    }
+    log
+}
+
 fn shown(graph: &Graph, plan: &Planned, id: TaskId, log: TaskLog, view: View) -> TaskState {
     TaskState {
         id,
@@ -149,11 +173,11 @@ fn show_finished(
     live: &mut FieldSet,
     planned: &[Planned],
     ids: &[TaskId],
-    records: &Records,
+    log: impl Fn(&Planned, TaskId) -> TaskLog,
 ) -> Result<(), RunError> {
     let mut done = Vec::new();
     for (plan, id) in planned.iter().zip(ids) {
-        if let Some((writes, _)) = records.tasks.get(id).and_then(|it| it.done.clone()) {
+        if let Some((writes, _)) = log(plan, *id).done {
             done.push((plan.kind != TaskKind::Pull, plan.node, updates(state, writes)?));
         }
     }

@@ -95,7 +95,7 @@ pub(crate) async fn load(
             })?)
         }
     };
-    let migrated = checkpoint.as_mut().is_some_and(|it| graph.migrate(it));
+    let migrated = checkpoint.as_mut().map_or(Ok(false), |it| graph.migrate(it))?;
     Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some(), migrated })
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn load_nested(
     if lock(&replay.visited).insert(stable.to_owned()) {
         let older = History::of(thread, namespace).before(replay.bound).limit(1);
         loaded.checkpoint = saver.list(&older).await?.into_iter().next();
-        loaded.migrated = loaded.checkpoint.as_mut().is_some_and(|it| graph.migrate(it));
+        loaded.migrated = loaded.checkpoint.as_mut().map_or(Ok(false), |it| graph.migrate(it))?;
     }
     Ok((loaded, true))
 }
@@ -162,6 +162,9 @@ impl Engine {
 
     fn at_start(scope: &Arc<Scope>) -> Self {
         let id = CheckpointId::next();
+        // A graph that stores nothing has no line of its own: its tasks are those of the task around it.
+        let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
+        let origin = outer.map_or(id, |it| it.origin);
         Self {
             state: scope.graph.initial.fork(),
             scope: scope.clone(),
@@ -170,7 +173,7 @@ impl Engine {
             step: -1,
             stop: 0,
             id,
-            origin: id,
+            origin,
             parent: None,
             source: Source::Input,
             head: None,

@@ -42,7 +42,7 @@ impl Engine {
     pub(super) async fn finish(&mut self, slot: &mut Slot, report: Report) -> Result<(), RunError> {
         let Report { mut end, handled } = report;
         if let TaskEnd::Done(done) = &mut end {
-            done.routed |= !self.scope.graph.routes(slot.plan.node);
+            done.routed |= !self.scope.graph.has_routers(slot.plan.node);
             if !done.routed {
                 // The commit asks them, and then comes back to `note`.
                 slot.end = Some(end);
@@ -174,8 +174,8 @@ impl Engine {
 }
 
 fn answered(task: &TaskContext) -> Option<TaskRecord> {
-    let answers = task.given_answers();
-    (!answers.is_empty()).then(|| task.record(Event::Answered { answers }))
+    // An empty list too: it takes the place of answers that did not fit.
+    task.has_memory().then(|| task.record(Event::Answered { answers: task.given_answers() }))
 }
 
 /// A task's error as it is recorded: the node's own words, without where and when.

@@ -16,7 +16,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Durability {
     /// Before the next step starts: a crash loses at most the step it hits.
     Sync,
-    /// While the next step runs, in order: a crash may also lose the steps not yet stored.
+    /// While the next step runs, in order: a crash may also lose the steps not yet stored. A run that is dropped
+    /// holds its thread until what it queued is stored, so another run may find it busy for a moment.
     #[default]
     Async,
     /// Once, when the run ends, fails or asks: a crash loses the run.
@@ -55,11 +56,14 @@ impl Writer {
         let (queue, closer) = match durability {
             Durability::Async => {
                 let (queue, ops) = mpsc::channel(QUEUE);
-                tokio::spawn(drain(saver.clone(), ops, failed.clone(), lease));
-                (Some(queue.clone()), Closer { queue: Some(queue), lease: None })
+                let (alive, ended) = oneshot::channel();
+                tokio::spawn(drain(saver.clone(), ops, failed.clone(), lease, ended));
+                let closer =
+                    Closer { queue: Some(queue.clone()), lease: None, _alive: Some(alive) };
+                (Some(queue), closer)
             }
             Durability::Sync | Durability::Exit => {
-                (None, Closer { queue: None, lease: Some(lease) })
+                (None, Closer { queue: None, lease: Some(lease), _alive: None })
             }
         };
         (Self { saver, durability, queue, failed }, closer)
@@ -108,9 +112,9 @@ impl Writer {
         queue.send(op).await.map_err(|_| self.lost())
     }
 
-    /// The queue ends before its run only if the checkpointer panicked.
+    /// The queue is gone: a context outlived its run, or the checkpointer panicked.
     fn lost(&self) -> CheckpointError {
-        let problem = "the checkpointer panicked, and what was queued is not stored";
+        let problem = "nothing more is stored: the run is over, or the checkpointer panicked";
         self.check()
             .err()
             .unwrap_or_else(|| CheckpointError::Storage(Arc::from(BoxError::from(problem))))
@@ -126,6 +130,8 @@ impl Writer {
 pub(crate) struct Closer {
     queue: Option<mpsc::Sender<Op>>,
     lease: Option<Lease>,
+    /// Ends the queue when the run is dropped, though a context may outlive it with a sender of its own.
+    _alive: Option<oneshot::Sender<()>>,
 }
 
 impl Closer {
@@ -147,8 +153,20 @@ async fn drain(
     mut ops: mpsc::Receiver<Op>,
     failed: Arc<OnceLock<CheckpointError>>,
     lease: Lease,
+    mut ended: oneshot::Receiver<()>,
 ) {
-    while let Some(op) = ops.recv().await {
+    let mut open = true;
+    loop {
+        let op = tokio::select! {
+            biased;
+            op = ops.recv() => op,
+            _ = &mut ended, if open => {
+                open = false;
+                ops.close();
+                continue;
+            }
+        };
+        let Some(op) = op else { return };
         let result = match op {
             Op::Flush(done) => {
                 let _ = done.send(());

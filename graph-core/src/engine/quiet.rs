@@ -2,7 +2,7 @@
 //!
 //! These are most steps of most loops, and what the engine costs is what they cost. The parts are the same as
 //! those of [`tick`](Engine::tick), put together without what only records, events and several tasks need:
-//! about a sixth of the instructions (`cargo xtask callgrind`).
+//! about a third of the instructions.
 
 use std::sync::Arc;
 

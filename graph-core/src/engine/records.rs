@@ -42,7 +42,9 @@ impl Records {
 
     /// Questions that still wait for an answer.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &Interrupt> {
-        self.tasks.values().filter(|it| it.done.is_none()).flat_map(|it| &it.asked)
+        // What a node asked before its handler took over is asked no more.
+        let waits = |it: &&TaskLog| it.done.is_none() && !it.is_handled();
+        self.tasks.values().filter(waits).flat_map(|it| &it.asked)
     }
 
     /// Forgets questions and answers, so that they are asked again.
@@ -60,6 +62,11 @@ impl Records {
 }
 
 impl TaskLog {
+    /// Whether the task failed and its handler took over.
+    pub(crate) fn is_handled(&self) -> bool {
+        matches!(self.failed, Some((_, true)))
+    }
+
     fn add(&mut self, event: Event) {
         match event {
             Event::Done { writes, gotos } => self.done = Some((writes, gotos)),

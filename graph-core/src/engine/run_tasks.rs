@@ -13,6 +13,7 @@ use crate::{
     checkpoint::TaskId,
     graph::NodeIdx,
     node::TaskInput,
+    subgraph::without_task_ids,
 };
 
 impl Engine {
@@ -47,6 +48,7 @@ impl Engine {
                 if slot.end.is_none() && slot.plan.node == self.scope.graph.start {
                     let end = self.take_input(slot, false);
                     self.finish(slot, end.into()).await?;
+                    failed |= slot.has_failed();
                 } else if slot.end.is_none() {
                     team.start(next, self.job(slot, false));
                 }
@@ -54,10 +56,13 @@ impl Engine {
             }
             match team.next().await {
                 Some(Ok((index, report))) => {
-                    failed |= matches!(report.end, TaskEnd::Failed(_));
                     self.finish(&mut slots[index], report).await?;
+                    failed |= slots[index].has_failed();
                 }
-                // Tasks catch their panics, so this is the runtime shutting down.
+                // Nodes' panics are caught, so this one is not a node's.
+                Some(Err(error)) if error.is_panic() => {
+                    std::panic::resume_unwind(error.into_panic());
+                }
                 Some(Err(_)) => return Err(RunError::Cancelled),
                 None => return Ok(()),
             }
@@ -69,8 +74,8 @@ impl Engine {
             Some(payload) => TaskInput::Payload(payload),
             None => TaskInput::State(self.state.snapshot()),
         };
-        let copies =
-            self.scope.graph.routes(slot.plan.node) && !self.routes_in_place(slot.plan.node, alone);
+        let copies = self.scope.graph.has_routers(slot.plan.node)
+            && !self.routes_in_place(slot.plan.node, alone);
         Job {
             cx: slot.cx.clone(),
             input,
@@ -97,7 +102,15 @@ impl Engine {
 
     /// START's own work: the input becomes its update.
     fn take_input(&mut self, slot: &Slot, alone: bool) -> TaskEnd {
-        let Some(StartInput { update, gotos }) = self.frontier.input.take() else {
+        let input = match &self.frontier.input {
+            // A run that is stored at its end has to store the input if START fails.
+            Some(input) if self.stores_at_exit() => match self.state.clone_update(&input.update) {
+                Ok(update) => Some(StartInput { update, gotos: input.gotos.clone() }),
+                Err(error) => return TaskEnd::Failed(Box::new(error.into())),
+            },
+            _ => self.frontier.input.take(),
+        };
+        let Some(StartInput { update, gotos }) = input else {
             return TaskEnd::Done(Done::default());
         };
         let mut done =
@@ -119,13 +132,20 @@ impl Engine {
                 continue;
             }
             let Some(input) = self.input_json(slot) else { continue };
-            let input = TaskId::of(&[input.to_string().as_bytes()]);
+            let place = without_task_ids(&self.scope.namespace);
+            let graph = self.scope.graph.name.as_bytes();
+            let input = TaskId::of(&[graph, place.as_bytes(), input.to_string().as_bytes()]);
             let key = CacheKey { node: slot.cx.node().to_owned(), input };
-            if let Some(Cached { writes, gotos }) = cache.get(&key).await {
+            let cached = cache.get(&key).await;
+            // A result that does not fit the state any more is as good as none.
+            let fits = |it: &Cached| self.replayed((it.writes.clone(), it.gotos.clone()), false);
+            if let Some((Cached { writes, gotos }, done)) =
+                cached.and_then(|it| fits(&it).ok().map(|done| (it, done)))
+            {
                 self.show_update(&slot.cx, &writes, true, false).await;
-                let event = self.done_event(writes.clone(), gotos.clone());
+                let event = self.done_event(writes, gotos);
                 self.record(vec![slot.cx.record(event)]).await?;
-                slot.end = Some(TaskEnd::Done(self.replayed((writes, gotos), false)?));
+                slot.end = Some(TaskEnd::Done(done));
             }
             slot.cache_key = Some(Box::new(key));
         }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{
     Ended, Engine,
     commit::{self, Committed, Writes},
-    execute::{Done, TaskEnd, route, within},
+    execute::{Done, LeftToHandler, TaskEnd, route, within},
     load::{damaged, stored_hops, updates},
     persist::Durability,
     plan::{Planned, Ways},
@@ -32,11 +32,15 @@ pub(super) struct Slot {
     pub(super) cx: Arc<TaskContext>,
     pub(super) end: Option<TaskEnd>,
     /// The failure that an earlier run left to the handler.
-    pub(super) failed: Option<Box<Failure>>,
+    pub(super) failed: Option<Box<LeftToHandler>>,
     pub(super) cache_key: Option<Box<CacheKey>>,
 }
 
 impl Slot {
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.end, Some(TaskEnd::Failed(_)))
+    }
+
     pub(super) fn done(&self) -> Option<&Done> {
         match &self.end {
             Some(TaskEnd::Done(done)) => Some(done),
@@ -139,7 +143,7 @@ impl Engine {
     fn recall(
         &self,
         cx: &mut TaskContext,
-    ) -> Result<(Option<TaskEnd>, Option<Box<Failure>>), RunError> {
+    ) -> Result<(Option<TaskEnd>, Option<Box<LeftToHandler>>), RunError> {
         let Some(log) = self.records.tasks.get(&cx.id()).cloned() else { return Ok((None, None)) };
         cx.remember(log.answers, log.effects);
         if self.replaying {
@@ -154,10 +158,13 @@ impl Engine {
             _ => return Ok((None, None)),
         };
         let handler = cx.handler(failure.clone()).id();
-        let handled = self.records.tasks.get(&handler).and_then(|it| it.done.clone());
-        match handled {
+        let log = self.records.tasks.get(&handler).cloned().unwrap_or_default();
+        match log.done {
             Some(result) => Ok((Some(TaskEnd::Done(self.recorded(result, true)?)), None)),
-            None => Ok((None, Some(Box::new(failure)))),
+            None => {
+                let (answers, effects) = (log.answers, log.effects);
+                Ok((None, Some(Box::new(LeftToHandler { failure, answers, effects }))))
+            }
         }
     }
 

@@ -101,7 +101,12 @@ async fn run_crew(crew: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usize
         crew.into_iter().map(|(index, job)| (index, Box::pin(run_task(job)))).collect();
     std::future::poll_fn(move |cx| {
         members.retain_mut(|(index, task)| !is_over(*index, task.as_mut(), cx, &reports));
-        if members.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        if members.is_empty() {
+            return Poll::Ready(());
+        }
+        // The members share the runtime's budget for one poll, so each is the first to draw on it in turn.
+        members.rotate_left(1);
+        Poll::Pending
     })
     .await;
 }

@@ -14,7 +14,7 @@ use crate::{
     label::{END_NAME, Label},
     node::{
         BoxFuture, ErasedNode, IntoOutcome, NodeBody, Outcome, Private, TaskInput,
-        options::{IntoNode, NodeOptions, NodeParts},
+        options::{Handler, IntoNode, NodeOptions, NodeParts},
     },
     state::{FieldError, erased::AnyState},
     subgraph::{self, Persistence, SubgraphNode},
@@ -195,6 +195,18 @@ where
     }
 }
 
+impl<F, C, Fut, R> Handler<JsonState, C, (IsJson, Fut, R)> for JsonNode<F, C>
+where
+    F: Fn(JsonInput, Context<C>) -> Fut + Send + Sync + 'static,
+    C: Send + Sync + 'static,
+    Fut: Future<Output = Result<R, NodeError>> + Send + 'static,
+    R: Into<JsonReturn>,
+{
+    fn into_handler(self, private: Private) -> Option<NodeParts> {
+        Some(self.into_node(private))
+    }
+}
+
 struct Body<F> {
     call: F,
     reads: Option<Arc<Vec<String>>>,
@@ -322,11 +334,12 @@ fn view(call: &RouteCall<'_>) -> JsonInput {
     let mut input = JsonInput::of_state(state, call.reads.cloned(), call.remaining);
     for update in call.updates.iter().filter_map(|it| it.downcast_ref::<JsonUpdate>()) {
         input.extra.extend(update.extra.clone());
-        let schema = call.state.fields();
         for (field, value, _) in &update.writes {
+            let fields = update.schema.as_ref().map(|it| &it.shared.fields);
+            let Some(name) = fields.map(|it| &it[*field].name) else { continue };
             // What the node wrote beside the fields it reads is seen as it was written.
-            if !input.shows(&schema[*field].name) {
-                input.extra.insert(schema[*field].name.clone().into_owned(), value.clone());
+            if !input.shows(name) {
+                input.extra.insert(name.clone().into_owned(), value.clone());
             }
         }
     }

@@ -41,7 +41,7 @@ impl Retry {
         self
     }
 
-    /// Never waits longer than this.
+    /// Never waits longer than this, the jitter of up to a second not counted.
     #[must_use]
     pub fn at_most(mut self, longest: Duration) -> Self {
         self.longest = longest;
@@ -208,7 +208,8 @@ impl<F, H> Configured<F, H> {
     ///
     /// The handler's answer takes the place of the node's; the node's own edges do not fire, so a handler
     /// that wants to go on returns a [`Command`](crate::Command).
-    /// It finds the error in [`Context::failure`](crate::Context::failure).
+    /// It finds the error in [`Context::failure`](crate::Context::failure). It has no options of its own; the node's
+    /// time limits hold for it too.
     pub fn on_error<H2>(self, handler: H2) -> Configured<F, H2> {
         Configured { node: self.node, options: self.options, handler }
     }
@@ -339,7 +340,7 @@ impl<S: State, C> Handler<S, C, Without> for NoHandler {
 #[diagnostic::do_not_recommend]
 impl<H, S, C, M> Handler<S, C, Bare<M>> for H
 where
-    H: IntoNode<S, C, M>,
+    H: Node<S, C, M>,
     S: State,
 {
     fn into_handler(self, private: Private) -> Option<NodeParts> {

@@ -26,7 +26,8 @@ impl Control {
         Self::default()
     }
 
-    /// Ends the run where it stands; the thread can go on from its last step.
+    /// Ends the run where it stands; the thread can go on from the last step that was stored, which with
+    /// [`Durability::Exit`](crate::Durability::Exit) is the last run's.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Release);
         self.shared.wake.notify_waiters();

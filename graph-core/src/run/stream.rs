@@ -93,9 +93,10 @@ impl<S> Stream for RunStream<S> {
         if let Some(run) = &mut self.run
             && let Poll::Ready(exit) = run.as_mut().poll(cx)
         {
-            // Dropped with its sender, so that the channel ends once it is empty.
             self.run = None;
             self.exit = Some(exit);
+            // What is in it can still be read; a context that outlived the run sends nothing more.
+            self.events.close();
         }
         match self.events.poll_recv(cx) {
             Poll::Ready(Some(event)) => Poll::Ready(Some(self.numbered(event))),

@@ -59,7 +59,7 @@ impl<S: State> ErasedState for Live<S> {
     }
 
     fn touched(&self, update: &AnyUpdate) -> Result<Touched, FieldError> {
-        update.downcast_ref().map(S::touched).ok_or_else(wrong_type::<S>)
+        update.downcast_ref().map(|it| self.0.touched(it)).ok_or_else(wrong_type::<S>)
     }
 
     fn fold(&mut self, update: &mut AnyUpdate, fold: &mut Fold) -> Result<(), FieldError> {

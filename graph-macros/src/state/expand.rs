@@ -54,7 +54,7 @@ fn state_impl(state: &State) -> TokenStream {
                 const { &[#(#constants),*] }
             }
 
-            fn touched(__update: &Self::Update) -> ::graph_core::state::Touched {
+            fn touched(&self, __update: &Self::Update) -> ::graph_core::state::Touched {
                 let mut __touched = ::graph_core::state::Touched::default();
                 #(__touched.note(#indices, &__update.#idents);)*
                 __touched
