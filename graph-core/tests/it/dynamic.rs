@@ -1,0 +1,96 @@
+//! Graphs over JSON: what can go wrong where types do not help.
+
+use graph_core::{
+    CachePolicy, Command, Configure, Goto, JsonKind, JsonSchema, MemoryCache, NodePanic,
+    Persistence, START,
+    json::{json_node, json_subgraph},
+};
+use serde_json::{Value, json};
+
+fn schema() -> JsonSchema {
+    JsonSchema::new([("log", JsonKind::Append), ("n", JsonKind::Sum)])
+        .expect("two fields of two names")
+}
+
+#[tokio::test]
+async fn a_panic_before_the_first_await_is_the_nodes_error() {
+    let schema = schema();
+    let graph = schema
+        .graph()
+        .node(json_node("a", |input, _| {
+            let missing = input.get("nothing").expect("it is not there").clone();
+            async move { Ok(missing) }
+        }))
+        .edge(START, "a")
+        .compile()
+        .unwrap();
+    let error = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
+    assert!(error.node_error::<NodePanic>().is_some(), "{error}");
+}
+
+#[tokio::test]
+async fn an_update_made_for_another_schema_goes_by_names() {
+    // The fields have other places in the child's schema than in the parent's.
+    let child = JsonSchema::new([("n", JsonKind::Sum), ("log", JsonKind::Append)]).unwrap();
+    let inner = {
+        let child = child.clone();
+        json_node("leave", move |_, _| {
+            let update = child.update(json!({"log": ["from inside"]}));
+            async move { Ok(Command::parent::<graph_core::JsonState>(update?, Vec::<Goto>::new())) }
+        })
+    };
+    let inner = child.graph().node(inner).edge(START, "leave").compile().unwrap();
+    let schema = schema();
+    let graph = schema
+        .graph()
+        .node(json_subgraph("inside", &inner, Persistence::Visit))
+        .edge(START, "inside")
+        .compile()
+        .unwrap();
+    let output = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap();
+    assert_eq!(output.to_value(), json!({"log": ["from inside"], "n": 0}));
+}
+
+#[tokio::test]
+async fn a_shared_cache_keeps_graphs_apart() {
+    let (schema, cache) = (schema(), MemoryCache::new());
+    let graph = |name: &str| {
+        let said = name.to_owned();
+        let node = json_node("fetch", move |_, _| {
+            let said = said.clone();
+            async move { Ok(json!({ "log": [said] })) }
+        });
+        schema
+            .graph()
+            .name(name)
+            .node(node.cache(CachePolicy::new()))
+            .edge(START, "fetch")
+            .cache(cache.clone())
+            .compile()
+            .unwrap()
+    };
+    let mut logs = Vec::new();
+    for name in ["one", "two", "one"] {
+        let state = graph(name).run(schema.input(json!({})).unwrap(), ()).await.unwrap();
+        logs.push(state.get("log").cloned().unwrap_or(Value::Null));
+    }
+    assert_eq!(logs, [json!(["one"]), json!(["two"]), json!(["one"])]);
+}
+
+#[tokio::test]
+async fn a_value_of_a_million_levels_is_an_error() {
+    let schema = schema();
+    let graph = schema
+        .graph()
+        .node(json_node("deep", |_, _| async {
+            let deep = (0..1_000_000).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+            let mut update = serde_json::Map::new();
+            update.insert("log".to_owned(), deep);
+            Ok(Value::Object(update))
+        }))
+        .edge(START, "deep")
+        .compile()
+        .unwrap();
+    let error = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
+    assert!(error.to_string().contains("nested deeper than"), "{error}");
+}
