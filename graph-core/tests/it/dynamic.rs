@@ -1,8 +1,8 @@
 //! Graphs over JSON: what can go wrong where types do not help.
 
 use graph_core::{
-    CachePolicy, Command, Configure, Goto, JsonKind, JsonSchema, MemoryCache, NodePanic,
-    Persistence, START,
+    CachePolicy, Command, Configure, Goto, JsonKind, JsonSchema, MemoryCache, MemorySaver,
+    NodePanic, Persistence, START,
     json::{json_node, json_subgraph},
 };
 use serde_json::{Value, json};
@@ -93,4 +93,25 @@ async fn a_value_of_a_million_levels_is_an_error() {
         .unwrap();
     let error = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
     assert!(error.to_string().contains("nested deeper than"), "{error}");
+}
+
+#[tokio::test]
+async fn a_value_too_large_to_be_stored_fails_its_task_and_nothing_else() {
+    let schema = schema();
+    let graph = schema
+        .graph()
+        .node(json_node("small", |_, _| async { Ok(json!({"n": 1})) }))
+        .node(json_node("large", |_, _| async { Ok(json!({"log": ["x".repeat(5_000)]})) }))
+        .edge(START, "small")
+        .edge(START, "large")
+        .max_stored_bytes(1_000)
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    let error = thread.run(schema.input(json!({})).unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains("field `log`: the value takes about"), "{error}");
+    let state = thread.state().await.unwrap().unwrap();
+    assert_eq!(state.next, ["large"], "what its sibling wrote is kept");
+    assert_eq!(state.values.get("n"), Some(&json!(1)));
 }
