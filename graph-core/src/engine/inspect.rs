@@ -130,7 +130,7 @@ pub(super) fn id_of(graph: &Graph, checkpoint: &Checkpoint, plan: &Planned) -> T
     task_id(header.origin, &checkpoint.place.namespace, header.step + 1, node, plan.kind)
 }
 
-/// What is known of a task: where its handler took over, what it asks is the handler's question, and how things
+/// What is known of a task. Where its handler took over, the handler's questions are among the task's, and how things
 /// stand now is how they stand with the handler.
 fn log_of(
     graph: &Graph,
@@ -145,10 +145,11 @@ fn log_of(
         let handler = Planned { kind: TaskKind::Handler(id), ..plan.clone() };
         let handler = records.tasks.get(&id_of(graph, checkpoint, &handler));
         let handler = handler.cloned().unwrap_or_default();
-        log.asked = handler.asked;
         if view.live {
             log.done = handler.done;
+            log.asked.clear();
         }
+        log.asked.extend(handler.asked);
     }
     log
 }
