@@ -270,7 +270,12 @@ impl Engine {
     async fn start(&mut self, input: StartInput) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
         let clears = self.frontier.discard(&graph);
-        let Committed { changes, affected, .. } = self.fold(&mut [], clears)?;
+        let committed = self.fold(&mut [], clears)?;
+        // What a command wrote to the thread as it stood is part of it now.
+        let mut changes = std::mem::take(&mut self.carried);
+        changes.extend(committed.changes);
+        let mut affected = std::mem::take(&mut self.unsaved);
+        affected.union_with(&committed.affected);
         self.frontier.version += 1;
         self.frontier.input = Some(input);
         self.records.clear();

@@ -1,8 +1,9 @@
 //! Graphs over JSON: what can go wrong where types do not help.
 
 use graph_core::{
-    CachePolicy, Command, Configure, Goto, JsonKind, JsonSchema, MemoryCache, MemorySaver,
+    CachePolicy, Command, Configure, Goto, Input, JsonKind, JsonSchema, MemoryCache, MemorySaver,
     NodePanic, Persistence, START,
+    checkpoint::Source,
     json::{json_node, json_subgraph},
 };
 use serde_json::{Value, json};
@@ -114,4 +115,26 @@ async fn a_value_too_large_to_be_stored_fails_its_task_and_nothing_else() {
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.next, ["large"], "what its sibling wrote is kept");
     assert_eq!(state.values.get("n"), Some(&json!(1)));
+}
+
+#[tokio::test]
+async fn what_a_command_wrote_is_stored_with_the_next_input() {
+    let schema = schema();
+    let graph = schema
+        .graph()
+        .node(json_node("a", |_, _| async { Ok(json!({"log": ["a"]})) }))
+        .edge(START, "a")
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    let input = |it: Value| schema.input(it).unwrap();
+    assert!(thread.run(input(json!({"log": ["in"]}))).await.unwrap().is_done());
+    let command = schema.update(json!({"log": ["cmd"]})).unwrap();
+    assert!(thread.run(Input::command().with_update(command)).await.unwrap().is_done());
+    assert!(thread.run(input(json!({"log": ["again"]}))).await.unwrap().is_done());
+    let history = thread.history(None).await.unwrap();
+    let stored = history.iter().find(|it| it.source == Source::Input).unwrap();
+    assert_eq!(stored.values.get("log"), Some(&json!(["in", "a", "cmd"])));
+    assert_eq!(history[0].values.get("log"), Some(&json!(["in", "a", "cmd", "again", "a"])));
 }
