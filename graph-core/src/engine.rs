@@ -295,7 +295,7 @@ impl Engine {
             }
         };
         // As LangGraph does: a graph inside a task that ran out of steps is not stored at the end, and starts over.
-        let forgets = matches!(ended, Ok(Ended::Done) | Err(RunError::StepLimit { .. }));
+        let forgets = matches!(ended, Ok(Ended::Done)) || self.step > self.stop;
         if keeps || !forgets {
             self.store_at_exit().await?;
         }
