@@ -23,6 +23,7 @@ use crate::{
     engine::{Replay, RunSettings, Writer},
     graph::{Graph, NodeIdx},
     run::Control,
+    state::guard,
     store::Store,
     stream::{EventKind, Sink},
     subgraph::{self, Persistence},
@@ -493,6 +494,8 @@ impl TaskContext {
     async fn journal(&self, key: String, result: Value) -> Result<(), NodeError> {
         self.with_memory(|it| drop(it.journal.insert(key.clone(), result.clone())));
         if let Some(writer) = &self.scope.writer {
+            guard::check(&key, &result, self.scope.graph.max_stored_bytes)
+                .map_err(NodeError::terminal)?;
             let event = Recorded::Effect { key, result };
             writer.record_now(self.place(), vec![self.record(event)]).await?;
         }

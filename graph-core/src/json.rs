@@ -249,7 +249,8 @@ impl JsonUpdate {
         field: &str,
         value: Value,
         overwrite: bool,
-    ) -> Self {
+    ) -> Result<Self, FieldError> {
+        let value = guard::admit(field, value)?;
         self.schema.get_or_insert_with(|| schema.clone());
         match schema.shared.index.get(field) {
             Some(index) => match self.writes.iter_mut().find(|it| it.0 == *index) {
@@ -258,7 +259,7 @@ impl JsonUpdate {
             },
             None => drop(self.extra.insert(field.to_owned(), value)),
         }
-        self
+        Ok(self)
     }
 }
 

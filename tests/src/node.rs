@@ -57,7 +57,7 @@ impl Body {
                 return Ok(early);
             }
         }
-        Ok(script.gathered(gathered))
+        script.gathered(gathered)
     }
 }
 
@@ -116,26 +116,28 @@ impl Script {
     fn command(&self, command: &CommandSpec, env: &Env) -> Result<Way, NodeError> {
         let goto = command.goto.as_ref().map(|it| gotos(it, env)).transpose()?;
         Ok(match &command.update {
-            Some(update) => Command::new(self.update(update, env), goto.unwrap_or_default()),
+            Some(update) => Command::new(self.update(update, env)?, goto.unwrap_or_default()),
             None => Command::goto(goto.unwrap_or_default()),
         })
     }
 
-    fn update(&self, update: &InOrder<Expr>, env: &Env) -> JsonUpdate {
+    fn update(&self, update: &InOrder<Expr>, env: &Env) -> Result<JsonUpdate, NodeError> {
         let values = update.0.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
         written(&self.schema, values)
     }
 
     /// What a node returns whose ops came to their end.
-    fn gathered(&self, gathered: Gathered) -> JsonReturn {
+    fn gathered(&self, gathered: Gathered) -> Result<JsonReturn, NodeError> {
         let Gathered { writes, wrote, goto, goto_parent, .. } = gathered;
-        match (goto_parent, goto) {
-            (Some(goto), _) => Way::parent::<JsonState>(written(&self.parent, writes), goto).into(),
-            (None, Some(goto)) if wrote => Way::new(written(&self.schema, writes), goto).into(),
+        Ok(match (goto_parent, goto) {
+            (Some(goto), _) => {
+                Way::parent::<JsonState>(written(&self.parent, writes)?, goto).into()
+            }
+            (None, Some(goto)) if wrote => Way::new(written(&self.schema, writes)?, goto).into(),
             (None, Some(goto)) => Way::goto(goto).into(),
-            (None, None) if wrote => JsonReturn::Update(written(&self.schema, writes)),
+            (None, None) if wrote => JsonReturn::Update(written(&self.schema, writes)?),
             (None, None) => JsonReturn::Nothing,
-        }
+        })
     }
 }
 
@@ -174,8 +176,11 @@ pub(crate) fn gotos(targets: &Targets, env: &Env) -> Result<Vec<Goto>, NullTarge
 fn written(
     schema: &JsonSchema,
     values: impl IntoIterator<Item = (String, (Value, bool))>,
-) -> JsonUpdate {
-    values.into_iter().fold(JsonUpdate::default(), |update, (field, (value, overwrite))| {
-        update.write(schema, &field, value, overwrite)
-    })
+) -> Result<JsonUpdate, NodeError> {
+    let written = values
+        .into_iter()
+        .try_fold(JsonUpdate::default(), |update, (field, (value, overwrite))| {
+            update.write(schema, &field, value, overwrite)
+        });
+    written.map_err(NodeError::terminal)
 }

@@ -210,6 +210,7 @@ impl Engine {
         for edit in edits {
             let node = self.node_of(&edit.as_node, several)?;
             let mut result = Done { updates: edit.update.into_iter().collect(), ..Done::default() };
+            let writes = self.checked_writes(&result)?;
             let cx = self.task_context(node, TaskKind::Pull);
             if let Err(error) = route_on_copy(&cx, &*self.state, &mut result) {
                 let Halt::Failed { source, terminal } = error.halt() else {
@@ -223,7 +224,7 @@ impl Engine {
                 let task = id_of(&graph, checkpoint, &pending.remove(place));
                 let gotos = result.hops.iter().map(|it| it.to_record(&graph));
                 let gotos = gotos.collect::<Result<_, _>>()?;
-                let event = self.done_event(self.writes_of(&result)?, gotos);
+                let event = self.done_event(writes, gotos);
                 records.push(TaskRecord { task, node: cx.node().to_owned(), event });
             }
             done.push((node, result));

@@ -299,6 +299,7 @@ impl Engine {
                 None => Vec::new(),
             };
             self.strip_untracked(&mut writes);
+            self.check_size(&writes)?;
             let gotos = hops.iter().map(|it| it.to_record(&graph)).collect::<Result<_, _>>()?;
             let run = self.scope.run.to_string();
             let event = Event::Command { run, writes, gotos };
@@ -362,6 +363,7 @@ impl Engine {
             let gotos = input.gotos.iter().map(|it| it.to_record(&self.scope.graph));
             let mut writes = self.state.writes(&input.update)?;
             self.strip_untracked(&mut writes);
+            self.check_size(&writes)?;
             Ok(StartRecord { writes, gotos: gotos.collect::<Result<_, _>>()? })
         })
     }

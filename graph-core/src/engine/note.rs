@@ -15,7 +15,7 @@ use crate::{
     checkpoint::{Event, GotoRecord, TaskRecord},
     context::{Failure, TaskContext},
     error::Halt,
-    state::guard,
+    state::{FieldError, guard},
 };
 
 impl Engine {
@@ -31,11 +31,15 @@ impl Engine {
     pub(super) fn checked_writes(&self, done: &Done) -> Result<Vec<FieldWrite>, RunError> {
         let writes = self.writes_of(done)?;
         if self.scope.writer.is_some() {
-            for write in &writes {
-                guard::check(&write.field, &write.value, self.scope.graph.max_stored_bytes)?;
-            }
+            self.check_size(&writes)?;
         }
         Ok(writes)
+    }
+
+    /// Whether writes can be stored.
+    pub(super) fn check_size(&self, writes: &[FieldWrite]) -> Result<(), FieldError> {
+        let limit = self.scope.graph.max_stored_bytes;
+        writes.iter().try_for_each(|it| guard::check(&it.field, &it.value, limit))
     }
 
     /// Notes how a task ended, unless its routers have still to be asked.

@@ -138,3 +138,21 @@ async fn what_a_command_wrote_is_stored_with_the_next_input() {
     assert_eq!(stored.values.get("log"), Some(&json!(["in", "a", "cmd"])));
     assert_eq!(history[0].values.get("log"), Some(&json!(["in", "a", "cmd", "again", "a"])));
 }
+
+#[tokio::test]
+async fn an_input_too_large_to_be_stored_is_refused_and_stores_nothing() {
+    let schema = schema();
+    let graph = schema
+        .graph()
+        .node(json_node("a", |_, _| async { Ok(()) }))
+        .edge(START, "a")
+        .max_stored_bytes(1_000)
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    let input = schema.input(json!({"log": ["x".repeat(5_000)]})).unwrap();
+    let error = thread.run(input).await.unwrap_err();
+    assert!(error.to_string().contains("at most 1000 are stored"), "{error}");
+    assert!(thread.state().await.unwrap().is_none());
+}

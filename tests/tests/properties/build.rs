@@ -263,7 +263,8 @@ impl Body {
 
     fn filled(&self, update: JsonUpdate, writes: &[(&'static str, Value, bool)]) -> JsonUpdate {
         writes.iter().fold(update, |update, (field, value, overwrite)| {
-            update.write(&self.schema, field, value.clone(), *overwrite)
+            let update = update.write(&self.schema, field, value.clone(), *overwrite);
+            update.expect("no value is deep")
         })
     }
 
