@@ -214,10 +214,10 @@ pub struct Header {
     /// The version of the state's stored form.
     pub version: u32,
     /// The checkpoints of the graphs around this one, by namespace.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parents: BTreeMap<String, CheckpointId>,
     /// What the caller wants to find it by.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
@@ -262,18 +262,25 @@ pub struct Cursor {
     /// The version at which the thread last went past a static stop.
     pub seen: u64,
     /// The nodes that ran in the last step that ran any by an edge.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<String>,
     /// Nodes that an edge, a route or a command leads to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub armed: Vec<String>,
     /// Deferred nodes that wait until nothing else would run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<String>,
     /// Deferred nodes whose turn has come.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<String>,
     /// Joins that have seen some of their sources.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub joins: BTreeMap<String, Vec<String>>,
     /// Payloads on their way, in the order sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendRecord>,
     /// Input that START has not taken in yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<StartRecord>,
 }
 
@@ -420,6 +427,14 @@ pub enum CheckpointError {
         "thread `{thread}` has moved on: its newest checkpoint is not the one this run started from; load it again"
     )]
     HeadMoved {
+        /// The thread.
+        thread: String,
+    },
+    /// The thread was given to another run meanwhile.
+    #[error(
+        "thread `{thread}` was taken over by another run, because this one was held to be dead; load it again"
+    )]
+    LeaseLost {
         /// The thread.
         thread: String,
     },

@@ -8,7 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::{Error, Visitor}};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// The id of a checkpoint: a later one is greater.
@@ -94,20 +94,42 @@ macro_rules! hex {
         }
 
         impl Serialize for $type {
+            /// Digits in text, and 16 bytes in binary formats.
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                match serializer.is_human_readable() {
+                    true => serializer.collect_str(self),
+                    false => serializer.serialize_bytes(&self.to_bytes()),
+                }
             }
         }
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+                match deserializer.is_human_readable() {
+                    true => String::deserialize(deserializer)?.parse().map_err(D::Error::custom),
+                    false => deserializer.deserialize_bytes(Bytes).map(|it| Self(u128::from_be_bytes(it))),
+                }
             }
         }
     )*};
 }
 
 hex!(CheckpointId TaskId);
+
+/// Reads the 16 bytes of an id.
+struct Bytes;
+
+impl Visitor<'_> for Bytes {
+    type Value = [u8; 16];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id of 16 bytes")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<[u8; 16], E> {
+        bytes.try_into().map_err(|_| E::invalid_length(bytes.len(), &self))
+    }
+}
 
 /// A text that is no id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

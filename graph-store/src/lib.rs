@@ -1,0 +1,27 @@
+//! Durable threads for `graph-core`: checkpoints, long-term memory and the node cache, on SQLite and PostgreSQL.
+//!
+//! | | SQLite (feature `sqlite`, on by default) | PostgreSQL (feature `postgres`) |
+//! |---|---|---|
+//! | checkpoints | [`SqliteSaver`] | `PostgresSaver` |
+//! | long-term memory | `SqliteStore` | `PostgresStore` |
+//! | node cache | `SqliteCache` | `PostgresCache` |
+//!
+//! A step stores what it changed, so a thread of `n` steps takes room for `n` changes, and not for `n` states.
+
+mod body;
+mod chain;
+mod codec;
+mod error;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+mod sizes;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+pub use codec::CodecError;
+#[cfg(feature = "encryption")]
+pub use codec::{KEY_VARIABLE, KeyError, Keys};
+pub use error::OpenError;
+pub use sizes::Sizes;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Sqlite, SqliteSaver};

@@ -1,0 +1,1 @@
+//! Threads on a PostgreSQL server, shared by several machines.

@@ -1,0 +1,36 @@
+//! Everything in one SQLite file: no server, no set-up, safe for several processes of one machine.
+//!
+//! # What each mode promises
+//!
+//! A write is answered once its transaction is committed. Writes that come while another transaction is on its
+//! way to the disk are committed together with one `fsync`, so many threads cost little more than one.
+//!
+//! | setting | choice | why |
+//! |---|---|---|
+//! | `journal_mode` | `WAL` | readers do not wait for the writer, and a commit is one `fsync` |
+//! | `synchronous` | [`Full`](Synchronous::Full) | what was answered survives a loss of power; [`Normal`](Synchronous::Normal) survives a crash of the process, and after a loss of power lacks the last commits, never those in the middle |
+//! | `auto_vacuum` | `INCREMENTAL` | [`Sqlite::vacuum`] gives room back in small steps, beside live traffic |
+//! | `wal_autocheckpoint` | 4,000 pages | the log is folded into the file every 16 MB, not every 4 |
+//! | `journal_size_limit` | 64 MB | a log that grew under load shrinks again |
+//! | `busy_timeout` | 10 s | how long a write waits for another process's |
+//! | `trusted_schema`, `cell_size_check` | off, on | a file from elsewhere runs no code and is checked while it is read |
+//!
+//! With `Durability::Sync` a run goes on once its step is committed; with `Durability::Async` commits trail
+//! behind the run, in order; with `Durability::Exit` all is committed at the end.
+
+mod chains;
+mod database;
+mod failure;
+mod lease;
+mod put;
+mod read;
+mod remove;
+mod saver;
+mod schema;
+mod sizes;
+mod sweep;
+
+pub use database::{Settings, Sqlite, Synchronous};
+pub use failure::DatabaseError;
+pub use saver::SqliteSaver;
+pub use sizes::{FileSizes, Vacuumed};

@@ -1,0 +1,170 @@
+//! Chains in the table `link`.
+
+use std::{collections::HashMap, rc::Rc};
+
+use graph_core::checkpoint::{Change, CheckpointError, Place};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+use crate::{
+    body::damaged,
+    chain::{self, Hook, Link, Tip, Tips},
+    codec::{Codec, CodecError},
+};
+
+/// A chain that cannot be read, or cannot be written.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Database(rusqlite::Error),
+    Codec(CodecError),
+}
+
+impl From<rusqlite::Error> for Broken {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<CodecError> for Broken {
+    fn from(error: CodecError) -> Self {
+        Self::Codec(error)
+    }
+}
+
+impl Broken {
+    /// The failure of work on this checkpoint.
+    pub(super) fn at(self, place: &Place) -> Failure<CheckpointError> {
+        match self {
+            Self::Database(error) => error.into(),
+            Self::Codec(error @ (CodecError::TooLarge { .. } | CodecError::Encode { .. })) => {
+                error.into()
+            }
+            Self::Codec(error) => Failure::Refused(damaged(place, &error)),
+        }
+    }
+}
+
+/// Reads links, each once.
+pub(super) struct Links<'a> {
+    connection: &'a Connection,
+    codec: &'a Codec,
+    known: HashMap<i64, Rc<Link>>,
+}
+
+impl<'a> Links<'a> {
+    pub(super) fn new(connection: &'a Connection, codec: &'a Codec) -> Self {
+        Self { connection, codec, known: HashMap::new() }
+    }
+
+    fn get(&mut self, id: i64, field: &str) -> Result<Rc<Link>, Broken> {
+        if let Some(link) = self.known.get(&id) {
+            return Ok(link.clone());
+        }
+        let row = self
+            .connection
+            .prepare_cached("SELECT prev, depth, body FROM link WHERE id = ?1")?
+            .query_row([id], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get_ref(2)?.as_blob()?.to_vec()))
+            })
+            .optional()?;
+        let what = || format!("field `{field}`");
+        let Some((prev, depth, body)) = row else {
+            let problem = format!("link {id} of its chain is missing");
+            return Err(CodecError::Decode { what: what(), problem }.into());
+        };
+        let changes = self.codec.decode(what, &body)?;
+        let link = Rc::new(Link { prev, depth, changes });
+        self.known.insert(id, link.clone());
+        Ok(link)
+    }
+
+    /// The chain from a link on back, newest first, as far as `keep` says.
+    fn chain(
+        &mut self,
+        tip: i64,
+        field: &str,
+        keep: impl Fn(&Link) -> bool,
+    ) -> Result<Vec<Rc<Link>>, Broken> {
+        let mut chain = Vec::new();
+        let mut next = Some(tip);
+        while let Some(id) = next {
+            let link = self.get(id, field)?;
+            if !keep(&link) {
+                break;
+            }
+            next = link.prev;
+            chain.push(link);
+        }
+        Ok(chain)
+    }
+
+    /// The values that the fields have.
+    pub(super) fn values(&mut self, tips: &Tips) -> Result<Map<String, Value>, Broken> {
+        let mut values = Map::new();
+        for (field, tip) in tips {
+            let chain = self.chain(tip.link, field, |_| true)?;
+            let value = chain::value(chain.iter().map(|it| &**it)).map_err(|problem| {
+                CodecError::Decode { what: format!("field `{field}`"), problem }
+            })?;
+            values.extend(value.map(|it| (field.clone(), it)));
+        }
+        Ok(values)
+    }
+
+    /// Stores a change of a field and gives its new tip; `None` if the field has no value now.
+    pub(super) fn add(
+        &mut self,
+        field: &str,
+        change: NewChange,
+        tip: Option<Tip>,
+    ) -> Result<Option<Tip>, Broken> {
+        let NewChange { change, encoded } = change;
+        if matches!(change, Change::Clear) {
+            return Ok(None);
+        }
+        let (prev, depth, body) = match Hook::of(&change, tip) {
+            Hook::First => (None, 0, encoded),
+            Hook::Next { tip, depth } => (Some(tip), depth, encoded),
+            Hook::Over { tip, depth, back_to } => {
+                let before = self.chain(tip, field, |it| it.depth > back_to)?;
+                let before = before.into_iter().map(|it| Link::clone(&it)).collect();
+                let link = chain::take_in(before, change, depth);
+                match self.codec.encode(|| format!("field `{field}`"), &link.changes) {
+                    Ok(body) => (link.prev, depth, body),
+                    // Then the links stay apart, and reading takes longer.
+                    Err(CodecError::TooLarge { .. }) => (Some(tip), depth, encoded),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
+        let mut insert = self
+            .connection
+            .prepare_cached("INSERT INTO link (prev, depth, body) VALUES (?1, ?2, ?3)")?;
+        let link = insert.insert(params![prev, depth, body])?;
+        Ok(Some(Tip { link, depth }))
+    }
+}
+
+/// A change with its stored form, which is made before the writer's thread gets it.
+#[derive(Debug)]
+pub(super) struct NewChange {
+    change: Change,
+    encoded: Vec<u8>,
+}
+
+impl NewChange {
+    pub(super) fn new(codec: &Codec, field: &str, change: Change) -> Result<Self, CodecError> {
+        let encoded = codec.encode(|| format!("field `{field}`"), &[&change])?;
+        Ok(Self { change, encoded })
+    }
+}
+
+/// The tips as they are stored: names and numbers only, so never encrypted.
+pub(super) fn encode_tips(tips: &Tips) -> Result<Vec<u8>, CodecError> {
+    Codec::new(usize::MAX).encode(|| "the list of fields".to_owned(), tips)
+}
+
+pub(super) fn decode_tips(bytes: &[u8]) -> Result<Tips, CodecError> {
+    Codec::new(usize::MAX).decode(|| "the list of fields".to_owned(), bytes)
+}

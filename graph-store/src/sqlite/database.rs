@@ -1,0 +1,401 @@
+//! The database file: one thread that writes, and connections that read.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::{
+    failure::{Failure, hint},
+    lease::Owner,
+    schema::{self, Found},
+};
+#[cfg(feature = "encryption")]
+use crate::codec::Keys;
+use crate::{
+    codec::{Codec, MAX_VALUE_BYTES},
+    error::OpenError,
+};
+
+/// How many pieces of work one commit takes.
+const BATCH: usize = 256;
+/// How many connections for reading are kept open.
+const READERS: usize = 8;
+
+/// When a commit is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// Once the disk has it: it survives a loss of power.
+    #[default]
+    Full,
+    /// Once the system has it: it survives a crash of the process. After a loss of power the last commits may
+    /// be missing; the file is whole all the same.
+    Normal,
+}
+
+/// How a database is opened; made by [`Sqlite::settings`].
+#[derive(Clone, Debug)]
+#[must_use = "settings do nothing until `open` is called"]
+pub struct Settings {
+    synchronous: Synchronous,
+    busy_timeout: Duration,
+    max_value_bytes: usize,
+    #[cfg(feature = "encryption")]
+    keys: Option<Keys>,
+}
+
+impl Settings {
+    /// Sets when a commit is answered.
+    pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// Sets how long a write waits for another process to finish its own.
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// Sets how large one stored value may be.
+    pub fn max_value_bytes(mut self, bytes: usize) -> Self {
+        self.max_value_bytes = bytes;
+        self
+    }
+
+    /// Encrypts what is stored from now on. What lies there already stays as it is and can be read.
+    ///
+    /// Names are not encrypted: those of threads, namespaces, nodes' fields, runs and effects.
+    #[cfg(feature = "encryption")]
+    pub fn encrypt(mut self, keys: Keys) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// Opens the file, and makes it if it is missing.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, OpenError> {
+        let path = path.as_ref();
+        let mut connection = self.connect(path)?;
+        match schema::prepare(&mut connection).map_err(|error| unreachable(path, &error))? {
+            Found::Ours => {}
+            Found::Foreign => {
+                return Err(OpenError::Foreign { database: path.display().to_string() });
+            }
+            Found::TooNew(found) => {
+                let database = path.display().to_string();
+                return Err(OpenError::TooNew { database, found, known: schema::NEWEST });
+            }
+        }
+        let codec = Codec::new(self.max_value_bytes);
+        #[cfg(feature = "encryption")]
+        let codec = codec.with_keys(self.keys.clone());
+        let owner = Owner::new(path)?;
+        let (work, queue) = mpsc::channel();
+        let writer = std::thread::Builder::new()
+            .name("graph-store writer".to_owned())
+            .spawn(move || write_all(connection, &queue))
+            .map_err(|source| OpenError::Unreachable {
+                database: path.display().to_string(),
+                problem: source.to_string(),
+            })?;
+        Ok(Sqlite(Arc::new(Inner {
+            path: path.to_owned(),
+            settings: self,
+            codec,
+            owner,
+            work: Some(work),
+            writer: Some(writer),
+            readers: Mutex::default(),
+        })))
+    }
+
+    fn connect(&self, path: &Path) -> Result<Connection, OpenError> {
+        self.try_connect(path).map_err(|error| unreachable(path, &error))
+    }
+
+    fn try_connect(&self, path: &Path) -> rusqlite::Result<Connection> {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(self.busy_timeout)?;
+        // Before the first table: it cannot be changed later.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        let synchronous = match self.synchronous {
+            Synchronous::Full => "FULL",
+            Synchronous::Normal => "NORMAL",
+        };
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    }
+}
+
+fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
+    let problem = format!("{error}{}", hint(error));
+    OpenError::Unreachable { database: path.display().to_string(), problem }
+}
+
+/// An open database file. Cloning gives another handle to it; the last one dropped closes it.
+///
+/// One handle serves checkpoints, store and cache at once: they share the file and its commits.
+#[derive(Clone)]
+pub struct Sqlite(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    settings: Settings,
+    codec: Codec,
+    owner: Owner,
+    /// Taken when the database is closed, which ends the writer's loop.
+    work: Option<Sender<Box<dyn Work>>>,
+    writer: Option<JoinHandle<()>>,
+    // A std mutex: it is held for the moment of taking a connection out or putting it back.
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl Sqlite {
+    /// Opens a file with the usual settings, and makes it if it is missing.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::settings().open(path)
+    }
+
+    /// The usual settings, to be changed before opening.
+    pub fn settings() -> Settings {
+        Settings {
+            synchronous: Synchronous::default(),
+            busy_timeout: Duration::from_secs(10),
+            max_value_bytes: MAX_VALUE_BYTES,
+            #[cfg(feature = "encryption")]
+            keys: None,
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(crate) fn codec(&self) -> &Codec {
+        &self.0.codec
+    }
+
+    pub(super) fn owner(&self) -> &Owner {
+        &self.0.owner
+    }
+
+    /// Does work in a transaction, alone or with others; returns once it is committed.
+    ///
+    /// Work that fails is undone, and does not harm what is committed along with it.
+    pub(crate) async fn write<T, R>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
+    ) -> Result<T, Failure<R>>
+    where
+        T: Send + 'static,
+        R: Send + 'static,
+    {
+        self.send(work).await.unwrap_or_else(|_| Err(closed().into()))
+    }
+
+    /// Hands work over without waiting for it.
+    pub(crate) fn send<T, R>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
+    ) -> oneshot::Receiver<Result<T, Failure<R>>>
+    where
+        T: Send + 'static,
+        R: Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let task = Task { work: Some(work), result: None, answer };
+        if let Some(queue) = &self.0.work {
+            // Without a writer the task is dropped, and its answer with it.
+            let _ = queue.send(Box::new(task));
+        }
+        answered
+    }
+
+    /// Reads in a transaction of its own, which sees one state of the database.
+    pub(crate) async fn read<T, R>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
+    ) -> Result<T, Failure<R>>
+    where
+        T: Send + 'static,
+        R: Send + 'static,
+    {
+        self.read_alone(|connection| work(&*connection.unchecked_transaction()?)).await
+    }
+
+    /// Works on a connection of its own, without a transaction.
+    pub(super) async fn read_alone<T, R>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
+    ) -> Result<T, Failure<R>>
+    where
+        T: Send + 'static,
+        R: Send + 'static,
+    {
+        let this = self.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let connection = this.reader()?;
+            let result = work(&connection);
+            this.put_back(connection);
+            result
+        });
+        match done.await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(closed().into()),
+        }
+    }
+
+    fn reader(&self) -> rusqlite::Result<Connection> {
+        if let Some(connection) = self.lock_readers().pop() {
+            return Ok(connection);
+        }
+        let connection = self.0.settings.try_connect(&self.0.path)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+
+    fn put_back(&self, connection: Connection) {
+        let mut readers = self.lock_readers();
+        if readers.len() < READERS {
+            readers.push(connection);
+        }
+    }
+
+    fn lock_readers(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.0.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.lock_readers_mut().clear();
+        drop(self.work.take());
+        // What was handed over is still written. A writer that panicked has said so already.
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Inner {
+    fn lock_readers_mut(&mut self) -> &mut Vec<Connection> {
+        self.readers.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+/// The writer is gone: it panicked, or the runtime shuts down.
+fn closed() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE),
+        Some("the database is closed".to_owned()),
+    )
+}
+
+/// A piece of work, and who waits for it.
+trait Work: Send {
+    /// Does it, and says whether what it did may stay.
+    fn run(&mut self, connection: &Connection) -> bool;
+
+    /// Tells what came of it, once that is certain.
+    fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>);
+}
+
+struct Task<F, T, R> {
+    work: Option<F>,
+    result: Option<Result<T, Failure<R>>>,
+    answer: oneshot::Sender<Result<T, Failure<R>>>,
+}
+
+impl<F, T, R> Work for Task<F, T, R>
+where
+    F: FnOnce(&Connection) -> Result<T, Failure<R>> + Send,
+    T: Send,
+    R: Send,
+{
+    fn run(&mut self, connection: &Connection) -> bool {
+        self.result = self.work.take().map(|it| it(connection));
+        matches!(self.result, Some(Ok(_)))
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>) {
+        let result = match (self.result, committed) {
+            // A refusal stays one, whatever became of the others.
+            (Some(Err(failure)), _) => Err(failure),
+            (_, Err(error)) => Err(Failure::Database(error)),
+            (Some(result), Ok(())) => result,
+            (None, Ok(())) => Err(closed().into()),
+        };
+        // Nobody waits any more if the caller was dropped.
+        let _ = self.answer.send(result);
+    }
+}
+
+/// The writer's loop: takes what has come, commits it at once, and answers.
+fn write_all(connection: Connection, queue: &Receiver<Box<dyn Work>>) {
+    while let Ok(first) = queue.recv() {
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter().take(BATCH - 1));
+        let committed = commit(&connection, &mut batch).map_err(Arc::new);
+        for work in batch {
+            work.answer(committed.clone());
+        }
+    }
+    // So that a closed database is one file, small and whole. It is no harm if another process keeps it open.
+    let _ = connection.execute_batch("PRAGMA optimize");
+}
+
+fn commit(connection: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    let done = match batch {
+        // One alone is undone by undoing all.
+        [only] => match only.run(connection) {
+            true => execute(connection, "COMMIT"),
+            false => execute(connection, "ROLLBACK"),
+        },
+        many => run_many(connection, many).and_then(|()| execute(connection, "COMMIT")),
+    };
+    if done.is_err() && !connection.is_autocommit() {
+        // The first error is the one to tell.
+        let _ = execute(connection, "ROLLBACK");
+    }
+    done
+}
+
+fn run_many(connection: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
+    for work in batch {
+        execute(connection, "SAVEPOINT work")?;
+        if !work.run(connection) {
+            // After some failures SQLite has undone the whole transaction already; then this fails, and all is lost.
+            execute(connection, "ROLLBACK TO work")?;
+        }
+        execute(connection, "RELEASE work")?;
+    }
+    Ok(())
+}
+
+fn execute(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(statement)?.execute([]).map(|_| ())
+}

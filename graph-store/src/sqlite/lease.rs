@@ -1,0 +1,151 @@
+//! Leases: one run at a time works on a thread, also among processes.
+//!
+//! A lease is a row with its owner's name. The owner is an open database; its name is that of a file beside the
+//! database, which it holds locked as long as it lives. The system takes the lock away when the process ends,
+//! however it ends, so a thread is free again at once: nobody waits for a lease to run out.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File, TryLockError},
+    hash::{BuildHasher, RandomState},
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use graph_core::checkpoint::CheckpointError;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{database::Sqlite, failure::Failure};
+use crate::error::OpenError;
+
+/// Who this open database is to others, and what it holds.
+#[derive(Debug)]
+pub(super) struct Owner {
+    name: String,
+    path: PathBuf,
+    /// Locked while it is open.
+    _file: File,
+    // A std mutex: it is held for a moment only.
+    tokens: Mutex<HashMap<String, i64>>,
+}
+
+impl Owner {
+    pub(super) fn new(database: &Path) -> Result<Self, OpenError> {
+        let name = format!("{:016x}", random());
+        let path = file_of(database, &name);
+        let locked = || -> io::Result<File> {
+            let file = File::create_new(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        match locked() {
+            Ok(file) => Ok(Self { name, path, _file: file, tokens: Mutex::default() }),
+            Err(source) => Err(OpenError::Owner { path, source }),
+        }
+    }
+
+    /// The token of a thread that is held here.
+    pub(super) fn token(&self, thread: &str) -> Option<i64> {
+        self.lock().get(thread).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, i64>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // If this fails, the file is found unlocked by the next who looks, and removed then.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Takes a thread, unless somebody who lives has it.
+pub(super) fn take(
+    connection: &Connection,
+    database: &Path,
+    owner: &str,
+    thread: &str,
+) -> Result<i64, Failure<CheckpointError>> {
+    let holder: Option<String> = connection
+        .prepare_cached("SELECT owner FROM lease WHERE thread = ?1")?
+        .query_row([thread], |row| row.get(0))
+        .optional()?;
+    if holder.is_some_and(|it| it == owner || lives(database, &it)) {
+        return Err(CheckpointError::Busy { thread: thread.to_owned() }.into());
+    }
+    // Random, and not counted: a row may go and come again, and its token must be another one.
+    let token = (random() >> 1) as i64;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO lease (thread, token, owner) VALUES (?1, ?2, ?3)")?
+        .execute(params![thread, token, owner])?;
+    Ok(token)
+}
+
+/// Whether the thread is still the holder's of this token.
+pub(super) fn holds(connection: &Connection, thread: &str, token: i64) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM lease WHERE thread = ?1 AND token = ?2")?
+        .exists(params![thread, token])
+}
+
+/// A thread that is held; gives it free when it is dropped.
+#[derive(Debug)]
+pub(super) struct Held {
+    database: Sqlite,
+    thread: String,
+    token: i64,
+}
+
+impl Held {
+    pub(super) fn new(database: &Sqlite, thread: String, token: i64) -> Self {
+        database.owner().lock().insert(thread.clone(), token);
+        Self { database: database.clone(), thread, token }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.database.owner().lock().remove(&self.thread);
+        let (thread, token) = (std::mem::take(&mut self.thread), self.token);
+        // Not waited for: whoever takes the thread next comes after it in the queue.
+        drop(self.database.send(move |connection| {
+            let released = connection
+                .prepare_cached("DELETE FROM lease WHERE thread = ?1 AND token = ?2")?
+                .execute(params![thread, token])?;
+            Ok::<_, Failure<CheckpointError>>(released)
+        }));
+    }
+}
+
+impl Sqlite {
+    pub(super) fn owner_name(&self) -> String {
+        self.owner().name.clone()
+    }
+}
+
+/// Whether the owner of this name still has its database open. The file of one who has not is removed.
+fn lives(database: &Path, owner: &str) -> bool {
+    let path = file_of(database, owner);
+    let Ok(file) = File::open(&path) else { return false };
+    match file.try_lock() {
+        Ok(()) => {
+            let _ = fs::remove_file(&path);
+            false
+        }
+        // What cannot be found out counts as alive: better a thread that waits than two runs on it.
+        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
+    }
+}
+
+fn file_of(database: &Path, owner: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(format!("-owner-{owner}"));
+    PathBuf::from(name)
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,204 @@
+//! Writing checkpoints and records.
+
+use graph_core::checkpoint::{Change, CheckpointError, CheckpointId, NewCheckpoint, Place, TaskRecord};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{
+    chains::{Links, NewChange, decode_tips, encode_tips},
+    failure::Failure,
+    lease,
+    read::nanos,
+};
+use crate::{
+    body::{Body, damaged},
+    chain::Tips,
+    codec::{Codec, CodecError},
+};
+
+/// A checkpoint with its stored form, which is made before the writer's thread gets it.
+#[derive(Debug)]
+pub(super) struct Put {
+    place: Place,
+    expected_head: Option<CheckpointId>,
+    base: Option<CheckpointId>,
+    made_at: i64,
+    run: String,
+    body: Vec<u8>,
+    changes: Vec<(String, NewChange)>,
+    token: Option<i64>,
+}
+
+impl Put {
+    pub(super) fn new(
+        codec: &Codec,
+        checkpoint: NewCheckpoint,
+        token: Option<i64>,
+    ) -> Result<Self, CodecError> {
+        let NewCheckpoint { place, expected_head, base, header, cursor, changes } = checkpoint;
+        let body = Body::encode(codec, place.id, &header, &cursor)?;
+        let encode = |(field, change): (String, Change)| {
+            NewChange::new(codec, &field, change).map(|change| (field, change))
+        };
+        let changes = changes.into_iter().map(encode).collect::<Result<_, _>>()?;
+        let made_at = nanos(header.created_at);
+        Ok(Self { place, expected_head, base, made_at, run: header.run, body, changes, token })
+    }
+
+    pub(super) fn run(
+        self,
+        connection: &Connection,
+        codec: &Codec,
+    ) -> Result<(), Failure<CheckpointError>> {
+        let Place { thread, namespace, id } = &self.place;
+        let namespace_id = namespace_id(connection, thread, namespace)?;
+        if tips(connection, namespace_id, *id)?.is_some() {
+            return Ok(());
+        }
+        if let Some(token) = self.token
+            && !lease::holds(connection, thread, token)?
+        {
+            return Err(CheckpointError::LeaseLost { thread: thread.clone() }.into());
+        }
+        if head(connection, namespace_id)? != self.expected_head {
+            return Err(CheckpointError::HeadMoved { thread: thread.clone() }.into());
+        }
+        let mut tips = match self.base {
+            None => Tips::new(),
+            Some(base) => match tips(connection, namespace_id, base)? {
+                Some(bytes) => decode_tips(&bytes).map_err(|it| damaged(&self.place, &it))?,
+                None => {
+                    return Err(CheckpointError::UnknownCheckpoint {
+                        thread: thread.clone(),
+                        namespace: namespace.clone(),
+                        id: base,
+                    }
+                    .into());
+                }
+            },
+        };
+        let mut links = Links::new(connection, codec);
+        for (field, change) in self.changes {
+            let tip = links.add(&field, change, tips.get(&field).copied());
+            match tip.map_err(|it| it.at(&self.place))? {
+                Some(tip) => drop(tips.insert(field, tip)),
+                None => drop(tips.remove(&field)),
+            }
+        }
+        connection
+            .prepare_cached(
+                "INSERT INTO checkpoint (namespace, id, made_at, run, tips, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                namespace_id,
+                id.to_bytes(),
+                self.made_at,
+                self.run,
+                encode_tips(&tips)?,
+                self.body
+            ])?;
+        Ok(())
+    }
+}
+
+/// Records with their stored form.
+#[derive(Debug)]
+pub(super) struct Records {
+    place: Place,
+    rows: Vec<RecordRow>,
+}
+
+#[derive(Debug)]
+struct RecordRow {
+    task: [u8; 16],
+    slot: String,
+    keeps_first: bool,
+    body: Vec<u8>,
+}
+
+impl Records {
+    pub(super) fn new(
+        codec: &Codec,
+        place: &Place,
+        records: &[TaskRecord],
+    ) -> Result<Self, CodecError> {
+        let row = |record: &TaskRecord| {
+            let slot = record.event.slot();
+            let what = || format!("what node `{}` came to ({slot})", record.node);
+            let body = codec.encode(what, record)?;
+            let keeps_first = record.event.keeps_first();
+            Ok(RecordRow { task: record.task.to_bytes(), slot, keeps_first, body })
+        };
+        let rows = records.iter().map(row).collect::<Result<_, _>>()?;
+        Ok(Self { place: place.clone(), rows })
+    }
+
+    pub(super) fn run(self, connection: &Connection) -> Result<(), Failure<CheckpointError>> {
+        let namespace = namespace_id(connection, &self.place.thread, &self.place.namespace)?;
+        for RecordRow { task, slot, keeps_first, body } in self.rows {
+            let conflict = match keeps_first {
+                true => "INSERT INTO record (namespace, checkpoint, task, slot, body)
+                         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+                false => {
+                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
+                     VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT DO UPDATE SET body = excluded.body"
+                }
+            };
+            connection.prepare_cached(conflict)?.execute(params![
+                namespace,
+                self.place.id.to_bytes(),
+                task,
+                slot,
+                body
+            ])?;
+        }
+        Ok(())
+    }
+}
+
+/// The row of a namespace, made if it is missing.
+fn namespace_id(connection: &Connection, thread: &str, name: &str) -> rusqlite::Result<i64> {
+    match find_namespace(connection, thread, name)? {
+        Some(id) => Ok(id),
+        None => connection
+            .prepare_cached("INSERT INTO namespace (thread, name) VALUES (?1, ?2)")?
+            .insert([thread, name]),
+    }
+}
+
+pub(super) fn find_namespace(
+    connection: &Connection,
+    thread: &str,
+    name: &str,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT id FROM namespace WHERE thread = ?1 AND name = ?2")?
+        .query_row([thread, name], |row| row.get(0))
+        .optional()
+}
+
+fn tips(
+    connection: &Connection,
+    namespace: i64,
+    id: CheckpointId,
+) -> rusqlite::Result<Option<Vec<u8>>> {
+    connection
+        .prepare_cached("SELECT tips FROM checkpoint WHERE namespace = ?1 AND id = ?2")?
+        .query_row(params![namespace, id.to_bytes()], |row| row.get(0))
+        .optional()
+}
+
+fn head(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<CheckpointId>> {
+    connection
+        .prepare_cached(
+            "SELECT id FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([namespace], |row| id_at(row, 0))
+        .optional()
+}
+
+/// A checkpoint's id in a column.
+pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<CheckpointId> {
+    row.get(column).map(CheckpointId::from_bytes)
+}

@@ -1,0 +1,205 @@
+//! The checkpointer on a SQLite file.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use graph_core::checkpoint::{
+    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
+    Pruned, TaskRecord,
+};
+use rusqlite::Connection;
+
+use super::{
+    Sqlite,
+    failure::Failure,
+    lease::{self, Held},
+    put::{Put, Records},
+    read,
+    remove::{self, SLICE},
+    sizes,
+};
+use crate::{error::OpenError, sizes::Sizes};
+
+/// Keeps threads in a SQLite file. Cloning gives another handle to the same file.
+///
+/// ```
+/// use std::sync::Arc;
+/// use graph_core::checkpoint::Checkpointer;
+/// use graph_store::SqliteSaver;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("threads.db");
+/// let saver = Arc::new(SqliteSaver::open(path)?);
+/// // Give it to a graph: `graph.compile()?.with_checkpointer(saver.clone())`.
+/// assert!(saver.threads().await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqliteSaver {
+    database: Sqlite,
+}
+
+impl SqliteSaver {
+    /// Opens a file with the usual settings, and makes it if it is missing.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Ok(Self::new(&Sqlite::open(path)?))
+    }
+
+    /// Keeps threads in an open database.
+    pub fn new(database: &Sqlite) -> Self {
+        Self { database: database.clone() }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Sqlite {
+        &self.database
+    }
+
+    /// Measures what is stored of all threads. It reads every row.
+    pub async fn sizes(&self) -> Result<Sizes, CheckpointError> {
+        self.read(sizes::all).await
+    }
+
+    /// Measures what is stored of one thread.
+    pub async fn thread_sizes(&self, thread: &str) -> Result<Sizes, CheckpointError> {
+        let thread = thread.to_owned();
+        self.read(move |connection| sizes::of_thread(connection, &thread)).await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure<CheckpointError>> + Send + 'static,
+    ) -> Result<T, CheckpointError> {
+        self.database.read(work).await.map_err(|it| self.database.explain(it))
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure<CheckpointError>> + Send + 'static,
+    ) -> Result<T, CheckpointError> {
+        self.database.write(work).await.map_err(|it| self.database.explain(it))
+    }
+
+    async fn sweep(&self, namespaces: Vec<i64>, gone: Vec<i64>) -> Result<(), CheckpointError> {
+        let swept = self.database.sweep(namespaces, gone).await;
+        swept.map(|_| ()).map_err(|it| self.database.explain(it))
+    }
+}
+
+impl Sqlite {
+    pub(super) fn explain(&self, failure: Failure<CheckpointError>) -> CheckpointError {
+        failure.into_checkpoint_error(self.path())
+    }
+}
+
+#[async_trait]
+impl Checkpointer for SqliteSaver {
+    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
+        let (name, owner) = (thread.to_owned(), self.database.owner_name());
+        let path = self.database.path().to_owned();
+        let taken = self.write(move |connection| lease::take(connection, &path, &owner, &name));
+        let held = Held::new(&self.database, thread.to_owned(), taken.await?);
+        Ok(Lease::new(held))
+    }
+
+    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        let codec = self.database.codec().clone();
+        let token = self.database.owner().token(&checkpoint.place.thread);
+        let put = Put::new(&codec, checkpoint, token);
+        let put = put.map_err(|it| self.database.explain(it.into()))?;
+        self.write(move |connection| put.run(connection, &codec)).await
+    }
+
+    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+        let records = Records::new(self.database.codec(), at, &records);
+        let records = records.map_err(|it| self.database.explain(it.into()))?;
+        self.write(move |connection| records.run(connection)).await
+    }
+
+    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
+        let (codec, at) = (self.database.codec().clone(), at.clone());
+        self.read(move |connection| read::get(connection, &codec, &at)).await
+    }
+
+    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+        let (codec, query) = (self.database.codec().clone(), query.clone());
+        self.read(move |connection| read::list(connection, &codec, &query)).await
+    }
+
+    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT DISTINCT thread FROM namespace n
+                 WHERE EXISTS (SELECT 1 FROM checkpoint c WHERE c.namespace = n.id)
+                 ORDER BY thread",
+            )?;
+            let threads = select.query_map([], |row| row.get(0))?;
+            Ok(threads.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
+        let thread = thread.to_owned();
+        self.read(move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT n.name, count(*) FROM namespace n JOIN checkpoint c ON c.namespace = n.id
+                 WHERE n.thread = ?1 GROUP BY n.id ORDER BY n.name",
+            )?;
+            let counted = select.query_map([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(counted.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
+        let thread = thread.to_owned();
+        let removed = self.write(move |connection| remove::delete_thread(connection, &thread));
+        self.sweep(Vec::new(), removed.await?.tips).await
+    }
+
+    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
+        let runs = runs.to_vec();
+        let found = self.read(move |connection| Ok(remove::of_runs(connection, &runs)?)).await?;
+        let mut gone = Vec::new();
+        for slice in found.chunks(SLICE) {
+            let slice = slice.to_vec();
+            let removed = self.write(move |connection| remove::remove(connection, slice.into_iter()));
+            gone.extend(removed.await?.tips);
+        }
+        let mut namespaces: Vec<i64> = found.into_iter().map(|(namespace, _)| namespace).collect();
+        namespaces.dedup();
+        self.sweep(namespaces, gone).await
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.write(move |connection| remove::copy_thread(connection, &from, &to)).await
+    }
+
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
+        let mut pruned = Pruned::default();
+        for thread in threads.iter().cloned() {
+            let namespaces =
+                self.read(move |connection| Ok(remove::namespaces(connection, &thread)?)).await?;
+            for namespace in namespaces {
+                let mut gone = Vec::new();
+                loop {
+                    let slice = self
+                        .write(move |connection| remove::prune(connection, namespace, keep))
+                        .await?;
+                    pruned.checkpoints += slice.checkpoints;
+                    gone.extend(slice.tips);
+                    if slice.checkpoints < SLICE {
+                        break;
+                    }
+                }
+                self.sweep(vec![namespace], gone).await?;
+            }
+        }
+        Ok(pruned)
+    }
+}

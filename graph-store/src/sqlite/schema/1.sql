@@ -1,0 +1,44 @@
+-- A graph's place in a thread: the empty name is the thread's root graph.
+CREATE TABLE namespace (
+    id INTEGER PRIMARY KEY,
+    thread TEXT NOT NULL,
+    name TEXT NOT NULL,
+    UNIQUE (thread, name)
+) STRICT;
+
+-- Without a rowid: the key is the order in which checkpoints are read, and one B-tree is written, not two.
+CREATE TABLE checkpoint (
+    namespace INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    made_at INTEGER NOT NULL,
+    run TEXT NOT NULL,
+    tips BLOB NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (namespace, id)
+) STRICT, WITHOUT ROWID;
+
+-- What fields changed by. Appended at the end only, so that many threads share pages.
+CREATE TABLE link (
+    id INTEGER PRIMARY KEY,
+    prev INTEGER,
+    depth INTEGER NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+
+-- What happened to the tasks of the step that follows a checkpoint.
+CREATE TABLE record (
+    seq INTEGER PRIMARY KEY,
+    namespace INTEGER NOT NULL,
+    checkpoint BLOB NOT NULL,
+    task BLOB NOT NULL,
+    slot TEXT NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (namespace, checkpoint, task, slot)
+) STRICT;
+
+-- Who works on a thread. The token is another one each time, so that a late writer is told apart.
+CREATE TABLE lease (
+    thread TEXT PRIMARY KEY,
+    token INTEGER NOT NULL,
+    owner TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,138 @@
+//! How large the file is, and making it smaller.
+
+use std::fs;
+
+use graph_core::checkpoint::CheckpointError;
+use rusqlite::{Connection, params};
+
+use super::{database::Sqlite, failure::Failure, remove::namespaces, sweep::reachable};
+use crate::sizes::Sizes;
+
+/// How many pages one piece of work gives back.
+const PAGES: i64 = 500;
+
+/// The room a database takes on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct FileSizes {
+    /// The file.
+    pub file_bytes: u64,
+    /// Its log, which is folded into the file from time to time.
+    pub log_bytes: u64,
+    /// What of the file is not in use; [`Sqlite::vacuum`] gives it back.
+    pub free_bytes: u64,
+}
+
+/// What [`Sqlite::vacuum`] gave back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Vacuumed {
+    /// Changes of fields that nothing needed any more.
+    pub links: usize,
+    /// Bytes given back to the system.
+    pub bytes: u64,
+}
+
+impl Sqlite {
+    /// Measures the file.
+    pub async fn file_sizes(&self) -> Result<FileSizes, CheckpointError> {
+        let (page, free) = self.read(pages).await.map_err(|it| self.explain(it))?;
+        let bytes = |name: &std::ffi::OsStr| fs::metadata(name).map_or(0, |it| it.len());
+        let mut log = self.path().as_os_str().to_owned();
+        log.push("-wal");
+        Ok(FileSizes {
+            file_bytes: bytes(self.path().as_os_str()),
+            log_bytes: bytes(&log),
+            free_bytes: page * free,
+        })
+    }
+
+    /// Gives room back that is not in use any more, in small pieces beside live traffic.
+    pub async fn vacuum(&self) -> Result<Vacuumed, CheckpointError> {
+        let links = self.sweep_all().await.map_err(|it| self.explain(it))?;
+        let before = self.file_sizes().await?;
+        while self.write(give_back).await.map_err(|it| self.explain(it))? {}
+        // Only now does the file shrink: until then the smaller one stands in the log. A reader may be in the way.
+        self.read_alone(fold_log).await.map_err(|it| self.explain(it))?;
+        let after = self.file_sizes().await?;
+        let total = |it: FileSizes| it.file_bytes + it.log_bytes;
+        Ok(Vacuumed { links, bytes: total(before).saturating_sub(total(after)) })
+    }
+}
+
+fn pages(connection: &Connection) -> Result<(u64, u64), Failure<CheckpointError>> {
+    let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get(0));
+    Ok((number("page_size")?, number("freelist_count")?))
+}
+
+/// Gives some pages back, and says whether there are more.
+fn give_back(connection: &Connection) -> Result<bool, Failure<CheckpointError>> {
+    let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
+    let mut rows = vacuum.query([])?;
+    while rows.next()?.is_some() {}
+    drop(rows);
+    Ok(pages(connection)?.1 > 0)
+}
+
+/// Folds the log into the file, as far as nobody reads it.
+fn fold_log(connection: &Connection) -> Result<(), Failure<CheckpointError>> {
+    Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+}
+
+/// What is stored of all threads.
+pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointError>> {
+    let count = |select: &str| {
+        connection.query_row(select, [], |row| Ok((row.get::<_, u64>(0)?, row.get::<_, u64>(1)?)))
+    };
+    let (checkpoints, checkpoint_bytes) =
+        count("SELECT count(*), coalesce(sum(length(tips) + length(body)), 0) FROM checkpoint")?;
+    let (links, link_bytes) = count("SELECT count(*), coalesce(sum(length(body)), 0) FROM link")?;
+    let (records, record_bytes) =
+        count("SELECT count(*), coalesce(sum(length(body)), 0) FROM record")?;
+    let (threads, _) = count(
+        "SELECT count(DISTINCT thread), 0 FROM namespace n
+         WHERE EXISTS (SELECT 1 FROM checkpoint c WHERE c.namespace = n.id)",
+    )?;
+    Ok(Sizes {
+        threads,
+        checkpoints,
+        checkpoint_bytes,
+        links,
+        link_bytes,
+        records,
+        record_bytes,
+    })
+}
+
+/// What is stored of one thread.
+pub(super) fn of_thread(
+    connection: &Connection,
+    thread: &str,
+) -> Result<Sizes, Failure<CheckpointError>> {
+    let mut sizes = Sizes::default();
+    let mut link_size = connection.prepare_cached("SELECT length(body) FROM link WHERE id = ?1")?;
+    for namespace in namespaces(connection, thread)? {
+        let count = |select: &str| {
+            connection.query_row(select, params![namespace], |row| {
+                Ok((row.get::<_, u64>(0)?, row.get::<_, u64>(1)?))
+            })
+        };
+        let (checkpoints, bytes) = count(
+            "SELECT count(*), coalesce(sum(length(tips) + length(body)), 0)
+             FROM checkpoint WHERE namespace = ?1",
+        )?;
+        sizes.checkpoints += checkpoints;
+        sizes.checkpoint_bytes += bytes;
+        let (records, bytes) = count(
+            "SELECT count(*), coalesce(sum(length(body)), 0) FROM record WHERE namespace = ?1",
+        )?;
+        sizes.records += records;
+        sizes.record_bytes += bytes;
+        for link in reachable(connection, namespace)?.into_keys() {
+            sizes.links += 1;
+            sizes.link_bytes += link_size.query_row([link], |row| row.get::<_, u64>(0))?;
+        }
+    }
+    sizes.threads = u64::from(sizes.checkpoints > 0);
+    Ok(sizes)
+}

@@ -1,0 +1,3 @@
+//! The storage as its users see it.
+
+mod sqlite;
