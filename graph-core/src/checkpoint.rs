@@ -45,6 +45,20 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// The checkpoint need not be stored yet.
     async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError>;
 
+    /// Stores several writes of one run, in order.
+    ///
+    /// After a failure a part of them may be stored, from the first one on. A checkpointer that can store them at
+    /// once overrides this: a step then costs one commit, and not one for each write.
+    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+        for write in writes {
+            match write {
+                Write::Put(checkpoint) => self.put(*checkpoint).await?,
+                Write::Record(at, records) => self.record(&at, records).await?,
+            }
+        }
+        Ok(())
+    }
+
     /// Reads one checkpoint with its records: the addressed one, or the namespace's newest.
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError>;
 
@@ -236,6 +250,15 @@ pub struct NewCheckpoint {
     pub cursor: Cursor,
     /// What changed, field by field, in order.
     pub changes: Vec<(String, Change)>,
+}
+
+/// One of several writes to be stored in order.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// A checkpoint; see [`Checkpointer::put`].
+    Put(Box<NewCheckpoint>),
+    /// Records of tasks; see [`Checkpointer::record`].
+    Record(Place, Vec<TaskRecord>),
 }
 
 /// A checkpoint as read back.

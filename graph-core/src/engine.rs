@@ -34,7 +34,7 @@ pub(crate) use persist::Writer;
 use self::{persist::Closer, plan::Frontier, records::Records};
 use crate::{
     Interrupt, RunError,
-    checkpoint::{Change, CheckpointId, Header, NewCheckpoint, Place, Source, TaskRecord},
+    checkpoint::{Change, CheckpointId, Header, NewCheckpoint, Place, Source, TaskRecord, Write},
     command::{Goto, ParentCommand},
     context::{Scope, TaskContext},
     error::Stop,
@@ -210,6 +210,11 @@ pub(crate) async fn run_nested(
     // A graph that keeps its state goes on only with a visit that this task began.
     let begun = persistence != Persistence::Thread || saved.began_at(&task);
     let resuming = begun && ((task.resuming && !replays) || retried);
+    // A visit that begins finds something only if an earlier run of the same step was lost before its end.
+    let saved = match persistence == Persistence::Visit && !resuming && !replays {
+        true => saved.emptied(),
+        false => saved,
+    };
     // Stops given with a call are for the graph that was called.
     let settings = RunSettings { stop_before: None, stop_after: None, ..(*outer.settings).clone() };
     let scope = Scope {
@@ -258,7 +263,7 @@ pub(crate) struct Engine {
     carried: Vec<(String, Change)>,
     /// What earlier runs left behind for the tasks of this step.
     records: Records,
-    /// What is to be recorded when the run ends.
+    /// What is recorded with the next checkpoint, or when the run ends.
     late_records: Vec<TaskRecord>,
     first_step: bool,
     /// Whether finished tasks are run again, as they are when an older checkpoint is gone on from.
@@ -299,7 +304,9 @@ impl Engine {
         if keeps || !forgets {
             self.store_at_exit().await?;
         }
+        let settled = self.settle().await;
         let ended = ended?;
+        settled?;
         let state = self.ended_with.take().unwrap_or_else(|| self.state.snapshot());
         Ok(Finished { ended, state, shown: self.shown })
     }
@@ -312,6 +319,10 @@ impl Engine {
         affected: &FieldSet,
     ) -> Result<(), RunError> {
         if let Some(writer) = self.scope.writer.clone() {
+            let mut writes = Vec::with_capacity(2);
+            if writer.durability == Durability::Sync && !self.late_records.is_empty() {
+                writes.push(Write::Record(self.place(), std::mem::take(&mut self.late_records)));
+            }
             self.parent = self.stored;
             self.id = CheckpointId::after(self.head.max(Some(self.id)));
             self.source = source;
@@ -322,18 +333,16 @@ impl Engine {
             if writer.durability == Durability::Exit {
                 self.unsaved.union_with(affected);
             } else {
-                self.store(&writer, changes).await?;
+                writes.push(self.new_checkpoint(changes)?);
+                writer.write(writes).await?;
             }
         }
         self.step += 1;
         Ok(())
     }
 
-    async fn store(
-        &mut self,
-        writer: &Writer,
-        mut changes: Vec<(String, Change)>,
-    ) -> Result<(), RunError> {
+    /// The checkpoint of where the run stands, which is the newest from here on.
+    fn new_checkpoint(&mut self, mut changes: Vec<(String, Change)>) -> Result<Write, RunError> {
         let mut base = self.stored;
         if std::mem::take(&mut self.rebase) {
             base = None;
@@ -350,24 +359,36 @@ impl Engine {
         };
         self.head = Some(self.id);
         self.stored = Some(self.id);
-        Ok(writer.put(checkpoint).await?)
+        Ok(Write::Put(Box::new(checkpoint)))
     }
 
     /// Stores what a run that is stored at its end has come to.
     async fn store_at_exit(&mut self) -> Result<(), RunError> {
         let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Exit);
         let Some(writer) = writer else { return Ok(()) };
+        let mut writes = Vec::with_capacity(2);
         if self.stored != Some(self.id) && self.checkpointed {
             let unsaved = std::mem::take(&mut self.unsaved);
             let changes = commit::whole(self.graph(), &*self.state, &unsaved)?;
             // The step was counted when the checkpoint was made.
             self.step -= 1;
-            let stored = self.store(&writer, changes).await;
+            let checkpoint = self.new_checkpoint(changes);
             self.step += 1;
-            stored?;
+            writes.push(checkpoint?);
         }
         let records = std::mem::take(&mut self.late_records);
         if !records.is_empty() {
+            writes.push(Write::Record(self.place(), records));
+        }
+        Ok(writer.write(writes).await?)
+    }
+
+    /// Stores records that wait for the next checkpoint, since it may not come soon.
+    async fn settle(&mut self) -> Result<(), RunError> {
+        let waits = !self.late_records.is_empty();
+        let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Sync);
+        if let (true, Some(writer)) = (waits, writer) {
+            let records = std::mem::take(&mut self.late_records);
             writer.record(self.place(), records).await?;
         }
         Ok(())

@@ -1,7 +1,9 @@
-//! The stored form of values: one byte for the format, then MessagePack, sealed if there is a key.
+//! The stored form of values: one byte for the format, a checksum, then MessagePack; or sealed, if there is a key.
 //!
 //! MessagePack, because it describes itself (a dump can be read without our types), keeps every number bit by bit,
 //! and is smaller and faster than JSON text. Structs are stored by field name, so that a field can be added later.
+//! The checksum is there because databases have none for the pages of their files, and a flipped bit in a number
+//! would otherwise be a different number. What is sealed is checked by its seal.
 //! Reading builds plain data and nothing else: no type is named in what is stored, and no code runs.
 
 #[cfg(feature = "encryption")]
@@ -10,9 +12,12 @@ mod seal;
 use std::io::Cursor;
 
 use serde::{Serialize, de::DeserializeOwned};
+use xxhash_rust::xxh3::xxh3_64;
 
 #[cfg(feature = "encryption")]
 pub use seal::{KEY_VARIABLE, KeyError, Keys};
+
+const CHECKSUM_BYTES: usize = 4;
 
 /// How large one stored value may be unless the settings say otherwise.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
@@ -54,7 +59,7 @@ impl Codec {
         what: impl Fn() -> String,
         value: &impl Serialize,
     ) -> Result<Vec<u8>, CodecError> {
-        let mut bytes = vec![PLAIN];
+        let mut bytes = vec![PLAIN, 0, 0, 0, 0];
         rmp_serde::encode::write_named(&mut bytes, value)
             .map_err(|error| CodecError::Encode { what: what(), problem: error.to_string() })?;
         if bytes.len() > self.limit {
@@ -64,9 +69,11 @@ impl Codec {
         #[cfg(feature = "encryption")]
         if let Some(keys) = &self.keys {
             return keys
-                .seal(SEALED, &bytes[1..])
+                .seal(SEALED, &bytes[1 + CHECKSUM_BYTES..])
                 .map_err(|problem| CodecError::Encode { what: what(), problem });
         }
+        let sum = checksum(&bytes[1 + CHECKSUM_BYTES..]);
+        bytes[1..=CHECKSUM_BYTES].copy_from_slice(&sum);
         Ok(bytes)
     }
 
@@ -77,7 +84,13 @@ impl Codec {
         bytes: &[u8],
     ) -> Result<T, CodecError> {
         match bytes.split_first() {
-            Some((&PLAIN, packed)) => unpack(what, packed),
+            Some((&PLAIN, checked)) => match checked.split_at_checked(CHECKSUM_BYTES) {
+                Some((sum, packed)) if sum == checksum(packed) => unpack(what, packed),
+                _ => {
+                    let problem = "it was changed since it was stored: its checksum is wrong";
+                    Err(CodecError::Decode { what: what(), problem: problem.to_owned() })
+                }
+            },
             #[cfg(feature = "encryption")]
             Some((&SEALED, sealed)) => match &self.keys {
                 None => Err(CodecError::Locked { what: what() }),
@@ -92,6 +105,10 @@ impl Codec {
             None => Err(CodecError::Decode { what: what(), problem: "it is empty".to_owned() }),
         }
     }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    (xxh3_64(bytes) as u32).to_le_bytes()
 }
 
 fn unpack<T: DeserializeOwned>(what: impl Fn() -> String, packed: &[u8]) -> Result<T, CodecError> {
@@ -155,7 +172,9 @@ pub enum CodecError {
         problem: String,
     },
     /// A later version of this library wrote it.
-    #[error("{what} is stored in format {format}, which this version does not know; use a newer one")]
+    #[error(
+        "{what} is stored in format {format}, which this version does not know; use a newer one"
+    )]
     Format {
         /// The value.
         what: String,
@@ -223,8 +242,28 @@ mod tests {
     }
 
     #[test]
+    fn a_flipped_bit_is_noticed() {
+        let bytes = codec().encode(what, &json!({"amount": 1000, "to": "Ada"})).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(codec().decode::<Value>(what, &flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_value_is_noticed() {
+        let mut bytes = codec().encode(what, &1).unwrap();
+        bytes.push(0);
+        let sum = super::checksum(&bytes[5..]);
+        bytes[1..5].copy_from_slice(&sum);
+        let error = codec().decode::<u8>(what, &bytes).unwrap_err();
+        assert!(error.to_string().contains("more bytes follow"), "{error}");
+    }
+
+    #[test]
     fn foreign_bytes_are_errors() {
-        for bytes in [&[][..], &[9, 1], &[1], &[1, 0xc1], &[1, 1, 1], &[2, 0, 0]] {
+        for bytes in [&[][..], &[9, 1], &[1], &[1, 0, 0, 0, 0], &[1, 1, 1], &[2, 0, 0]] {
             assert!(codec().decode::<Value>(what, bytes).is_err(), "{bytes:?}");
         }
         let format = codec().decode::<Value>(what, &[9]).unwrap_err();

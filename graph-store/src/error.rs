@@ -39,7 +39,9 @@ pub enum OpenError {
         known: i64,
     },
     /// The file cannot be locked.
-    #[error("cannot make the file {path}, which tells other processes that this one lives: {source}")]
+    #[error(
+        "cannot make the file {path}, which tells other processes that this one lives: {source}"
+    )]
     Owner {
         /// The file.
         path: PathBuf,

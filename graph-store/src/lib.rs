@@ -2,9 +2,9 @@
 //!
 //! | | SQLite (feature `sqlite`, on by default) | PostgreSQL (feature `postgres`) |
 //! |---|---|---|
-//! | checkpoints | [`SqliteSaver`] | `PostgresSaver` |
-//! | long-term memory | `SqliteStore` | `PostgresStore` |
-//! | node cache | `SqliteCache` | `PostgresCache` |
+//! | checkpoints | [`SqliteSaver`] | [`PostgresSaver`] |
+//! | long-term memory | [`SqliteStore`] | [`PostgresStore`] |
+//! | node cache | [`SqliteCache`] | [`PostgresCache`] |
 //!
 //! A step stores what it changed, so a thread of `n` steps takes room for `n` changes, and not for `n` states.
 
@@ -12,8 +12,11 @@ mod body;
 mod chain;
 mod codec;
 mod error;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod items;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod retention;
 mod sizes;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -22,6 +25,11 @@ pub use codec::CodecError;
 #[cfg(feature = "encryption")]
 pub use codec::{KEY_VARIABLE, KeyError, Keys};
 pub use error::OpenError;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use items::CacheFailures;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresCache, PostgresSaver, PostgresStore};
+pub use retention::{Cleaned, Retention, Rule};
 pub use sizes::Sizes;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, SqliteSaver};
+pub use sqlite::{Sqlite, SqliteCache, SqliteSaver, SqliteStore};

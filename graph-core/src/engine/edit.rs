@@ -191,7 +191,8 @@ impl Engine {
         self.origin = self.id;
         self.source = Source::Fork;
         self.parent = checkpoint.header.parent;
-        self.store(&writer, Vec::new()).await
+        let copy = self.new_checkpoint(Vec::new())?;
+        Ok(writer.write(vec![copy]).await?)
     }
 
     /// Writes as if the nodes had returned the updates: their edges and branches fire.

@@ -43,6 +43,11 @@ impl Loaded {
         self.checkpoint
     }
 
+    /// Nothing but the namespace's head, which a new checkpoint has to follow.
+    pub(crate) fn emptied(self) -> Self {
+        Self { head: self.head, ..Self::default() }
+    }
+
     /// Whether the checkpoint was made for the step that a task belongs to.
     pub(crate) fn began_at(&self, task: &TaskContext) -> bool {
         let parents = self.checkpoint.as_ref().map(|it| &it.header.parents);
@@ -305,6 +310,7 @@ impl Engine {
             let event = Event::Command { run, writes, gotos };
             self.record(vec![TaskRecord { task: TaskId::COMMAND, node: String::new(), event }])
                 .await?;
+            self.settle().await?;
         }
         self.apply_command(update, &hops)
     }

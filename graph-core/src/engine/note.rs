@@ -143,11 +143,11 @@ impl Engine {
         }
     }
 
-    /// Records what happened to tasks, now or when the run ends.
+    /// Records what happened to tasks: now, with the next checkpoint or before the next wait, or when the run ends.
     pub(super) async fn record(&mut self, records: Vec<TaskRecord>) -> Result<(), RunError> {
         match &self.scope.writer {
             None => {}
-            Some(writer) if writer.durability == Durability::Exit => {
+            Some(writer) if writer.durability != Durability::Async => {
                 self.late_records.extend(records);
             }
             Some(_) if records.is_empty() => {}

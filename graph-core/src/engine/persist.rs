@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::checkpoint::{CheckpointError, Checkpointer, Lease, NewCheckpoint, Place, TaskRecord};
+use crate::checkpoint::{CheckpointError, Checkpointer, Lease, Place, TaskRecord, Write};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -35,8 +35,7 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 enum Op {
-    Put(Box<NewCheckpoint>),
-    Record(Place, Vec<TaskRecord>),
+    Write(Write),
     Flush(oneshot::Sender<()>),
     /// Ends the queue and gives the thread free.
     Close(oneshot::Sender<()>),
@@ -69,10 +68,16 @@ impl Writer {
         (Self { saver, durability, queue, failed }, closer)
     }
 
-    pub(crate) async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+    /// Stores writes in order, now or in a while.
+    pub(crate) async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
         match &self.queue {
-            None => self.saver.put(checkpoint).await,
-            Some(queue) => self.enqueue(queue, Op::Put(Box::new(checkpoint))).await,
+            None => self.saver.write(writes).await,
+            Some(queue) => {
+                for write in writes {
+                    self.enqueue(queue, Op::Write(write)).await?;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -81,10 +86,7 @@ impl Writer {
         place: Place,
         records: Vec<TaskRecord>,
     ) -> Result<(), CheckpointError> {
-        match &self.queue {
-            None => self.saver.record(&place, records).await,
-            Some(queue) => self.enqueue(queue, Op::Record(place, records)).await,
-        }
+        self.write(vec![Write::Record(place, records)]).await
     }
 
     /// Records something that must be stored before anybody acts on it.
@@ -148,6 +150,8 @@ impl Closer {
 }
 
 /// Stores what comes, in order; after a failure nothing more, or there would be a gap.
+///
+/// All that has come while the last writes were stored is stored at once.
 async fn drain(
     saver: Arc<dyn Checkpointer>,
     mut ops: mpsc::Receiver<Op>,
@@ -156,33 +160,41 @@ async fn drain(
     mut ended: oneshot::Receiver<()>,
 ) {
     let mut open = true;
+    let mut come = Vec::new();
     loop {
-        let op = tokio::select! {
+        let n_ops = tokio::select! {
             biased;
-            op = ops.recv() => op,
+            n_ops = ops.recv_many(&mut come, QUEUE) => n_ops,
             _ = &mut ended, if open => {
                 open = false;
                 ops.close();
                 continue;
             }
         };
-        let Some(op) = op else { return };
-        let result = match op {
-            Op::Flush(done) => {
-                let _ = done.send(());
-                continue;
+        if n_ops == 0 {
+            return;
+        }
+        let (mut writes, mut flushed, mut closed) = (Vec::new(), Vec::new(), None);
+        for op in come.drain(..) {
+            match op {
+                Op::Write(write) => writes.push(write),
+                Op::Flush(done) => flushed.push(done),
+                Op::Close(done) => closed = Some(done),
             }
-            Op::Close(done) => {
-                drop(lease);
-                let _ = done.send(());
-                return;
-            }
-            _ if failed.get().is_some() => continue,
-            Op::Put(checkpoint) => saver.put(*checkpoint).await,
-            Op::Record(place, records) => saver.record(&place, records).await,
-        };
-        if let Err(error) = result {
+        }
+        if failed.get().is_none()
+            && !writes.is_empty()
+            && let Err(error) = saver.write(writes).await
+        {
             let _ = failed.set(error);
+        }
+        for done in flushed {
+            let _ = done.send(());
+        }
+        if let Some(done) = closed {
+            drop(lease);
+            let _ = done.send(());
+            return;
         }
     }
 }

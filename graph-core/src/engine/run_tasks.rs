@@ -54,6 +54,9 @@ impl Engine {
                 }
                 next += 1;
             }
+            if team.has_to_wait() {
+                self.settle().await?;
+            }
             match team.next().await {
                 Some(Ok((index, report))) => {
                     self.finish(&mut slots[index], report).await?;

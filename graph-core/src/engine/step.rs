@@ -370,7 +370,9 @@ impl Engine {
             return Ok(());
         }
         self.records.clear();
-        self.late_records.clear();
+        if self.stores_at_exit() {
+            self.late_records.clear();
+        }
         if !self.carried.is_empty() {
             let step = std::mem::replace(&mut changes, std::mem::take(&mut self.carried));
             changes.extend(step);

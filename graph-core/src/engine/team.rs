@@ -63,6 +63,11 @@ impl Team {
         }
     }
 
+    /// Whether tasks run, and none of them is over yet.
+    pub(super) fn has_to_wait(&self) -> bool {
+        self.running > 0 && self.finished.is_empty()
+    }
+
     /// The next task that is over, in the order in which they end; `None` when all are.
     pub(super) async fn next(&mut self) -> Option<Result<(usize, Report), JoinError>> {
         self.send_off();

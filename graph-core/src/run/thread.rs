@@ -239,7 +239,8 @@ impl<S: State> fmt::Debug for Edit<S> {
 pub struct ThreadState<S> {
     /// The state.
     pub values: S,
-    /// The nodes that run next.
+    /// The nodes that run next. Those whose task is done already are left out, so an empty list does not mean that
+    /// the thread is at its end: see [`is_done`](Self::is_done).
     pub next: Vec<String>,
     /// The tasks of the step that follows, with what is known of them.
     pub tasks: Vec<TaskState>,
@@ -281,6 +282,14 @@ impl<S: State> ThreadState<S> {
 }
 
 impl<S> ThreadState<S> {
+    /// Whether the thread is at its end: no step follows.
+    ///
+    /// After a crash all tasks of a step may be done while the step itself is not stored; then
+    /// [`next`](Self::next) is empty and the thread has still to go on.
+    pub fn is_done(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// The questions that wait for an answer.
     pub fn interrupts(&self) -> impl Iterator<Item = &Interrupt> {
         self.tasks.iter().flat_map(|it| &it.interrupts)

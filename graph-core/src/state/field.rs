@@ -192,11 +192,12 @@ impl FieldError {
     }
 }
 
-/// Decodes a value, naming the field where it does not fit.
+/// Decodes a value, naming the field and the place inside it where it does not fit.
+#[expect(clippy::needless_pass_by_value, reason = "a decoded value is not needed any more")]
 pub(crate) fn decode<T: DeserializeOwned>(field: &str, value: Value) -> Result<T, FieldError> {
-    serde_json::from_value(value).map_err(|error| {
+    T::deserialize(&value).map_err(|error| {
         FieldError::new(
-            field,
+            path_of_fault::<T>(field, &value),
             format_args!(
                 "the stored value does not fit the field's type: {error}; \
                  if the type has changed, raise the state's version and add a migration"
@@ -205,9 +206,24 @@ pub(crate) fn decode<T: DeserializeOwned>(field: &str, value: Value) -> Result<T
     })
 }
 
+/// Decodes once more, more slowly, to learn where the fault lies.
+#[cold]
+fn path_of_fault<T: DeserializeOwned>(field: &str, value: &Value) -> String {
+    match serde_path_to_error::deserialize::<_, T>(value) {
+        Err(error) if error.path().iter().len() > 0 => {
+            let inside = error.path().to_string();
+            let dot = if inside.starts_with('[') { "" } else { "." };
+            format!("{field}{dot}{inside}")
+        }
+        _ => field.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::FieldSet;
+    use serde_json::json;
+
+    use super::{FieldSet, decode};
 
     #[test]
     fn a_set_holds_what_was_inserted_on_both_sides_of_the_first_word() {
@@ -223,5 +239,20 @@ mod tests {
         assert!(!small.intersects(&large));
         small.union_with(&large);
         assert!(small.intersects(&large) && small.contains(1));
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_named_by_its_path() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Message {
+            #[expect(dead_code, reason = "only read by serde")]
+            text: String,
+        }
+        let value = json!([{"text": "a"}, {"text": 2}]);
+        let error = decode::<Vec<Message>>("messages", value).unwrap_err();
+        assert_eq!(error.path, "messages[1].text");
+        let error = decode::<Message>("note", json!({"text": null})).unwrap_err();
+        assert_eq!(error.path, "note.text");
+        assert_eq!(decode::<u8>("age", json!("x")).unwrap_err().path, "age");
     }
 }

@@ -7,12 +7,13 @@ use std::sync::{
 
 use async_trait::async_trait;
 use graph_core::{
-    AsNode, Checkpointer, Durability, MemorySaver, RunError, RunOptions, START, StateGraph,
+    AsNode, Checkpointer, Context, Durability, MemorySaver, NodeError, RunError, RunOptions, START,
+    StateGraph,
     checkpoint::{
         Change, Checkpoint, CheckpointError, CheckpointId, History, Keep, Lease, Lookup,
         NewCheckpoint, Place, Pruned, TaskRecord,
     },
-    send,
+    send, subgraph,
 };
 
 use crate::support::{
@@ -116,6 +117,49 @@ async fn a_storage_that_fails_fails_the_run_and_leaves_what_was_stored() {
                 None => thread.run(Trail::default()).await.unwrap(),
             };
             assert_eq!(exit.state(), &trail(["a", "b", "c", "d"]), "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_visit_finds_nothing_of_a_run_that_was_lost() {
+    async fn ask(_: &Trail, cx: &Context) -> Result<TrailUpdate, NodeError> {
+        cx.interrupt::<bool>("go on?")?;
+        Ok(been("asked"))
+    }
+    async fn note(_: &Trail) -> TrailUpdate {
+        been("noted")
+    }
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        for writes in 0..9 {
+            let saver = Failing::after(usize::MAX);
+            let inner =
+                StateGraph::<Trail>::new().node(note).node(ask).edge(START, note).edge(note, ask);
+            let inner = inner.compile().unwrap();
+            let inside = subgraph(
+                "inside",
+                &inner,
+                |_: &Trail| Trail::default(),
+                |it: Trail| Trail::update().path(it.path),
+            );
+            let graph = StateGraph::<Trail>::new().node(ask).node(inside);
+            let graph = graph.edge(START, ask).edge(ask, "inside").checkpointer(saver.clone());
+            let graph = graph.compile().unwrap();
+            let thread = graph.thread("t", ()).with(RunOptions::new().durability(durability));
+            assert!(!thread.run(Trail::default()).await.unwrap().is_done());
+
+            saver.left.store(writes, Ordering::SeqCst);
+            let lost = thread.resume(true).await;
+            saver.mend();
+            let mut exit = match lost {
+                Ok(exit) => exit,
+                Err(_) => thread.resume(true).await.unwrap(),
+            };
+            while !exit.is_done() {
+                exit = thread.resume(true).await.unwrap();
+            }
+            let expect = trail(["asked", "noted", "asked"]);
+            assert_eq!(exit.state(), &expect, "{durability:?} after {writes} writes");
         }
     }
 }

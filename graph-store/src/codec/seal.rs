@@ -66,7 +66,8 @@ impl Keys {
         let (nonce, rest) = rest.split_at_checked(NONCE_BYTES).ok_or("it is cut short")?;
         let key = self.0.iter().find(|it| it.mark == mark);
         let key = key.ok_or("it was encrypted with another key")?;
-        let nonce = Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| "its nonce is short")?;
+        let nonce =
+            Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| "its nonce is short")?;
         let opened = key.cipher.decrypt(&nonce, Payload { msg: rest, aad: &[format] });
         opened.map_err(|_| "it was changed since it was encrypted".to_owned())
     }

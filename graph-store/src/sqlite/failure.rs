@@ -62,7 +62,9 @@ impl DatabaseError {
 /// What to do about it.
 pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => "; the disk is full: make room and run again, nothing committed is lost",
+        Some(ErrorCode::DiskFull) => {
+            "; the disk is full: make room and run again, nothing committed is lost"
+        }
         Some(ErrorCode::SystemIoFailure) => {
             "; the disk failed: see the system's log and run again, nothing committed is lost"
         }

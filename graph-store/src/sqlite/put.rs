@@ -1,6 +1,8 @@
 //! Writing checkpoints and records.
 
-use graph_core::checkpoint::{Change, CheckpointError, CheckpointId, NewCheckpoint, Place, TaskRecord};
+use graph_core::checkpoint::{
+    Change, CheckpointError, CheckpointId, NewCheckpoint, Place, TaskRecord,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
@@ -119,7 +121,7 @@ struct RecordRow {
 impl Records {
     pub(super) fn new(
         codec: &Codec,
-        place: &Place,
+        place: Place,
         records: &[TaskRecord],
     ) -> Result<Self, CodecError> {
         let row = |record: &TaskRecord| {
@@ -130,15 +132,17 @@ impl Records {
             Ok(RecordRow { task: record.task.to_bytes(), slot, keeps_first, body })
         };
         let rows = records.iter().map(row).collect::<Result<_, _>>()?;
-        Ok(Self { place: place.clone(), rows })
+        Ok(Self { place, rows })
     }
 
     pub(super) fn run(self, connection: &Connection) -> Result<(), Failure<CheckpointError>> {
         let namespace = namespace_id(connection, &self.place.thread, &self.place.namespace)?;
         for RecordRow { task, slot, keeps_first, body } in self.rows {
             let conflict = match keeps_first {
-                true => "INSERT INTO record (namespace, checkpoint, task, slot, body)
-                         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+                true => {
+                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
+                         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
+                }
                 false => {
                     "INSERT INTO record (namespace, checkpoint, task, slot, body)
                      VALUES (?1, ?2, ?3, ?4, ?5)
@@ -191,9 +195,7 @@ fn tips(
 
 fn head(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<CheckpointId>> {
     connection
-        .prepare_cached(
-            "SELECT id FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
-        )?
+        .prepare_cached("SELECT id FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1")?
         .query_row([namespace], |row| id_at(row, 0))
         .optional()
 }

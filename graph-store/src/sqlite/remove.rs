@@ -68,7 +68,9 @@ pub(super) fn prune(
             let problem = format!("this version cannot prune by {other:?}");
             return Err(CheckpointError::Storage(std::sync::Arc::from(Box::<
                 dyn std::error::Error + Send + Sync,
-            >::from(problem)))
+            >::from(
+                problem
+            )))
             .into());
         }
     }?;
@@ -91,11 +93,12 @@ pub(super) fn remove(
     let mut removed = Removed::default();
     let mut delete = connection
         .prepare_cached("DELETE FROM checkpoint WHERE namespace = ?1 AND id = ?2 RETURNING tips")?;
-    let mut forget = connection
-        .prepare_cached("DELETE FROM record WHERE namespace = ?1 AND checkpoint = ?2")?;
+    let mut forget =
+        connection.prepare_cached("DELETE FROM record WHERE namespace = ?1 AND checkpoint = ?2")?;
     for (namespace, id) in checkpoints {
         let at = params![namespace, id.to_bytes()];
-        let tips: Vec<Vec<u8>> = delete.query_map(at, |row| row.get(0))?.collect::<Result<_, _>>()?;
+        let tips: Vec<Vec<u8>> =
+            delete.query_map(at, |row| row.get(0))?.collect::<Result<_, _>>()?;
         forget.execute(at)?;
         removed.checkpoints += tips.len();
         for tips in tips {
@@ -128,7 +131,8 @@ pub(super) fn of_runs(
     connection: &Connection,
     runs: &[String],
 ) -> rusqlite::Result<Vec<(i64, CheckpointId)>> {
-    let mut select = connection.prepare_cached("SELECT namespace, id FROM checkpoint WHERE run = ?1")?;
+    let mut select =
+        connection.prepare_cached("SELECT namespace, id FROM checkpoint WHERE run = ?1")?;
     let mut found = Vec::new();
     for run in runs {
         for row in select.query_map([run], |row| Ok((row.get(0)?, id_at(row, 1)?)))? {

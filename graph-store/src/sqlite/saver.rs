@@ -5,7 +5,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use graph_core::checkpoint::{
     Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
-    Pruned, TaskRecord,
+    Pruned, TaskRecord, Write,
 };
 use rusqlite::Connection;
 
@@ -18,7 +18,7 @@ use super::{
     remove::{self, SLICE},
     sizes,
 };
-use crate::{error::OpenError, sizes::Sizes};
+use crate::{codec::CodecError, error::OpenError, sizes::Sizes};
 
 /// Keeps threads in a SQLite file. Cloning gives another handle to the same file.
 ///
@@ -76,7 +76,19 @@ impl SqliteSaver {
         self.database.read(work).await.map_err(|it| self.database.explain(it))
     }
 
-    async fn write<T: Send + 'static>(
+    /// Brings a write into its stored form, before the writer's thread gets it.
+    fn ready(&self, write: Write) -> Result<Ready, CodecError> {
+        let codec = self.database.codec();
+        Ok(match write {
+            Write::Put(checkpoint) => {
+                let token = self.database.owner().token(&checkpoint.place.thread);
+                Ready::Put(Put::new(codec, *checkpoint, token)?)
+            }
+            Write::Record(at, records) => Ready::Record(Records::new(codec, at, &records)?),
+        })
+    }
+
+    async fn commit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<CheckpointError>> + Send + 'static,
     ) -> Result<T, CheckpointError> {
@@ -87,6 +99,12 @@ impl SqliteSaver {
         let swept = self.database.sweep(namespaces, gone).await;
         swept.map(|_| ()).map_err(|it| self.database.explain(it))
     }
+}
+
+/// A write in its stored form.
+enum Ready {
+    Put(Put),
+    Record(Records),
 }
 
 impl Sqlite {
@@ -100,23 +118,31 @@ impl Checkpointer for SqliteSaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
         let (name, owner) = (thread.to_owned(), self.database.owner_name());
         let path = self.database.path().to_owned();
-        let taken = self.write(move |connection| lease::take(connection, &path, &owner, &name));
+        let taken = self.commit(move |connection| lease::take(connection, &path, &owner, &name));
         let held = Held::new(&self.database, thread.to_owned(), taken.await?);
         Ok(Lease::new(held))
     }
 
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        let codec = self.database.codec().clone();
-        let token = self.database.owner().token(&checkpoint.place.thread);
-        let put = Put::new(&codec, checkpoint, token);
-        let put = put.map_err(|it| self.database.explain(it.into()))?;
-        self.write(move |connection| put.run(connection, &codec)).await
+        self.write(vec![Write::Put(Box::new(checkpoint))]).await
     }
 
     async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
-        let records = Records::new(self.database.codec(), at, &records);
-        let records = records.map_err(|it| self.database.explain(it.into()))?;
-        self.write(move |connection| records.run(connection)).await
+        self.write(vec![Write::Record(at.clone(), records)]).await
+    }
+
+    /// All of them or none, in one commit.
+    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+        let codec = self.database.codec().clone();
+        let ready: Result<Vec<_>, _> = writes.into_iter().map(|it| self.ready(it)).collect();
+        let ready = ready.map_err(|it| self.database.explain(it.into()))?;
+        self.commit(move |connection| {
+            ready.into_iter().try_for_each(|write| match write {
+                Ready::Put(put) => put.run(connection, &codec),
+                Ready::Record(records) => records.run(connection),
+            })
+        })
+        .await
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
@@ -157,7 +183,7 @@ impl Checkpointer for SqliteSaver {
 
     async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
         let thread = thread.to_owned();
-        let removed = self.write(move |connection| remove::delete_thread(connection, &thread));
+        let removed = self.commit(move |connection| remove::delete_thread(connection, &thread));
         self.sweep(Vec::new(), removed.await?.tips).await
     }
 
@@ -167,7 +193,8 @@ impl Checkpointer for SqliteSaver {
         let mut gone = Vec::new();
         for slice in found.chunks(SLICE) {
             let slice = slice.to_vec();
-            let removed = self.write(move |connection| remove::remove(connection, slice.into_iter()));
+            let removed =
+                self.commit(move |connection| remove::remove(connection, slice.into_iter()));
             gone.extend(removed.await?.tips);
         }
         let mut namespaces: Vec<i64> = found.into_iter().map(|(namespace, _)| namespace).collect();
@@ -177,7 +204,7 @@ impl Checkpointer for SqliteSaver {
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        self.write(move |connection| remove::copy_thread(connection, &from, &to)).await
+        self.commit(move |connection| remove::copy_thread(connection, &from, &to)).await
     }
 
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
@@ -189,7 +216,7 @@ impl Checkpointer for SqliteSaver {
                 let mut gone = Vec::new();
                 loop {
                     let slice = self
-                        .write(move |connection| remove::prune(connection, namespace, keep))
+                        .commit(move |connection| remove::prune(connection, namespace, keep))
                         .await?;
                     pruned.checkpoints += slice.checkpoints;
                     gone.extend(slice.tips);

@@ -93,15 +93,7 @@ pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointEr
         "SELECT count(DISTINCT thread), 0 FROM namespace n
          WHERE EXISTS (SELECT 1 FROM checkpoint c WHERE c.namespace = n.id)",
     )?;
-    Ok(Sizes {
-        threads,
-        checkpoints,
-        checkpoint_bytes,
-        links,
-        link_bytes,
-        records,
-        record_bytes,
-    })
+    Ok(Sizes { threads, checkpoints, checkpoint_bytes, links, link_bytes, records, record_bytes })
 }
 
 /// What is stored of one thread.

@@ -42,3 +42,32 @@ CREATE TABLE lease (
     token INTEGER NOT NULL,
     owner TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Long-term memory. A namespace is its labels, each ended by a zero byte: all below one lie side by side.
+-- The vectors stand before the value, so that a look at them does not read past a long value.
+CREATE TABLE item (
+    id INTEGER PRIMARY KEY,
+    namespace BLOB NOT NULL,
+    key BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    lifetime INTEGER,
+    expires_at INTEGER,
+    vectors BLOB,
+    value BLOB NOT NULL,
+    UNIQUE (namespace, key)
+) STRICT;
+
+CREATE INDEX item_expiry ON item (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Results of nodes, to be taken again for equal inputs.
+CREATE TABLE cached (
+    id INTEGER PRIMARY KEY,
+    node TEXT NOT NULL,
+    input BLOB NOT NULL,
+    expires_at INTEGER,
+    body BLOB NOT NULL,
+    UNIQUE (node, input)
+) STRICT;
+
+CREATE INDEX cached_expiry ON cached (expires_at) WHERE expires_at IS NOT NULL;

@@ -1,0 +1,180 @@
+//! The node cache in a SQLite file.
+
+use std::{
+    fmt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use graph_core::cache::{Cache, CacheKey, Cached};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    Sqlite,
+    failure::{DatabaseError, Failure},
+};
+use crate::{
+    codec::{Codec, CodecError},
+    error::OpenError,
+    items::{CacheFailures, Failures, nanos},
+};
+
+/// How many expired results a put removes on its way.
+const PURGE: usize = 16;
+
+/// Keeps results of nodes in a SQLite file, so that they outlive the process. Cloning gives another handle.
+///
+/// A result is found by its node's name and its input, not by the node's code: [`clear`](Cache::clear) a node
+/// whose code changed. A cache that fails does not fail a run: see [`failures`](Self::failures).
+///
+/// ```
+/// use graph_store::{Sqlite, SqliteCache, SqliteSaver};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("threads.db");
+/// // Threads and results may share a file, and then share its commits.
+/// let database = Sqlite::open(path)?;
+/// let (saver, cache) = (SqliteSaver::new(&database), SqliteCache::new(&database));
+/// // Give it to a graph: `StateGraph::new().node(search.cache(CachePolicy::new())).cache(cache)`.
+/// # drop((saver, cache));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SqliteCache {
+    database: Sqlite,
+    clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    failures: Failures,
+}
+
+impl SqliteCache {
+    /// Opens a file with the usual settings, and makes it if it is missing.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Ok(Self::new(&Sqlite::open(path)?))
+    }
+
+    /// Keeps results in an open database.
+    pub fn new(database: &Sqlite) -> Self {
+        let clock = Arc::new(SystemTime::now);
+        Self { database: database.clone(), clock, failures: Failures::default() }
+    }
+
+    /// Reads the time from `clock` instead of the system's.
+    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How often this handle and its clones failed, which no run was told.
+    pub fn failures(&self) -> CacheFailures {
+        self.failures.get()
+    }
+
+    fn now(&self) -> i64 {
+        nanos((self.clock)())
+    }
+
+    /// Gives what came of the work, or notes why nothing did.
+    fn note<T>(&self, result: Result<T, Failure<CodecError>>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(Failure::Refused(error)) => self.failures.note(Err(error)),
+            Err(Failure::Database(source)) => {
+                self.failures.note(Err(DatabaseError::new(self.database.path(), source)))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Cache for SqliteCache {
+    async fn get(&self, key: &CacheKey) -> Option<Cached> {
+        let (key, now, codec) = (key.clone(), self.now(), self.database.codec().clone());
+        let found = self.database.read(move |connection| get(connection, &codec, &key, now)).await;
+        self.note(found)?
+    }
+
+    async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
+        let now = self.now();
+        // A time that is too far away to be told never comes.
+        let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
+        let expires_at = lifetime.map(|it| now.saturating_add(it));
+        let what = || format!("a result of node `{}`", key.node);
+        let body = self.database.codec().encode(what, &result);
+        let Some(body) = self.failures.note(body) else { return };
+        let put = self.database.write(move |connection| {
+            put(connection, &key, expires_at, &body, now)?;
+            Ok(())
+        });
+        self.note(put.await);
+    }
+
+    async fn clear(&self, node: Option<&str>) {
+        let node = node.map(str::to_owned);
+        let cleared = self.database.write(move |connection| {
+            let cleared = match node {
+                Some(node) => connection.execute("DELETE FROM cached WHERE node = ?1", [node])?,
+                None => connection.execute("DELETE FROM cached", [])?,
+            };
+            Ok(cleared)
+        });
+        self.note(cleared.await);
+    }
+}
+
+impl From<CodecError> for Failure<CodecError> {
+    fn from(error: CodecError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl fmt::Debug for SqliteCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteCache")
+            .field("database", &self.database)
+            .field("failures", &self.failures)
+            .finish_non_exhaustive()
+    }
+}
+
+fn get(
+    connection: &Connection,
+    codec: &Codec,
+    key: &CacheKey,
+    now: i64,
+) -> Result<Option<Cached>, Failure<CodecError>> {
+    let body: Option<Vec<u8>> = connection
+        .prepare_cached(
+            "SELECT body FROM cached
+             WHERE node = ?1 AND input = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
+        )?
+        .query_row(params![key.node, key.input.to_bytes(), now], |row| row.get(0))
+        .optional()?;
+    let what = || format!("a result of node `{}`", key.node);
+    Ok(body.map(|it| codec.decode(what, &it)).transpose()?)
+}
+
+fn put(
+    connection: &Connection,
+    key: &CacheKey,
+    expires_at: Option<i64>,
+    body: &[u8],
+    now: i64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO cached (node, input, expires_at, body) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (node, input) DO UPDATE SET expires_at = ?3, body = ?4",
+        )?
+        .execute(params![key.node, key.input.to_bytes(), expires_at, body])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM cached WHERE id IN
+                 (SELECT id FROM cached WHERE expires_at <= ?1 LIMIT ?2)",
+        )?
+        .execute(params![now, PURGE])?;
+    Ok(())
+}
