@@ -81,6 +81,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError>;
 
     /// Removes old checkpoints; never the newest of a namespace, and never what a kept one needs.
+    ///
+    /// A graph that was visited in a step which is gone goes with it, whole: see [`Header::outlived`].
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError>;
 }
 
@@ -233,6 +235,31 @@ pub struct Header {
     /// What the caller wants to find it by.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+impl Header {
+    /// Whether a graph that a task visited has lost the step that the task belonged to, so that nothing leads to it
+    /// any more.
+    ///
+    /// `around` tells what the namespace of a graph around it holds: whether this checkpoint, and the newest one. A
+    /// step that is newer than all that is stored is not lost: it is on its way.
+    pub fn outlived<E>(
+        &self,
+        namespace: &str,
+        mut around: impl FnMut(&str, CheckpointId) -> Result<(bool, Option<CheckpointId>), E>,
+    ) -> Result<bool, E> {
+        // Without a task's id in its name it belongs to the thread, and not to a visit.
+        if !namespace.contains(':') {
+            return Ok(false);
+        }
+        for (outer, id) in &self.parents {
+            let (stored, newest) = around(outer, *id)?;
+            if !stored && newest.is_some_and(|it| *id < it) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// A checkpoint to be stored: its header, its cursor and what changed since its base.

@@ -8,7 +8,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::{Error, Visitor}};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Visitor},
+};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// The id of a checkpoint: a later one is greater.

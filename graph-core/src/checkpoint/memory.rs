@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -137,6 +138,21 @@ impl Namespace {
         }
         gone.len()
     }
+}
+
+/// Removes the graphs whose visit's step is gone, and says how many checkpoints went.
+fn remove_outlived(namespaces: &mut BTreeMap<String, Namespace>) -> usize {
+    let outlived = |(name, namespace): &(&String, &Namespace)| {
+        let Some((_, head)) = namespace.checkpoints.last_key_value() else { return false };
+        let around = |outer: &str, id: CheckpointId| {
+            let outer = namespaces.get(outer);
+            let stored = outer.is_some_and(|it| it.checkpoints.contains_key(&id));
+            Ok::<_, Infallible>((stored, outer.and_then(Namespace::head)))
+        };
+        head.header.outlived(name, around) == Ok(true)
+    };
+    let gone: Vec<String> = namespaces.iter().filter(outlived).map(|it| it.0.clone()).collect();
+    gone.iter().filter_map(|it| namespaces.remove(it)).map(|it| it.checkpoints.len()).sum()
 }
 
 /// Gives the thread free when the run is over.
@@ -297,6 +313,9 @@ impl Checkpointer for MemorySaver {
                     Keep::Newest(_) => newest.is_none_or(|oldest| id >= oldest),
                     Keep::Since(since) => Some(id) == head || stored.header.created_at >= since,
                 });
+            }
+            if let Some(namespaces) = threads.threads.get_mut(name) {
+                pruned.checkpoints += remove_outlived(namespaces);
             }
         }
         Ok(pruned)

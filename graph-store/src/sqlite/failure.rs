@@ -61,6 +61,7 @@ impl DatabaseError {
 
 /// What to do about it.
 pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
+    const DAMAGED: &str = "; the file is damaged: restore it from a backup";
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => {
             "; the disk is full: make room and run again, nothing committed is lost"
@@ -71,10 +72,18 @@ pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "; another process holds the database: wait for it, or raise `busy_timeout`"
         }
-        Some(ErrorCode::DatabaseCorrupt) => "; the file is damaged: restore it from a backup",
+        Some(ErrorCode::DatabaseCorrupt) => DAMAGED,
         Some(ErrorCode::NotADatabase) => "; the file is no SQLite database: choose another one",
         Some(ErrorCode::ReadOnly) => "; the file or its folder is read-only",
         Some(ErrorCode::CannotOpen) => "; does its folder exist, and may this process write there?",
-        _ => "",
+        Some(_) => "",
+        // What lies in a column is of another kind than we ever put there.
+        None => match error {
+            rusqlite::Error::Utf8Error(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..) => DAMAGED,
+            _ => "",
+        },
     }
 }

@@ -5,7 +5,7 @@
 //! however it ends, so a thread is free again at once: nobody waits for a lease to run out.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     fs::{self, File, TryLockError},
     hash::{BuildHasher, RandomState},
     io,
@@ -62,26 +62,26 @@ impl Drop for Owner {
     }
 }
 
-/// Takes a thread, unless somebody who lives has it.
+/// Takes a thread with this token, unless somebody else who lives has it.
 pub(super) fn take(
     connection: &Connection,
     database: &Path,
     owner: &str,
     thread: &str,
-) -> Result<i64, Failure<CheckpointError>> {
+    token: i64,
+) -> Result<(), Failure<CheckpointError>> {
     let holder: Option<String> = connection
         .prepare_cached("SELECT owner FROM lease WHERE thread = ?1")?
         .query_row([thread], |row| row.get(0))
         .optional()?;
-    if holder.is_some_and(|it| it == owner || lives(database, &it)) {
+    // A row of our own is a leftover whose removal failed: a thread that is held here was refused before.
+    if holder.is_some_and(|it| it != owner && lives(database, &it)) {
         return Err(CheckpointError::Busy { thread: thread.to_owned() }.into());
     }
-    // Random, and not counted: a row may go and come again, and its token must be another one.
-    let token = (random() >> 1) as i64;
     connection
         .prepare_cached("INSERT OR REPLACE INTO lease (thread, token, owner) VALUES (?1, ?2, ?3)")?
         .execute(params![thread, token, owner])?;
-    Ok(token)
+    Ok(())
 }
 
 /// Whether the thread is still the holder's of this token.
@@ -91,18 +91,26 @@ pub(super) fn holds(connection: &Connection, thread: &str, token: i64) -> rusqli
         .exists(params![thread, token])
 }
 
-/// A thread that is held; gives it free when it is dropped.
+/// A thread that is held, or about to be taken; gives it free when it is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     database: Sqlite,
     thread: String,
-    token: i64,
+    pub(super) token: i64,
 }
 
 impl Held {
-    pub(super) fn new(database: &Sqlite, thread: String, token: i64) -> Self {
-        database.owner().lock().insert(thread.clone(), token);
-        Self { database: database.clone(), thread, token }
+    /// Takes the thread within this open database; `None` if it is held here.
+    pub(super) fn new(database: &Sqlite, thread: &str) -> Option<Self> {
+        // Random, and not counted: a row may go and come again, and its token must be another one.
+        let token = (random() >> 1) as i64;
+        match database.owner().lock().entry(thread.to_owned()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(free) => {
+                free.insert(token);
+                Some(Self { database: database.clone(), thread: thread.to_owned(), token })
+            }
+        }
     }
 }
 

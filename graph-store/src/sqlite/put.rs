@@ -182,7 +182,7 @@ pub(super) fn find_namespace(
         .optional()
 }
 
-fn tips(
+pub(super) fn tips(
     connection: &Connection,
     namespace: i64,
     id: CheckpointId,
@@ -193,7 +193,7 @@ fn tips(
         .optional()
 }
 
-fn head(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<CheckpointId>> {
+pub(super) fn head(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<CheckpointId>> {
     connection
         .prepare_cached("SELECT id FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1")?
         .query_row([namespace], |row| id_at(row, 0))

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, Keep};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, Keep, Place};
 use rusqlite::{Connection, params};
 
 use super::{
     chains::{decode_tips, encode_tips},
     failure::Failure,
-    put::id_at,
+    put::{find_namespace, head, id_at, tips},
     read::nanos,
     sweep::reachable,
+};
+use crate::{
+    body::{Body, damaged},
+    codec::Codec,
 };
 
 /// How many rows one piece of work removes, so that others do not wait long.
@@ -21,6 +25,13 @@ pub(super) const SLICE: usize = 500;
 pub(super) struct Removed {
     pub(super) checkpoints: usize,
     pub(super) tips: Vec<i64>,
+}
+
+impl Removed {
+    pub(super) fn add(&mut self, more: Self) {
+        self.checkpoints += more.checkpoints;
+        self.tips.extend(more.tips);
+    }
 }
 
 /// The namespaces of a thread.
@@ -115,13 +126,55 @@ pub(super) fn delete_thread(
 ) -> Result<Removed, Failure<CheckpointError>> {
     let mut removed = Removed::default();
     for namespace in namespaces(connection, thread)? {
-        let all = ids(connection, "SELECT id FROM checkpoint WHERE namespace = ?1", [namespace])?;
-        let here = remove(connection, all.into_iter().map(|id| (namespace, id)))?;
-        removed.checkpoints += here.checkpoints;
-        removed.tips.extend(here.tips);
-        // What was recorded for checkpoints that never came.
-        connection.execute("DELETE FROM record WHERE namespace = ?1", [namespace])?;
-        connection.execute("DELETE FROM namespace WHERE id = ?1", [namespace])?;
+        removed.add(delete_namespace(connection, namespace)?);
+    }
+    Ok(removed)
+}
+
+fn delete_namespace(
+    connection: &Connection,
+    namespace: i64,
+) -> Result<Removed, Failure<CheckpointError>> {
+    let all = ids(connection, "SELECT id FROM checkpoint WHERE namespace = ?1", [namespace])?;
+    let removed = remove(connection, all.into_iter().map(|id| (namespace, id)))?;
+    // What was recorded for checkpoints that never came.
+    connection.prepare_cached("DELETE FROM record WHERE namespace = ?1")?.execute([namespace])?;
+    connection.prepare_cached("DELETE FROM namespace WHERE id = ?1")?.execute([namespace])?;
+    Ok(removed)
+}
+
+/// Removes a slice of the graphs whose visit's step is gone.
+pub(super) fn remove_outlived(
+    connection: &Connection,
+    codec: &Codec,
+    thread: &str,
+) -> Result<Removed, Failure<CheckpointError>> {
+    let mut select = connection.prepare_cached(
+        "SELECT n.id, n.name, c.id, c.body FROM namespace n JOIN checkpoint c ON c.namespace = n.id
+         WHERE n.thread = ?1 AND instr(n.name, ':')
+         AND c.id = (SELECT max(id) FROM checkpoint WHERE namespace = n.id)",
+    )?;
+    let mut rows = select.query([thread])?;
+    let mut gone = Vec::new();
+    while let (true, Some(row)) = (gone.len() < SLICE, rows.next()?) {
+        let (name, id): (String, _) = (row.get(1)?, id_at(row, 2)?);
+        let place = Place { thread: thread.to_owned(), namespace: name.clone(), id };
+        let body = Body::decode(codec, row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?);
+        let header = body.map_err(|it| damaged(&place, &it))?.header;
+        let around = |outer: &str, id: CheckpointId| {
+            let Some(outer) = find_namespace(connection, thread, outer)? else {
+                return Ok((false, None));
+            };
+            let stored = tips(connection, outer, id)?.is_some();
+            Ok::<_, rusqlite::Error>((stored, head(connection, outer)?))
+        };
+        if header.outlived(&name, around)? {
+            gone.push(row.get(0)?);
+        }
+    }
+    let mut removed = Removed::default();
+    for namespace in gone {
+        removed.add(delete_namespace(connection, namespace)?);
     }
     Ok(removed)
 }

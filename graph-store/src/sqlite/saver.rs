@@ -15,7 +15,7 @@ use super::{
     lease::{self, Held},
     put::{Put, Records},
     read,
-    remove::{self, SLICE},
+    remove::{self, Removed, SLICE},
     sizes,
 };
 use crate::{codec::CodecError, error::OpenError, sizes::Sizes};
@@ -95,6 +95,21 @@ impl SqliteSaver {
         self.database.write(work).await.map_err(|it| self.database.explain(it))
     }
 
+    /// Removes one slice after the other, until nothing is left to remove.
+    async fn in_slices<F>(&self, slice: impl Fn() -> F) -> Result<Removed, CheckpointError>
+    where
+        F: FnOnce(&Connection) -> Result<Removed, Failure<CheckpointError>> + Send + 'static,
+    {
+        let mut removed = Removed::default();
+        loop {
+            let more = self.commit(slice()).await?;
+            if more.checkpoints == 0 {
+                return Ok(removed);
+            }
+            removed.add(more);
+        }
+    }
+
     async fn sweep(&self, namespaces: Vec<i64>, gone: Vec<i64>) -> Result<(), CheckpointError> {
         let swept = self.database.sweep(namespaces, gone).await;
         swept.map(|_| ()).map_err(|it| self.database.explain(it))
@@ -116,10 +131,11 @@ impl Sqlite {
 #[async_trait]
 impl Checkpointer for SqliteSaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
-        let (name, owner) = (thread.to_owned(), self.database.owner_name());
-        let path = self.database.path().to_owned();
-        let taken = self.commit(move |connection| lease::take(connection, &path, &owner, &name));
-        let held = Held::new(&self.database, thread.to_owned(), taken.await?);
+        let busy = || CheckpointError::Busy { thread: thread.to_owned() };
+        let held = Held::new(&self.database, thread).ok_or_else(busy)?;
+        let (owner, path) = (self.database.owner_name(), self.database.path().to_owned());
+        let (name, token) = (thread.to_owned(), held.token);
+        self.commit(move |connection| lease::take(connection, &path, &owner, &name, token)).await?;
         Ok(Lease::new(held))
     }
 
@@ -209,23 +225,24 @@ impl Checkpointer for SqliteSaver {
 
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
         let mut pruned = Pruned::default();
-        for thread in threads.iter().cloned() {
+        for thread in threads {
+            let name = thread.clone();
             let namespaces =
-                self.read(move |connection| Ok(remove::namespaces(connection, &thread)?)).await?;
+                self.read(move |connection| Ok(remove::namespaces(connection, &name)?)).await?;
             for namespace in namespaces {
-                let mut gone = Vec::new();
-                loop {
-                    let slice = self
-                        .commit(move |connection| remove::prune(connection, namespace, keep))
-                        .await?;
-                    pruned.checkpoints += slice.checkpoints;
-                    gone.extend(slice.tips);
-                    if slice.checkpoints < SLICE {
-                        break;
-                    }
-                }
-                self.sweep(vec![namespace], gone).await?;
+                let removed = self
+                    .in_slices(|| move |connection| remove::prune(connection, namespace, keep))
+                    .await?;
+                pruned.checkpoints += removed.checkpoints;
+                self.sweep(vec![namespace], removed.tips).await?;
             }
+            let outlived = self.in_slices(|| {
+                let (codec, thread) = (self.database.codec().clone(), thread.clone());
+                move |connection| remove::remove_outlived(connection, &codec, &thread)
+            });
+            let outlived = outlived.await?;
+            pruned.checkpoints += outlived.checkpoints;
+            self.sweep(Vec::new(), outlived.tips).await?;
         }
         Ok(pruned)
     }

@@ -11,6 +11,7 @@ use graph_core::{
     CompiledGraph, Context, Durability, END, Exit, NodeError, Route, RunOptions, START, State,
     StateGraph,
     checkpoint::{CheckpointError, Checkpointer, History, Keep, Lookup, testkit},
+    subgraph,
 };
 use graph_store::{OpenError, Retention, Rule, Sqlite, SqliteSaver};
 use tempfile::TempDir;
@@ -178,6 +179,47 @@ async fn pruning_gives_room_back_and_breaks_no_fork() {
 }
 
 #[tokio::test]
+async fn visits_of_steps_that_are_gone_are_pruned_with_them() {
+    let place = Place::new();
+    let saver = place.saver();
+    let inner = StateGraph::<Diary>::new().node(write).edge(START, write).compile().unwrap();
+    let visit = subgraph(
+        "visit",
+        &inner,
+        |_: &Diary| Diary::default(),
+        |it: Diary| Diary::update().days(it.days),
+    );
+    let graph = StateGraph::<Diary>::new().node(visit).node(write);
+    let graph = graph.edge(START, "visit").edge("visit", write).branch(write, again);
+    let graph = graph.checkpointer(saver.clone()).compile().unwrap();
+    let thread = graph.thread("diary", ());
+    let exit = thread.run(Diary { wanted: 40, ..Diary::default() }).await.unwrap();
+    assert_eq!(exit.into_state().days.len(), 40);
+    assert_eq!(saver.namespaces("diary").await.unwrap().len(), 21);
+
+    saver.prune(&["diary".to_owned()], Keep::Newest(3)).await.unwrap();
+    // The last three are those of `write`, of `visit`, and the one before it, whose step the visit belongs to.
+    assert_eq!(saver.namespaces("diary").await.unwrap().len(), 2);
+    let history = thread.history(None).await.unwrap();
+    assert_eq!(history.len(), 3);
+    let again = thread.at(history[2].id).proceed().await.unwrap();
+    assert_eq!(again.into_state().days.len(), 40);
+    assert_eq!(saver.database().vacuum().await.unwrap().links, 0);
+}
+
+fn again(diary: &Diary) -> Again {
+    if diary.days.len() < diary.wanted { Again::More } else { Again::Enough }
+}
+
+#[derive(Route)]
+enum Again {
+    #[to("visit")]
+    More,
+    #[to(END)]
+    Enough,
+}
+
+#[tokio::test]
 async fn what_a_crash_left_behind_is_swept() {
     let place = Place::new();
     let saver = place.saver();
@@ -278,6 +320,39 @@ async fn keep_late_diary(saver: &SqliteSaver) {
     };
     let late = saver.put(checkpoint).await;
     assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_release_that_failed_does_not_lock_its_own_process_out() {
+    let place = Place::new();
+    let saver = place.saver();
+    let lease = saver.lease("t").await.unwrap();
+    let file = rusqlite::Connection::open(place.path()).unwrap();
+    file.execute_batch(
+        "CREATE TRIGGER no BEFORE DELETE ON lease BEGIN SELECT raise(ABORT, 'no'); END",
+    )
+    .unwrap();
+    assert!(matches!(saver.lease("t").await, Err(CheckpointError::Busy { .. })));
+    drop(lease);
+    let _again = saver.lease("t").await.unwrap();
+    assert!(matches!(place.saver().lease("t").await, Err(CheckpointError::Busy { .. })));
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_found() {
+    let place = Place::new();
+    let saver = place.saver();
+    keep_diary(&saver, "diary", 5).await;
+    assert_eq!(saver.database().verify().await.unwrap(), Vec::<String>::new());
+    let file = rusqlite::Connection::open(place.path()).unwrap();
+    file.execute_batch(
+        "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, 'depth INTEGER', 'depth TEXT') WHERE name = 'link'",
+    )
+    .unwrap();
+    drop((file, saver));
+    let problems = place.saver().database().verify().await.unwrap();
+    assert!(!problems.is_empty());
 }
 
 #[tokio::test]
