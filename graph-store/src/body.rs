@@ -8,6 +8,7 @@ use crate::codec::{Codec, CodecError};
 /// A checkpoint's header and cursor, to be written.
 #[derive(Serialize)]
 struct BodyRef<'a> {
+    id: CheckpointId,
     header: &'a Header,
     cursor: &'a Cursor,
 }
@@ -15,6 +16,8 @@ struct BodyRef<'a> {
 /// A checkpoint's header and cursor, as read.
 #[derive(Deserialize)]
 pub(crate) struct Body {
+    /// Once more, beside the row's key: a flipped bit in the key would otherwise make another checkpoint of it.
+    id: CheckpointId,
     pub(crate) header: Header,
     pub(crate) cursor: Cursor,
 }
@@ -26,11 +29,23 @@ impl Body {
         header: &Header,
         cursor: &Cursor,
     ) -> Result<Vec<u8>, CodecError> {
-        codec.encode(|| format!("the head of checkpoint {id}"), &BodyRef { header, cursor })
+        codec.encode(|| format!("the head of checkpoint {id}"), &BodyRef { id, header, cursor })
     }
 
-    pub(crate) fn decode(codec: &Codec, bytes: &[u8]) -> Result<Self, CodecError> {
-        codec.decode(|| "its head".to_owned(), bytes)
+    /// Reads what is stored at a place.
+    pub(crate) fn decode(
+        codec: &Codec,
+        place: &Place,
+        bytes: &[u8],
+    ) -> Result<Self, CheckpointError> {
+        let body: Self =
+            codec.decode(|| "its head".to_owned(), bytes).map_err(|it| damaged(place, &it))?;
+        if body.id != place.id {
+            let problem = format!("it was stored as checkpoint {}", body.id);
+            let (thread, id) = (place.thread.clone(), place.id);
+            return Err(CheckpointError::Damaged { thread, id, problem });
+        }
+        Ok(body)
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn get(
     }?;
     let Some(stored) = rows.pop() else { return Ok(None) };
     let place = Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: stored.id };
-    let body = Body::decode(codec, &stored.body).map_err(|it| damaged(&place, &it))?;
+    let body = Body::decode(codec, &place, &stored.body)?;
     let mut links = Links::new(connection, codec);
     whole(connection, codec, namespace, place, body, &stored.tips, &mut links).map(Some)
 }
@@ -63,7 +63,7 @@ pub(super) fn list(
     while let (true, Some(row)) = (query.limit.is_none_or(|it| found.len() < it), rows.next()?) {
         let Stored { id, tips, body } = Stored::read(row)?;
         let place = Place { thread: query.thread.clone(), namespace: query.namespace.clone(), id };
-        let body = Body::decode(codec, &body).map_err(|it| damaged(&place, &it))?;
+        let body = Body::decode(codec, &place, &body)?;
         if query.matches(id, &body.header) {
             found.push(whole(connection, codec, namespace, place, body, &tips, &mut links)?);
         }

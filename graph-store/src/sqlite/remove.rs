@@ -12,10 +12,7 @@ use super::{
     read::nanos,
     sweep::reachable,
 };
-use crate::{
-    body::{Body, damaged},
-    codec::Codec,
-};
+use crate::{body::Body, codec::Codec};
 
 /// How many rows one piece of work removes, so that others do not wait long.
 pub(super) const SLICE: usize = 500;
@@ -159,8 +156,8 @@ pub(super) fn remove_outlived(
     while let (true, Some(row)) = (gone.len() < SLICE, rows.next()?) {
         let (name, id): (String, _) = (row.get(1)?, id_at(row, 2)?);
         let place = Place { thread: thread.to_owned(), namespace: name.clone(), id };
-        let body = Body::decode(codec, row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?);
-        let header = body.map_err(|it| damaged(&place, &it))?.header;
+        let body = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+        let header = Body::decode(codec, &place, body)?.header;
         let around = |outer: &str, id: CheckpointId| {
             let Some(outer) = find_namespace(connection, thread, outer)? else {
                 return Ok((false, None));

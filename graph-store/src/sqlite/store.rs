@@ -176,23 +176,16 @@ impl Store for SqliteStore {
         let codec = self.database.codec().clone();
         let (works, moment) = prepare(&self.settings, &codec, ops).await?;
         if works.iter().any(Work::writes) {
-            return self
-                .write(move |connection| {
-                    apply::all(connection, &codec, works, moment, |connection, touches| {
-                        Ok(apply::touch(connection, &touches)?)
-                    })
-                })
-                .await;
+            let write = self.write(move |connection| {
+                let (outcomes, touches) = apply::all(connection, &codec, &works, moment)?;
+                apply::touch(connection, &touches)?;
+                Ok(outcomes)
+            });
+            return write.await;
         }
-        // Reading does not wait for the writer, and prolongs lives afterwards: few items have an end.
-        let read = self.database.read(move |connection| {
-            let mut all = Vec::new();
-            let outcomes = apply::all(connection, &codec, works, moment, |_, touches| {
-                all.extend(touches);
-                Ok(())
-            })?;
-            Ok((outcomes, all))
-        });
+        // Reading does not wait for the writer, and prolongs lives afterwards.
+        let read =
+            self.database.read(move |connection| apply::all(connection, &codec, &works, moment));
         let (outcomes, touches) = read.await.map_err(|it| self.explain(it))?;
         if !touches.is_empty() {
             self.write(move |connection| Ok(apply::touch(connection, &touches)?)).await?;

@@ -1,6 +1,8 @@
 //! Operations on items, inside a transaction.
 
-use graph_core::store::{Get, Item, ListNamespaces, Namespace, Outcome, Search, StoreError, backend::Moment};
+use graph_core::store::{
+    Get, Item, ListNamespaces, Namespace, Outcome, Search, StoreError, backend::Moment,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::failure::Failure;
@@ -9,42 +11,38 @@ use crate::{
     items::{Finder, NewItem, Spot, Stored, Touch, Work, hidden_until, listed, nanos, range},
 };
 
-/// Does operations in order; `prolong` gets the lives that each of them prolongs.
+/// Does operations in order. Prolonging the lives that they touch is left to the caller.
 pub(super) fn all(
     connection: &Connection,
     codec: &Codec,
-    works: Vec<Work>,
+    works: &[Work],
     moment: Moment,
-    mut prolong: impl FnMut(&Connection, Vec<Touch>) -> Result<(), Failure<StoreError>>,
-) -> Result<Vec<Outcome>, Failure<StoreError>> {
-    let mut outcomes = Vec::with_capacity(works.len());
+) -> Result<(Vec<Outcome>, Vec<Touch>), Failure<StoreError>> {
+    let (mut outcomes, mut touches) = (Vec::with_capacity(works.len()), Vec::new());
     for work in works {
-        let (outcome, touches) = match work {
+        outcomes.push(match work {
             Work::Put(item) => {
-                put(connection, &item, moment)?;
-                (Outcome::Done, Vec::new())
+                put(connection, item, moment)?;
+                Outcome::Done
             }
             Work::Delete(at) => {
-                delete(connection, &at)?;
-                (Outcome::Done, Vec::new())
+                delete(connection, at)?;
+                Outcome::Done
             }
             Work::Get(asked) => {
-                let (item, touch) = get(connection, codec, &asked, moment)?;
-                (Outcome::Item(item), touch.into_iter().collect())
+                let (item, touch) = get(connection, codec, asked, moment)?;
+                touches.extend(touch);
+                Outcome::Item(item)
             }
             Work::Search(asked, query) => {
-                let (items, touches) =
-                    search(connection, codec, &asked, query.as_deref(), moment)?;
-                (Outcome::Items(items), touches)
+                let (items, found) = search(connection, codec, asked, query.as_deref(), moment)?;
+                touches.extend(found);
+                Outcome::Items(items)
             }
-            Work::List(asked) => (Outcome::Namespaces(list(connection, &asked, moment)?), Vec::new()),
-        };
-        if !touches.is_empty() {
-            prolong(connection, touches)?;
-        }
-        outcomes.push(outcome);
+            Work::List(asked) => Outcome::Namespaces(list(connection, asked, moment)?),
+        });
     }
-    Ok(outcomes)
+    Ok((outcomes, touches))
 }
 
 /// Prolongs lives, unless an item was given another lifetime since it was read.
@@ -72,7 +70,14 @@ fn put(connection: &Connection, item: &NewItem, moment: Moment) -> rusqlite::Res
     let NewItem { at, lifetime, expires_at, vectors, value } = item;
     let (now, hidden) = (nanos(moment.now), hidden_until(moment));
     upsert.execute(params![
-        at.namespace, at.key, now, lifetime, expires_at, vectors, value, hidden
+        at.namespace,
+        at.key,
+        now,
+        lifetime,
+        expires_at,
+        vectors,
+        value,
+        hidden
     ])?;
     Ok(())
 }
@@ -94,9 +99,8 @@ fn get(
         "SELECT namespace, key, created_at, updated_at, lifetime, value FROM item
          WHERE namespace = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
     )?;
-    let row = select
-        .query_row(params![at.namespace, at.key, hidden_until(moment)], stored)
-        .optional()?;
+    let row =
+        select.query_row(params![at.namespace, at.key, hidden_until(moment)], stored).optional()?;
     let Some(row) = row else { return Ok((None, None)) };
     let touch = row.touch(get.refresh_ttl, moment);
     Ok((Some(row.into_item(codec)?), touch))
