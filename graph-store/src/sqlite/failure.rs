@@ -76,13 +76,16 @@ pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::NotADatabase) => "; the file is no SQLite database: choose another one",
         Some(ErrorCode::ReadOnly) => "; the file or its folder is read-only",
         Some(ErrorCode::CannotOpen) => "; does its folder exist, and may this process write there?",
+        // Our statements are fixed: one that does not fit the tables is a sign of damaged tables.
+        Some(ErrorCode::Unknown) => DAMAGED,
         Some(_) => "",
         // What lies in a column is of another kind than we ever put there.
         None => match error {
             rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::IntegralValueOutOfRange(..)
-            | rusqlite::Error::InvalidColumnType(..) => DAMAGED,
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::SqlInputError { .. } => DAMAGED,
             _ => "",
         },
     }
