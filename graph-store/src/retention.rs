@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    future::Future,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -139,18 +138,16 @@ impl Retention {
     ///     }
     /// }));
     /// ```
-    pub fn every(
+    pub async fn every(
         self,
         interval: Duration,
         saver: Arc<dyn Checkpointer>,
         mut tell: impl FnMut(Result<Cleaned, CheckpointError>) + Send + 'static,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        async move {
-            let mut ticks = tokio::time::interval(interval);
-            loop {
-                ticks.tick().await;
-                tell(self.apply(&*saver).await);
-            }
+    ) {
+        let mut ticks = tokio::time::interval(interval);
+        loop {
+            ticks.tick().await;
+            tell(self.apply(&*saver).await);
         }
     }
 }

@@ -102,7 +102,7 @@ impl Settings {
         let (work, queue) = mpsc::channel();
         let writer = std::thread::Builder::new()
             .name("graph-store writer".to_owned())
-            .spawn(move || write_all(connection, &queue))
+            .spawn(move || write_all(&connection, &queue))
             .map_err(|source| OpenError::Unreachable {
                 database: path.display().to_string(),
                 problem: source.to_string(),
@@ -354,11 +354,11 @@ where
 }
 
 /// The writer's loop: takes what has come, commits it at once, and answers.
-fn write_all(connection: Connection, queue: &Receiver<Box<dyn Work>>) {
+fn write_all(connection: &Connection, queue: &Receiver<Box<dyn Work>>) {
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
-        let committed = commit(&connection, &mut batch).map_err(Arc::new);
+        let committed = commit(connection, &mut batch).map_err(Arc::new);
         for work in batch {
             work.answer(committed.clone());
         }

@@ -72,12 +72,11 @@ pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "; another process holds the database: wait for it, or raise `busy_timeout`"
         }
-        Some(ErrorCode::DatabaseCorrupt) => DAMAGED,
         Some(ErrorCode::NotADatabase) => "; the file is no SQLite database: choose another one",
         Some(ErrorCode::ReadOnly) => "; the file or its folder is read-only",
         Some(ErrorCode::CannotOpen) => "; does its folder exist, and may this process write there?",
         // Our statements are fixed: one that does not fit the tables is a sign of damaged tables.
-        Some(ErrorCode::Unknown) => DAMAGED,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) => DAMAGED,
         Some(_) => "",
         // What lies in a column is of another kind than we ever put there.
         None => match error {

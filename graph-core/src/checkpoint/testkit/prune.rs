@@ -31,6 +31,48 @@ checks! {
     "prune: a pruned checkpoint is no head to build on" => pruned_head(),
     "prune: after every step the thread still reads whole" => after_every_step(),
     "prune: the header still names the pruned parent" => parent_stays(),
+    "prune: a graph whose visit's step is gone goes with it" => visits_go(),
+    "prune: a graph whose visit's step is on its way stays" => coming_visits_stay(),
+    "prune: a graph that belongs to the thread stays" => thread_graphs_stay(),
+}
+
+/// Two checkpoints of a graph inside, visited in a step of the root.
+async fn visit(saver: &Saver, namespace: &str, step: CheckpointId) -> Outcome<CheckpointId> {
+    let inside = |draft: Draft| {
+        let parents = [(ROOT.to_owned(), step)];
+        draft.namespace(namespace).header(|it| it.parents = parents.into()).set("x", 1)
+    };
+    let begun = inside(first()).put(saver).await?;
+    Ok(inside(after(begun)).put(saver).await?)
+}
+
+async fn visits_go(saver: Saver) -> Outcome {
+    let chain = five(&saver).await?;
+    let old = visit(&saver, "inside:1", chain[0]).await?;
+    let deep = visit(&saver, "inside:1|deeper:2", chain[0]).await?;
+    let kept = visit(&saver, "inside:3", chain[4]).await?;
+    // Four of the root, one of each graph by its own age, and one more of each whose step is gone.
+    same("how many were pruned", prune(&saver, &[THREAD], Keep::Newest(1)).await?, 4 + 3 + 2)?;
+    absent(&saver, &place_in(THREAD, "inside:1", old)).await?;
+    absent(&saver, &place_in(THREAD, "inside:1|deeper:2", deep)).await?;
+    holds_at(&saver, &place_in(THREAD, "inside:3", kept), json!({"x": 1})).await?;
+    let left = saver.namespaces(THREAD).await?;
+    same("the namespaces", left, vec![(ROOT.to_owned(), 1), ("inside:3".to_owned(), 1)])
+}
+
+async fn coming_visits_stay(saver: Saver) -> Outcome {
+    let chain = five(&saver).await?;
+    let coming = CheckpointId::after(chain.last().copied());
+    let inside = visit(&saver, "inside:1", coming).await?;
+    prune(&saver, &[THREAD], Keep::Newest(1)).await?;
+    holds_at(&saver, &place_in(THREAD, "inside:1", inside), json!({"x": 1})).await
+}
+
+async fn thread_graphs_stay(saver: Saver) -> Outcome {
+    let chain = five(&saver).await?;
+    let inside = visit(&saver, "inside", chain[0]).await?;
+    prune(&saver, &[THREAD], Keep::Newest(1)).await?;
+    holds_at(&saver, &place_in(THREAD, "inside", inside), json!({"x": 1})).await
 }
 
 /// Five checkpoints, made ten seconds apart from 1,000 on.
