@@ -2,6 +2,7 @@
 
 A request is a line of JSON on standard input, {"workload": "loop", "size": 100, "steps": 100};
 the answer is a line on standard output, {"seconds": 0.04}: the time of the steps alone, without building the graph.
+Requests for "storage" and "storage-size" go to storage.py.
 """
 
 import gc
@@ -15,6 +16,11 @@ from typing import Annotated, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
+
+try:
+    import storage
+except ImportError:  # The savers are packages of their own.
+    storage = None
 
 CONFIG = {"recursion_limit": 1_000_000_000}
 
@@ -129,11 +135,21 @@ def answer(value):
     print(json.dumps(value), flush=True)
 
 
+def serve(request):
+    match request["workload"]:
+        case "storage":
+            return storage.run(request)
+        case "storage-size":
+            return storage.size(request)
+        case workload:
+            return {"seconds": RUNS[workload](request["size"], request["steps"])}
+
+
 def main():
-    answer({"langgraph": version("langgraph"), "python": sys.version.split()[0]})
+    about = {"langgraph": version("langgraph"), "python": sys.version.split()[0]}
+    answer(about | {"savers": storage and storage.about()})
     for line in sys.stdin:
-        request = json.loads(line)
-        answer({"seconds": RUNS[request["workload"]](request["size"], request["steps"])})
+        answer(serve(json.loads(line)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::workload::{Portion, Workload};
+use crate::{
+    storage::theirs::Savers,
+    workload::{Portion, Workload},
+};
 
 /// The variable that names the Python interpreter to use.
 pub const PYTHON: &str = "GRAPH_BENCH_PYTHON";
@@ -31,6 +34,8 @@ pub struct LangGraph {
 pub struct Version {
     langgraph: String,
     python: String,
+    /// LangGraph's savers are packages of their own, which may be missing.
+    savers: Option<Savers>,
 }
 
 impl fmt::Display for Version {
@@ -58,6 +63,8 @@ impl LangGraph {
         command.arg("-u").arg(folder().join("workloads.py"));
         // Tracing would be measured too, and would talk to a server.
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
+        // This folder is part of the repository.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = child.stdin.take().expect("standard input is a pipe");
         let mut answers = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
@@ -70,14 +77,23 @@ impl LangGraph {
         &self.version
     }
 
+    /// Its savers, where they are installed.
+    pub fn savers(&self) -> Option<&Savers> {
+        self.version.savers.as_ref()
+    }
+
     /// Runs a workload once and gives the time it took.
     pub fn run(&mut self, workload: Workload, portion: Portion) -> io::Result<Duration> {
         let Portion { size, steps } = portion;
-        let request = Request { workload: workload.name(), size, steps };
-        let line = serde_json::to_string(&request)?;
-        writeln!(self.requests, "{line}")?;
-        let answer: Answer = read(&mut self.answers)?;
+        let answer: Answer = self.ask(&Request { workload: workload.name(), size, steps })?;
         Duration::try_from_secs_f64(answer.seconds).map_err(io::Error::other)
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> io::Result<T> {
+        let line = serde_json::to_string(request)?;
+        writeln!(self.requests, "{line}")?;
+        read(&mut self.answers)
     }
 }
 
@@ -105,10 +121,15 @@ pub fn find() -> Option<PathBuf> {
         Some(python) => vec![PathBuf::from(python)],
         None => venv().map(|it| python_in(&it)).into_iter().chain(["python3".into()]).collect(),
     };
-    candidates.into_iter().find(|it| has_langgraph(it))
+    candidates.into_iter().find(|it| has(it, "import langgraph.graph"))
 }
 
-/// Installs LangGraph into an environment of its own in the target folder.
+/// Whether an interpreter that has LangGraph has its savers too.
+pub fn is_complete(python: &Path) -> bool {
+    has(python, "import langgraph.checkpoint.sqlite, langgraph.checkpoint.postgres, psycopg_pool")
+}
+
+/// Installs LangGraph with its savers into an environment of its own in the target folder.
 pub fn install() -> io::Result<PathBuf> {
     let venv = venv().ok_or_else(|| io::Error::other("the target folder is not known"))?;
     let python = python_in(&venv);
@@ -119,9 +140,9 @@ pub fn install() -> io::Result<PathBuf> {
     Ok(python)
 }
 
-fn has_langgraph(python: &Path) -> bool {
+fn has(python: &Path, imports: &str) -> bool {
     let mut command = Command::new(python);
-    command.args(["-c", "import langgraph.graph"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["-c", imports]).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|it| it.success())
 }
 

@@ -32,17 +32,17 @@ impl Row {
 
 /// How many times one cost is another.
 #[derive(Clone, Copy)]
-struct Ratio {
-    medians: f64,
-    mins: f64,
+pub(crate) struct Ratio {
+    pub(crate) medians: f64,
+    pub(crate) mins: f64,
 }
 
 impl Ratio {
-    fn of(cost: Cost, other: Cost) -> Self {
+    pub(crate) fn of(cost: Cost, other: Cost) -> Self {
         Self { medians: cost.median / other.median, mins: cost.min / other.min }
     }
 
-    fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self {
+    pub(crate) fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self {
         Self { medians: choose(self.medians, other.medians), mins: choose(self.mins, other.mins) }
     }
 }
@@ -63,17 +63,7 @@ const HEAD: [&str; 11] = [
 
 /// The table: medians a step, or a task of the fan-out, and the quickest rounds beside them.
 pub fn table(rows: &[Row]) -> String {
-    let cells: Vec<[String; 11]> = rows.iter().map(cells).collect();
-    let width = |column: usize| {
-        let cells = cells.iter().map(|it| it[column].chars().count());
-        cells.chain([HEAD[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let mut text = line(&HEAD.map(str::to_owned), &widths);
-    for row in &cells {
-        text += &line(row, &widths);
-    }
-    text
+    aligned(HEAD, rows.iter().map(cells))
 }
 
 fn cells(row: &Row) -> [String; 11] {
@@ -106,14 +96,6 @@ fn cells(row: &Row) -> [String; 11] {
         at,
         faster,
     ]
-}
-
-fn line(cells: &[String; 11], widths: &[usize]) -> String {
-    let mut text = format!("{:<1$}", cells[0], widths[0]);
-    for (cell, width) in cells.iter().zip(widths).skip(1) {
-        text += &format!("  {cell:>width$}");
-    }
-    text + "\n"
 }
 
 /// How the cost of a step changes from the smallest size to the largest.
@@ -170,16 +152,35 @@ fn faster(workload: Workload, rows: &[Row]) -> Option<String> {
     ))
 }
 
-fn verdict(holds: bool) -> &'static str {
+pub(crate) fn verdict(holds: bool) -> &'static str {
     if holds { "holds" } else { "does not hold" }
 }
 
-fn nanos(cost: f64) -> String {
+pub(crate) fn nanos(cost: f64) -> String {
     if cost < 100.0 { format!("{cost:.1}") } else { grouped(cost.round() as usize) }
 }
 
+/// Lines under a head, each column as wide as its widest cell.
+pub(crate) fn aligned<const N: usize>(
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let lines: Vec<[String; N]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
+    let width = |column: usize| lines.iter().map(|it| it[column].chars().count()).max();
+    let widths: Vec<usize> = (0..N).filter_map(width).collect();
+    lines.iter().map(|it| line(it, &widths)).collect()
+}
+
+fn line(cells: &[String], widths: &[usize]) -> String {
+    let mut text = format!("{:<1$}", cells[0], widths[0]);
+    for (cell, width) in cells.iter().zip(widths).skip(1) {
+        text += &format!("  {cell:>width$}");
+    }
+    text + "\n"
+}
+
 /// A number with a comma before every third digit from the end.
-fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

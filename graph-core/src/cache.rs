@@ -41,7 +41,7 @@ pub struct CacheKey {
 }
 
 /// A finished task's result: what it wrote and where it went.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Cached {
     /// The fields written, in order.
     pub writes: Vec<FieldWrite>,

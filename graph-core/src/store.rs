@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+pub mod backend;
 mod batch;
 mod error;
 mod filter;
@@ -37,6 +38,8 @@ mod namespace;
 mod path;
 mod put;
 mod query;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 #[cfg(test)]
 mod tests;
 mod ttl;
@@ -65,6 +68,8 @@ pub use self::{
 ///
 /// A back end writes the five methods that take a request;
 /// `put`, `get` and `delete` are the short forms for requests without options.
+/// [`backend`] has what most back ends need, and an implementation passes the suite in
+/// [`testkit`](crate::store) (feature `testkit`).
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
     /// Writes an item, replacing the one at the same address.

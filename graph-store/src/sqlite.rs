@@ -15,9 +15,13 @@
 //! | `busy_timeout` | 10 s | how long a write waits for another process's |
 //! | `trusted_schema`, `cell_size_check` | off, on | a file from elsewhere runs no code and is checked while it is read |
 //!
+//! The bundled SQLite syncs with `fsync` unless it is built with `LIBSQLITE3_FLAGS="-DHAVE_FDATASYNC=1"` in the
+//! environment (or under `[env]` in `.cargo/config.toml`), which spares a write of the file's times on each commit.
+//!
 //! With `Durability::Sync` a run goes on once its step is committed; with `Durability::Async` commits trail
 //! behind the run, in order; with `Durability::Exit` all is committed at the end.
 
+mod cache;
 mod chains;
 mod database;
 mod failure;
@@ -28,9 +32,12 @@ mod remove;
 mod saver;
 mod schema;
 mod sizes;
+mod store;
 mod sweep;
 
+pub use cache::SqliteCache;
 pub use database::{Settings, Sqlite, Synchronous};
 pub use failure::DatabaseError;
 pub use saver::SqliteSaver;
 pub use sizes::{FileSizes, Vacuumed};
+pub use store::SqliteStore;

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
     BuildError, CachePolicy, CompiledGraph, Configure, JsonKind, JsonSchema, JsonState,
-    MemoryCache, MemorySaver, NodeError, Persistence, Retry, StateGraph, Stops,
+    MemoryCache, NodeError, Persistence, Retry, StateGraph, Stops,
+    checkpoint::Checkpointer,
     json::{JsonBranch, JsonInput, json_node, json_subgraph},
     node::options::IntoNode,
     state::FieldError,
@@ -24,11 +25,17 @@ pub(crate) struct Built {
 }
 
 /// What all graphs of a case share.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Kit {
     pub(crate) board: Arc<Board>,
-    pub(crate) saver: MemorySaver,
+    pub(crate) saver: Arc<dyn Checkpointer>,
     cache: MemoryCache,
+}
+
+impl Kit {
+    pub(crate) fn new(saver: Arc<dyn Checkpointer>) -> Self {
+        Self { board: Arc::default(), saver, cache: MemoryCache::default() }
+    }
 }
 
 /// A graph that cannot be built.
@@ -45,7 +52,7 @@ pub(crate) fn root(spec: &GraphSpec, kit: &Kit) -> Result<Built, BuildFault> {
     let schema = schema(spec)?;
     let mut graph = plan(spec, &schema, &schema, kit)?;
     if spec.compile.checkpointer != Some(false) {
-        graph = graph.checkpointer(kit.saver.clone());
+        graph = graph.shared_checkpointer(kit.saver.clone());
     }
     Ok(Built { graph: graph.compile()?, schema })
 }

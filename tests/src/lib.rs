@@ -2,15 +2,19 @@
 //!
 //! The driver reads cases written as data (`fixtures/conformance/FORMAT.md`), runs each on the engine, and says
 //! where the engine's answers are not those that LangGraph gave: [`run`] and [`compare()`] are all a caller needs.
+//! The answers are the same whatever keeps the threads, so a case can run on each [`SaverKind`].
 
 mod answer;
 mod board;
 mod build;
 pub mod case;
 pub mod compare;
+pub mod crash;
 mod error;
 pub mod expr;
 mod node;
+pub mod postgres;
+mod saver;
 mod script;
 
 use std::{
@@ -25,6 +29,7 @@ use serde_json::Value;
 
 pub use case::Case;
 pub use compare::{Difference, compare};
+pub use saver::{SaverError, SaverKind, UnknownSaver};
 
 /// How long a case may take before it is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,8 +58,11 @@ pub enum ReadError {
 }
 
 /// A case that came to no answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum GaveUp {
+    /// There is nothing to keep its threads in.
+    #[error("it was not run: {0}")]
+    NoSaver(#[from] SaverError),
     /// It took too long.
     #[error("it was given up after {PATIENCE:?}")]
     Hangs,
@@ -78,20 +86,24 @@ pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
     lines.map(parse).collect()
 }
 
-/// Runs a case on the engine and gives its answers, one a call.
+/// Runs a case on the engine, with a new saver, and gives its answers, one a call.
 ///
 /// It runs on a thread of its own, so that neither a panic nor a loop without end takes the caller along.
-pub fn run(case: &Case) -> Result<Vec<Value>, GaveUp> {
+pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, GaveUp> {
     let (sender, answers) = mpsc::channel();
     let case = case.clone();
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let runtime = runtime.expect("a runtime without I/O needs nothing that could be missing");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("the system has a handle left for the runtime's I/O");
+        let answers = runtime.block_on(async {
+            let saver = saver.open().await?;
+            Ok(script::answers(&case, &saver.checkpointer).await)
+        });
         // Nobody listens any more once the case was given up.
-        let _ = sender.send(runtime.block_on(script::answers(&case)));
+        let _ = sender.send(answers);
     });
     match answers.recv_timeout(PATIENCE) {
-        Ok(answers) => Ok(answers),
+        Ok(answers) => answers,
         Err(RecvTimeoutError::Timeout) => Err(GaveUp::Hangs),
         Err(RecvTimeoutError::Disconnected) => Err(GaveUp::Panicked),
     }

@@ -1,5 +1,7 @@
 //! The calls of a script, made on the engine.
 
+use std::sync::Arc;
+
 use graph_core::{
     AsNode, Edit, Exit, Input, JsonState, Mode, RunError, RunOptions, Stops, Thread, ThreadState,
     checkpoint::Checkpointer,
@@ -16,8 +18,8 @@ use crate::{
 };
 
 /// Runs a case: one answer for each call, or one in all where its graph cannot be built.
-pub(crate) async fn answers(case: &Case) -> Vec<Value> {
-    let kit = Kit::default();
+pub(crate) async fn answers(case: &Case, saver: &Arc<dyn Checkpointer>) -> Vec<Value> {
+    let kit = Kit::new(saver.clone());
     let Ok(built) = build::root(&case.graph, &kit) else {
         return vec![json!({ "error": "invalid_graph" })];
     };

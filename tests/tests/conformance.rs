@@ -1,34 +1,96 @@
-//! Every recorded case gives the answers that LangGraph gave.
+//! Every recorded case gives the answers that LangGraph gave, whatever keeps its threads.
 
-use std::path::Path;
+use std::{path::Path, thread};
 
-use graph_tests::{compare, read, run};
+use graph_tests::{Case, SaverKind, compare, postgres, read, run};
+
+/// How many cases run at once: they mostly wait for a disk or a server.
+const N_WORKERS: usize = 4;
 
 #[track_caller]
-fn check(file: &str) {
+fn check(file: &str, saver: SaverKind) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/conformance").join(file);
-    let mut differing = Vec::new();
-    for case in read(&path).expect("the fixtures are part of the repository") {
-        match run(&case).map(|got| compare(&case, &got)) {
-            Ok(None) => {}
-            Ok(Some(difference)) => differing.push(format!("{}: {difference}", case.id)),
-            Err(gave_up) => differing.push(format!("{}: {gave_up}", case.id)),
-        }
-    }
+    let cases = read(&path).expect("the fixtures are part of the repository");
+    let share = cases.len().div_ceil(N_WORKERS);
+    let differing: Vec<String> = thread::scope(|scope| {
+        let work = |cases: &[Case]| -> Vec<String> {
+            cases.iter().filter_map(|it| difference(it, saver)).collect()
+        };
+        let workers: Vec<_> = cases.chunks(share).map(|it| scope.spawn(move || work(it))).collect();
+        workers
+            .into_iter()
+            .flat_map(|it| it.join().expect("a panic of a case ends its own thread alone"))
+            .collect()
+    });
     assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
 }
 
-#[test]
-fn cases_written_by_hand() {
-    check("hand.jsonl");
+fn difference(case: &Case, saver: SaverKind) -> Option<String> {
+    match run(case, saver).map(|got| compare(case, &got)) {
+        Ok(difference) => difference.map(|it| format!("{}: {it}", case.id)),
+        Err(gave_up) => Some(format!("{}: {gave_up}", case.id)),
+    }
 }
 
-#[test]
-fn random_cases() {
-    check("random.jsonl");
+mod cases_written_by_hand {
+    use super::*;
+
+    #[test]
+    fn in_memory() {
+        check("hand.jsonl", SaverKind::Memory);
+    }
+
+    #[test]
+    fn on_sqlite() {
+        check("hand.jsonl", SaverKind::Sqlite);
+    }
+
+    #[test]
+    fn on_postgres() {
+        if postgres::shared().is_some() {
+            check("hand.jsonl", SaverKind::Postgres);
+        }
+    }
 }
 
-#[test]
-fn cases_that_once_differed() {
-    check("found.jsonl");
+mod random_cases {
+    use super::*;
+
+    #[test]
+    fn in_memory() {
+        check("random.jsonl", SaverKind::Memory);
+    }
+
+    #[test]
+    fn on_sqlite() {
+        check("random.jsonl", SaverKind::Sqlite);
+    }
+
+    #[test]
+    fn on_postgres() {
+        if postgres::shared().is_some() {
+            check("random.jsonl", SaverKind::Postgres);
+        }
+    }
+}
+
+mod cases_that_once_differed {
+    use super::*;
+
+    #[test]
+    fn in_memory() {
+        check("found.jsonl", SaverKind::Memory);
+    }
+
+    #[test]
+    fn on_sqlite() {
+        check("found.jsonl", SaverKind::Sqlite);
+    }
+
+    #[test]
+    fn on_postgres() {
+        if postgres::shared().is_some() {
+            check("found.jsonl", SaverKind::Postgres);
+        }
+    }
 }

@@ -12,13 +12,15 @@ mod bench;
 mod callgrind;
 mod error;
 mod lint;
+mod postgres;
 mod step;
 mod test;
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--nightly]      every check that CI makes; --nightly: with the long property tests
+  test [--nightly]      every check that CI makes, on PostgreSQL too, which it installs where it may;
+                        --nightly: with the long property tests
   lint                  the quick part of it: format, clippy, documentation
   bench [ARGS...]       the measurements; ARGS go to the bench program
   callgrind [--bless]   counts instructions and compares them with benches/callgrind.txt;

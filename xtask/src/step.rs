@@ -1,4 +1,4 @@
-//! Steps: cargo commands that run one after the other, with a summary at the end.
+//! Steps: commands that run one after the other, with a summary at the end.
 
 use std::{
     fmt,
@@ -34,19 +34,24 @@ pub(crate) struct LeftOut {
     pub(crate) install: &'static str,
 }
 
-/// One call of cargo.
+/// One call of a program, which is nearly always cargo.
 #[derive(Debug)]
 pub(crate) struct Step {
     title: String,
     env: Vec<(&'static str, &'static str)>,
+    program: &'static str,
     args: Vec<String>,
 }
 
 impl Step {
     /// Makes a step from a line of arguments that are parted by blanks.
-    pub(crate) fn cargo(title: impl Into<String>, line: &str) -> Self {
+    pub(crate) fn new(title: impl Into<String>, program: &'static str, line: &str) -> Self {
         let args = line.split_whitespace().map(str::to_owned).collect();
-        Self { title: title.into(), env: vec![], args }
+        Self { title: title.into(), env: vec![], program, args }
+    }
+
+    pub(crate) fn cargo(title: impl Into<String>, line: &str) -> Self {
+        Self::new(title, "cargo", line)
     }
 
     pub(crate) fn env(mut self, key: &'static str, value: &'static str) -> Self {
@@ -63,7 +68,7 @@ impl Step {
     pub(crate) fn run(&self, root: &Path) -> Result<Duration, Error> {
         println!("\n==> {}\n    {self}", self.title);
         let start = Instant::now();
-        let status = Command::new("cargo")
+        let status = Command::new(self.program)
             .args(&self.args)
             .envs(self.env.iter().copied())
             .current_dir(root)
@@ -83,7 +88,7 @@ impl fmt::Display for Step {
         for (key, value) in &self.env {
             write!(f, "{key}={} ", quoted(value))?;
         }
-        write!(f, "cargo")?;
+        write!(f, "{}", self.program)?;
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
     }
 }
@@ -146,6 +151,13 @@ mod tests {
             step.to_string(),
             r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s' ''"
         );
+    }
+
+    #[test]
+    fn a_step_may_be_of_another_program() {
+        assert_eq!(Step::new("", "sh", "-c true").to_string(), "sh -c true");
+        assert!(Step::new("", "sh", "-c true").run(Path::new(".")).is_ok());
+        assert!(Step::new("", "sh", "-c false").run(Path::new(".")).is_err());
     }
 
     #[test]

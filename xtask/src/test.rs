@@ -9,11 +9,16 @@ use std::{
 use crate::{
     error::Error,
     lint,
+    postgres::Postgres,
     step::{LeftOut, Plan, Step, run_all},
 };
 
 pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
-    let here = Here { examples: examples(root)?, cargo_deny: has_cargo_deny() };
+    let here = Here {
+        examples: examples(root)?,
+        cargo_deny: has_cargo_deny(),
+        postgres: Postgres::look(),
+    };
     run_all(root, &plan(&here, depth))
 }
 
@@ -28,11 +33,15 @@ pub(crate) enum Depth {
 struct Here {
     examples: Vec<String>,
     cargo_deny: bool,
+    postgres: Postgres,
 }
 
 fn plan(here: &Here, depth: Depth) -> Plan {
     let mut plan = Plan::default();
-    plan.steps.extend([lint::format(), lint::clippy(), tests(depth), lint::doc(), conformance()]);
+    plan.steps.extend(here.postgres.install());
+    plan.left_out.extend(here.postgres.left_out());
+    let tests = here.postgres.require(tests(depth));
+    plan.steps.extend([lint::format(), lint::clippy(), tests, lint::doc(), conformance()]);
     plan.steps.extend(here.examples.iter().map(|it| example(it)));
     if here.cargo_deny {
         plan.steps.extend(deny());
@@ -107,6 +116,7 @@ mod tests {
     use std::env;
 
     use super::*;
+    use crate::postgres::Rights;
 
     #[track_caller]
     fn check(plan: &Plan, expect: &str) {
@@ -116,7 +126,7 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here = Here { examples: vec![], cargo_deny: false };
+        let here = Here { examples: vec![], cargo_deny: false, postgres: Postgres::Missing };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
@@ -127,19 +137,24 @@ cargo test --workspace --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
         );
-        assert_eq!(plan.left_out[0].install, "cargo install cargo-deny --locked");
+        let left_out: Vec<&str> = plan.left_out.iter().map(|it| it.install).collect();
+        assert_eq!(
+            left_out,
+            ["sudo apt-get install postgresql", "cargo install cargo-deny --locked"]
+        );
     }
 
     #[test]
     fn nightly_with_examples_and_cargo_deny() {
-        let here = Here { examples: vec!["a".to_owned(), "b".to_owned()], cargo_deny: true };
+        let examples = vec!["a".to_owned(), "b".to_owned()];
+        let here = Here { examples, cargo_deny: true, postgres: Postgres::Here };
         let plan = plan(&here, Depth::Nightly);
         check(
             &plan,
             "\
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 cargo test --workspace --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -148,6 +163,19 @@ cargo fetch --locked
 cargo deny --offline check bans licenses sources",
         );
         assert!(plan.left_out.is_empty());
+    }
+
+    #[test]
+    fn postgres_is_installed_first_and_required_then() {
+        for (rights, start) in [(Rights::Root, "sh -ec "), (Rights::Sudo, "sudo -n sh -ec ")] {
+            let postgres = Postgres::Installable(rights);
+            let plan = plan(&Here { examples: vec![], cargo_deny: true, postgres }, Depth::Usual);
+            let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
+            assert!(lines[0].starts_with(start), "{}", lines[0]);
+            assert!(lines[0].ends_with("install -y --no-install-recommends postgresql'"));
+            assert_eq!(lines[3], "GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features");
+            assert!(plan.left_out.is_empty());
+        }
     }
 
     #[test]

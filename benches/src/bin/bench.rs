@@ -6,6 +6,7 @@ use std::{env, fs, io, path::PathBuf, process::ExitCode, thread::available_paral
 use graph_benches::{
     langgraph::{self, LangGraph},
     measure::{Samples, Side},
+    storage,
     table::{self, Row},
     workload::{Size, Workload},
 };
@@ -20,9 +21,10 @@ const HELP: &str = "\
 Usage: bench [--quick] [--langgraph] [NAME...]
 
   --quick       three rounds in place of nine
-  --langgraph   installs LangGraph into target/langgraph-venv first, if no Python has it
+  --langgraph   installs LangGraph and its savers into target/langgraph-venv first, if no Python has them
   NAME          measures only these: loop, fan-out, chain, append, checkpointed-loop,
-                checkpointed-append
+                checkpointed-append; sqlite-one, sqlite-16, sqlite-bytes, postgres-one,
+                postgres-16, or `storage` for these five
 ";
 
 fn main() -> ExitCode {
@@ -45,35 +47,51 @@ fn main() -> ExitCode {
 /// What is to be measured.
 struct Plan {
     workloads: Vec<Workload>,
+    stored: Vec<storage::Workload>,
     rounds: usize,
     langgraph: fn() -> io::Result<Option<PathBuf>>,
 }
 
 /// Gives the plan, or `None` where help is asked for, or the argument that is wrong.
 fn parse(args: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
-    let mut plan =
-        Plan { workloads: Vec::new(), rounds: ROUNDS, langgraph: || Ok(langgraph::find()) };
+    let mut plan = Plan {
+        workloads: Vec::new(),
+        stored: Vec::new(),
+        rounds: ROUNDS,
+        langgraph: || Ok(langgraph::find()),
+    };
     for arg in args {
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
             "--quick" => plan.rounds = QUICK_ROUNDS,
             "--langgraph" => plan.langgraph = find_or_install,
-            name => match Workload::ALL.into_iter().find(|it| it.name() == name) {
-                Some(workload) => plan.workloads.push(workload),
-                None => return Err(arg),
-            },
+            "storage" => plan.stored.extend(storage::Workload::ALL),
+            name => plan.add(name).ok_or(arg)?,
         }
     }
-    if plan.workloads.is_empty() {
-        plan.workloads = Workload::ALL.to_vec();
+    if plan.workloads.is_empty() && plan.stored.is_empty() {
+        plan.workloads.extend(Workload::ALL);
+        plan.stored.extend(storage::Workload::ALL);
     }
     Ok(Some(plan))
 }
 
+impl Plan {
+    /// Adds the workload of this name, if there is one.
+    fn add(&mut self, name: &str) -> Option<()> {
+        if let Some(workload) = Workload::ALL.into_iter().find(|it| it.name() == name) {
+            self.workloads.push(workload);
+        } else {
+            self.stored.push(storage::Workload::ALL.into_iter().find(|it| it.name() == name)?);
+        }
+        Some(())
+    }
+}
+
 fn find_or_install() -> io::Result<Option<PathBuf>> {
     match langgraph::find() {
-        None => langgraph::install().map(Some),
-        found => Ok(found),
+        Some(python) if langgraph::is_complete(&python) => Ok(Some(python)),
+        _ => langgraph::install().map(Some),
     }
 }
 
@@ -81,16 +99,32 @@ fn measure(plan: &Plan) {
     let runtime = Runtime::new().expect("a runtime needs only threads");
     let mut langgraph = start(plan);
     show_surroundings(plan, langgraph.as_ref());
+    if !plan.workloads.is_empty() {
+        measure_engine(plan, runtime.handle(), &mut langgraph);
+    }
+    if !plan.stored.is_empty() {
+        measure_storage(plan, runtime.handle(), &mut langgraph);
+    }
+}
+
+fn measure_engine(plan: &Plan, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
     let mut rows = Vec::new();
     for &workload in &plan.workloads {
         for size in workload.sizes() {
             eprintln!("{} {} …", workload.name(), size.size);
-            rows.push(row(workload, size, plan.rounds, runtime.handle(), &mut langgraph));
+            rows.push(row(workload, size, plan.rounds, runtime, langgraph));
         }
     }
     println!("{}", table::table(&rows));
     println!("{}", table::growth(&rows));
-    print!("{}", table::verdicts(&rows));
+    println!("{}", table::verdicts(&rows));
+}
+
+fn measure_storage(plan: &Plan, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
+    match storage::measure(&plan.stored, plan.rounds, runtime, langgraph) {
+        Ok(report) => print!("{}", storage::table::text(&report)),
+        Err(error) => eprintln!("the stored workloads cannot be measured: {error}"),
+    }
 }
 
 /// Starts LangGraph, or says why it is not there.

@@ -60,6 +60,12 @@ pub enum StoreError {
         /// What serde says.
         source: serde_json::Error,
     },
+    /// A value has more levels than can be stored and read back.
+    #[error("the value of `{at}` is nested too deeply to be stored; make it flatter")]
+    TooDeep {
+        /// Where it was to be put.
+        at: Address,
+    },
     /// A value is not of the type it was asked as.
     #[error("the value of `{at}` is no `{wanted}`; read it as JSON or put it again")]
     Decode {

@@ -13,10 +13,10 @@ use std::{
 
 use async_trait::async_trait;
 
-use self::shelves::{Moment, Shelves};
+use self::shelves::Shelves;
 use super::{
     Address, Get, IndexConfig, Item, ListNamespaces, Namespace, Op, Outcome, Put, Search, Store,
-    StoreError, TtlConfig,
+    StoreError, TtlConfig, backend::Settings,
 };
 
 /// Keeps items in memory, for tests and for programs that need no more.
@@ -39,11 +39,9 @@ use super::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct InMemoryStore {
-    index: Option<Arc<IndexConfig>>,
-    ttl: TtlConfig,
-    clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    settings: Settings,
     // A std lock: it is held for one operation, never over an await or a user's code.
     shelves: Arc<Mutex<Shelves>>,
 }
@@ -51,65 +49,35 @@ pub struct InMemoryStore {
 impl InMemoryStore {
     /// Makes an empty store without index or default lifetime.
     pub fn new() -> Self {
-        Self {
-            index: None,
-            ttl: TtlConfig::default(),
-            clock: Arc::new(SystemTime::now),
-            shelves: Arc::default(),
-        }
+        Self::default()
     }
 
     /// Indexes what is put from now on, so that a search can have a query.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
-        self.index = Some(Arc::new(index));
+        self.settings = self.settings.with_index(index);
         self
     }
 
     /// Sets how items expire; [`Put::ttl`] works without it.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
-        self.ttl = ttl;
+        self.settings = self.settings.with_ttl(ttl);
         self
     }
 
     /// Reads the time from `clock` instead of the system's.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.clock = Arc::new(clock);
+        self.settings = self.settings.with_clock(clock);
         self
     }
 
-    fn moment(&self) -> Moment {
-        Moment { now: (self.clock)(), ttl: self.ttl }
+    /// Takes the index, the lifetimes and the clock from these settings.
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelves> {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives the texts an operation needs vectors of, and finds all that is wrong with it.
-    fn texts(&self, op: &Op) -> Result<Vec<String>, StoreError> {
-        match op {
-            Op::Put(put) => Ok(self.index.as_ref().map_or_else(Vec::new, |it| it.texts(put))),
-            Op::Search(search) => self.query(search),
-            Op::List(list) => list.page().and(list.depth()).map(|_| Vec::new()),
-            Op::Get(_) | Op::Delete(_) => Ok(Vec::new()),
-        }
-    }
-
-    fn query(&self, search: &Search) -> Result<Vec<String>, StoreError> {
-        search.page()?;
-        match &search.query {
-            Some(query) if self.index.is_none() => {
-                Err(StoreError::NoIndex { query: query.clone() })
-            }
-            query => Ok(query.iter().cloned().collect()),
-        }
-    }
-
-    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError> {
-        match &self.index {
-            Some(index) => index.embed(texts).await,
-            None => Ok(Vec::new()),
-        }
     }
 }
 
@@ -120,7 +88,7 @@ impl Store for InMemoryStore {
     }
 
     async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError> {
-        let moment = self.moment();
+        let moment = self.settings.moment();
         Ok(self.lock().get(&get, moment))
     }
 
@@ -130,36 +98,27 @@ impl Store for InMemoryStore {
     }
 
     async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
-        let vectors = self.embed(&self.query(&search)?).await?;
-        let moment = self.moment();
-        self.lock().search(&search, vectors.first(), moment)
+        match self.batch(vec![Op::Search(search)]).await?.pop() {
+            Some(Outcome::Items(items)) => Ok(items),
+            _ => unreachable!("a search gives items"),
+        }
     }
 
     async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
-        let moment = self.moment();
+        let moment = self.settings.moment();
         self.lock().list(&list, moment)
     }
 
     async fn sweep(&self) -> Result<usize, StoreError> {
-        let moment = self.moment();
+        let moment = self.settings.moment();
         Ok(self.lock().sweep(moment))
     }
 
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
-        let texts = ops.iter().map(|it| self.texts(it)).collect::<Result<Vec<_>, _>>()?;
-        let mut vectors = self.embed(&texts.concat()).await?.into_iter();
-        let moment = self.moment();
+        let prepared = self.settings.prepare(ops).await?;
+        let moment = self.settings.moment();
         let mut shelves = self.lock();
-        let apply = |(op, texts): (Op, Vec<String>)| {
-            shelves.apply(op, vectors.by_ref().take(texts.len()).collect(), moment)
-        };
-        ops.into_iter().zip(texts).map(apply).collect()
-    }
-}
-
-impl Default for InMemoryStore {
-    fn default() -> Self {
-        Self::new()
+        prepared.into_iter().map(|(op, vectors)| shelves.apply(op, vectors, moment)).collect()
     }
 }
 
@@ -167,8 +126,7 @@ impl fmt::Debug for InMemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InMemoryStore")
             .field("items", &self.lock().len())
-            .field("index", &self.index)
-            .field("ttl", &self.ttl)
-            .finish_non_exhaustive()
+            .field("settings", &self.settings)
+            .finish()
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Address, FieldPath, StoreError, Ttl};
+use crate::state::guard;
 
 /// Asks a store to write an item.
 ///
@@ -56,10 +57,13 @@ impl Put {
     ) -> Result<Self, StoreError> {
         let at = Address::new(namespace, key)?;
         let found = match serde_json::to_value(value) {
-            Ok(Value::Object(value)) => {
-                return Ok(Self { at, value, index: Index::Default, ttl: Ttl::Default });
-            }
-            Ok(other) => kind(&other),
+            Ok(value) => match guard::admit("", value) {
+                Ok(Value::Object(value)) => {
+                    return Ok(Self { at, value, index: Index::Default, ttl: Ttl::Default });
+                }
+                Ok(other) => kind(&other),
+                Err(_) => return Err(StoreError::TooDeep { at }),
+            },
             Err(source) => return Err(StoreError::Encode { at, source }),
         };
         Err(StoreError::NotAnObject { at, found })

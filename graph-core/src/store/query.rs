@@ -1,6 +1,6 @@
 //! Requests that read: one item, many items, the namespaces.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use super::{
     Address, Filter, Namespace, StoreError,
@@ -178,6 +178,22 @@ impl ListNamespaces {
         namespace.len() >= self.prefix.len().max(self.suffix.len())
             && self.prefix.iter().zip(namespace.iter()).all(fits)
             && self.suffix.iter().rev().zip(namespace.iter().rev()).all(fits)
+    }
+
+    /// Gives the labels with which every namespace wanted starts: those before the first `*`.
+    pub fn fixed_prefix(&self) -> &[String] {
+        self.prefix.split(|it| it == "*").next().unwrap_or_default()
+    }
+
+    /// Chooses among all namespaces, given in order, the page that is wanted; each is cut and listed once.
+    pub fn choose<'a>(
+        &self,
+        namespaces: impl IntoIterator<Item = &'a Namespace>,
+    ) -> Result<Vec<Namespace>, StoreError> {
+        let (page, depth) = (self.page()?, self.depth()?);
+        let wanted = namespaces.into_iter().filter(|it| self.matches(it));
+        let found: BTreeSet<Namespace> = wanted.map(|it| it.up_to(depth)).collect();
+        Ok(found.into_iter().skip(page.start).take(page.len()).collect())
     }
 
     /// Gives the number of labels after which namespaces are cut.

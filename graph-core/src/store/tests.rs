@@ -1,91 +1,11 @@
-//! What every user of a store relies on.
+//! What the suite for all stores ([`testkit`](super::testkit)) does not ask: messages, types and handles.
 
-mod index;
-mod listing;
-mod ttl;
-
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
-};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
-
-/// A clock that moves only when a test moves it.
-#[derive(Clone)]
-struct Clock(Arc<Mutex<SystemTime>>);
-
-impl Clock {
-    fn new() -> Self {
-        Self(Arc::new(Mutex::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000))))
-    }
-
-    fn now(&self) -> SystemTime {
-        *self.0.lock().unwrap()
-    }
-
-    fn advance(&self, secs: u64) {
-        *self.0.lock().unwrap() += Duration::from_secs(secs);
-    }
-
-    fn store(&self) -> InMemoryStore {
-        let clock = self.clone();
-        InMemoryStore::new().with_clock(move || clock.now())
-    }
-}
-
-fn keys(items: &[Item]) -> Vec<&str> {
-    items.iter().map(|it| it.key.as_str()).collect()
-}
-
-#[tokio::test]
-async fn an_item_can_be_put_read_and_deleted() {
-    let clock = Clock::new();
-    let store = clock.store();
-    store.put(&["users", "ada"], "profile", json!({"age": 36})).await.unwrap();
-
-    let item = store.get(&["users", "ada"], "profile").await.unwrap().unwrap();
-    assert_eq!(item.namespace.labels(), ["users", "ada"]);
-    assert_eq!(item.key, "profile");
-    assert_eq!(item.value, json!({"age": 36}));
-    assert_eq!((item.created_at, item.updated_at), (clock.now(), clock.now()));
-    assert_eq!(item.score, None);
-    assert_eq!(store.get(&["users"], "profile").await.unwrap(), None);
-    assert_eq!(store.get(&["users", "ada"], "other").await.unwrap(), None);
-
-    store.delete(&["users", "ada"], "profile").await.unwrap();
-    store.delete(&["users", "ada"], "profile").await.unwrap();
-    assert_eq!(store.get(&["users", "ada"], "profile").await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_second_put_replaces_the_value_and_keeps_the_creation() {
-    let clock = Clock::new();
-    let store = clock.store();
-    let created_at = clock.now();
-    store.put(&["a"], "k", json!({"old": 1})).await.unwrap();
-    clock.advance(5);
-    store.put(&["a"], "k", json!({"new": 2})).await.unwrap();
-
-    let item = store.get(&["a"], "k").await.unwrap().unwrap();
-    assert_eq!(item.value, json!({"new": 2}));
-    assert_eq!(item.created_at, created_at);
-    assert_eq!(item.updated_at, clock.now());
-}
-
-#[tokio::test]
-async fn an_update_is_never_dated_before_the_creation() {
-    let clock = Clock::new();
-    let store = clock.store();
-    store.put(&["a"], "k", json!({})).await.unwrap();
-    *clock.0.lock().unwrap() -= Duration::from_secs(60);
-    store.put(&["a"], "k", json!({})).await.unwrap();
-    let item = store.get(&["a"], "k").await.unwrap().unwrap();
-    assert_eq!(item.updated_at, item.created_at);
-}
 
 #[tokio::test]
 async fn clones_share_the_items() {
@@ -95,8 +15,9 @@ async fn clones_share_the_items() {
 }
 
 #[tokio::test]
-async fn bad_input_is_named_and_not_written() {
+async fn bad_input_is_named() {
     let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
+    let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
     for (namespace, key, value, message) in [
         (
             &[][..],
@@ -146,26 +67,40 @@ async fn bad_input_is_named_and_not_written() {
             json!([1]),
             r#"the value of `a.b/k` is a list; wrap it in an object, such as {"value": ..}"#,
         ),
+        (
+            &["a", "b"],
+            "k",
+            json!({"deep": deep}),
+            "the value of `a.b/k` is nested too deeply to be stored; make it flatter",
+        ),
     ] {
         let error = store.put(namespace, key, value).await.unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-    assert_eq!(store.search(Search::everything()).await.unwrap(), []);
-    assert!(matches!(store.get(&["a"], "").await, Err(StoreError::EmptyKey { .. })));
-    assert!(matches!(store.delete(&[], "k").await, Err(StoreError::EmptyNamespace)));
     assert!(Namespace::new(&["a", "graph"]).is_ok(), "only the root is reserved");
+    assert!(matches!(ListNamespaces::new().prefix(&["a.b"]), Err(StoreError::BadLabel { .. })));
+    assert!(matches!(ListNamespaces::new().suffix(&[""]), Err(StoreError::EmptyLabel { .. })));
+    assert!(matches!(Search::under(&["graph"]), Err(StoreError::ReservedRoot { .. })));
+    let put = Put::new(&["a"], "k", json!({})).unwrap();
+    assert!(matches!(put.index(&["a..b"]), Err(StoreError::BadPath { .. })));
 }
 
 #[tokio::test]
-async fn a_namespace_that_was_found_leads_back() {
+async fn a_bad_search_is_named() {
     let store = InMemoryStore::new();
-    store.put(&["users", "ada"], "k", json!({})).await.unwrap();
-    let [namespace] = &store.list_namespaces(ListNamespaces::new()).await.unwrap()[..] else {
-        panic!("there is one namespace");
-    };
-    assert!(store.get(&namespace.labels(), "k").await.unwrap().is_some());
-    assert!(store.get_item(Get::new(namespace, "k").unwrap()).await.unwrap().is_some());
-    assert_eq!(store.search(Search::under(namespace).unwrap()).await.unwrap().len(), 1);
+    for (search, message) in [
+        (
+            Search::everything().limit(0),
+            "`limit` is 0, so nothing can be found; give at least 1 or leave it out",
+        ),
+        (
+            Search::everything().query("tea"),
+            r#"the store has no index to search for "tea"; give it an `IndexConfig`, or search with a filter only"#,
+        ),
+    ] {
+        let error = store.search(search).await.unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
 }
 
 #[tokio::test]
@@ -191,72 +126,7 @@ async fn values_can_be_typed() {
     ));
 }
 
-#[tokio::test]
-async fn a_batch_runs_in_order_and_whole_or_not_at_all() {
-    let store = InMemoryStore::new();
-    let ops = vec![
-        Op::Put(Put::new(&["a"], "k", json!({"n": 1})).unwrap()),
-        Op::Get(Get::new(&["a"], "k").unwrap()),
-        Op::Search(Search::under(&["a"]).unwrap()),
-        Op::List(ListNamespaces::new()),
-        Op::Delete(Address::new(&["a"], "k").unwrap()),
-        Op::Get(Get::new(&["a"], "k").unwrap()),
-    ];
-    let outcomes = store.batch(ops).await.unwrap();
-    let [Outcome::Done, Outcome::Item(Some(item)), Outcome::Items(items), rest @ ..] =
-        &outcomes[..]
-    else {
-        panic!("{outcomes:?}");
-    };
-    assert_eq!(items, std::slice::from_ref(item));
-    let namespaces = Outcome::Namespaces(vec![Namespace::new(&["a"]).unwrap()]);
-    assert_eq!(rest, [namespaces, Outcome::Done, Outcome::Item(None)]);
-
-    for (wrong, option) in [
-        (Op::Search(Search::everything().limit(0)), "limit"),
-        (Op::List(ListNamespaces::new().max_depth(0)), "max_depth"),
-    ] {
-        let put = Op::Put(Put::new(&["a"], "k", json!({})).unwrap());
-        let error = store.batch(vec![put, wrong]).await.unwrap_err();
-        assert!(matches!(error, StoreError::Zero { option: it } if it == option));
-        assert_eq!(store.get(&["a"], "k").await.unwrap(), None);
-    }
-}
-
-/// A store that only writes what a back end must.
-#[derive(Debug)]
-struct Plain(InMemoryStore);
-
-#[async_trait]
-impl Store for Plain {
-    async fn put_item(&self, put: Put) -> Result<(), StoreError> {
-        self.0.put_item(put).await
-    }
-    async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError> {
-        self.0.get_item(get).await
-    }
-    async fn delete_item(&self, at: Address) -> Result<(), StoreError> {
-        self.0.delete_item(at).await
-    }
-    async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
-        self.0.search(search).await
-    }
-    async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
-        self.0.list_namespaces(list).await
-    }
-}
-
-#[tokio::test]
-async fn the_default_batch_gives_the_same_outcomes() {
-    let clock = Clock::new();
-    let ops = vec![
-        Op::Put(Put::new(&["a"], "k", json!({"n": 1})).unwrap()),
-        Op::Put(Put::new(&["a"], "l", json!({"n": 2})).unwrap()),
-        Op::Delete(Address::new(&["a"], "l").unwrap()),
-        Op::Get(Get::new(&["a"], "k").unwrap()),
-        Op::Search(Search::under(&["a"]).unwrap()),
-        Op::List(ListNamespaces::new()),
-    ];
-    let plain = Plain(clock.store()).batch(ops.clone()).await.unwrap();
-    assert_eq!(plain, clock.store().batch(ops).await.unwrap());
+#[test]
+fn zeros_rank_alike() {
+    assert!(similarity(&[0.0], &[-1.0]).is_sign_positive());
 }

@@ -1,5 +1,10 @@
 //! Writing checkpoints and records.
 
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::SystemTime,
+};
+
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointId, NewCheckpoint, Place, TaskRecord,
 };
@@ -138,27 +143,33 @@ impl Records {
     pub(super) fn run(self, connection: &Connection) -> Result<(), Failure<CheckpointError>> {
         let namespace = namespace_id(connection, &self.place.thread, &self.place.namespace)?;
         for RecordRow { task, slot, keeps_first, body } in self.rows {
-            let conflict = match keeps_first {
+            let insert = match keeps_first {
                 true => {
-                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
-                         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
+                    "INSERT INTO record (namespace, checkpoint, task, slot, seq, body)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING"
                 }
                 false => {
-                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5)
+                    "INSERT INTO record (namespace, checkpoint, task, slot, seq, body)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                      ON CONFLICT DO UPDATE SET body = excluded.body"
                 }
             };
-            connection.prepare_cached(conflict)?.execute(params![
-                namespace,
-                self.place.id.to_bytes(),
-                task,
-                slot,
-                body
-            ])?;
+            let (checkpoint, seq) = (self.place.id.to_bytes(), next_seq());
+            let row = params![namespace, checkpoint, task, slot, seq, body];
+            connection.prepare_cached(insert)?.execute(row)?;
         }
         Ok(())
     }
+}
+
+/// A number that is greater than all before it: the time, or one more than the last.
+fn next_seq() -> i64 {
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    let now = nanos(SystemTime::now());
+    let next = |last: i64| Some(now.max(last.saturating_add(1)));
+    // It never gives up, since `next` always gives a number.
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(0);
+    now.max(last.saturating_add(1))
 }
 
 /// The row of a namespace, made if it is missing.
@@ -193,7 +204,10 @@ pub(super) fn tips(
         .optional()
 }
 
-pub(super) fn head(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<CheckpointId>> {
+pub(super) fn head(
+    connection: &Connection,
+    namespace: i64,
+) -> rusqlite::Result<Option<CheckpointId>> {
     connection
         .prepare_cached("SELECT id FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1")?
         .query_row([namespace], |row| id_at(row, 0))

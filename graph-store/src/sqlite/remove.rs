@@ -248,8 +248,8 @@ fn copy_namespace(
     }
     connection
         .prepare_cached(
-            "INSERT INTO record (namespace, checkpoint, task, slot, body)
-             SELECT ?2, checkpoint, task, slot, body FROM record WHERE namespace = ?1 ORDER BY seq",
+            "INSERT INTO record (namespace, checkpoint, task, slot, seq, body)
+             SELECT ?2, checkpoint, task, slot, seq, body FROM record WHERE namespace = ?1",
         )?
         .execute([from, to])?;
     Ok(())

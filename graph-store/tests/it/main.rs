@@ -1,3 +1,6 @@
 //! The storage as its users see it.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod sqlite;
+mod sqlite_cache;
+mod sqlite_store;

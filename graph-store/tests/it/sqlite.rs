@@ -13,7 +13,7 @@ use graph_core::{
     checkpoint::{CheckpointError, Checkpointer, History, Keep, Lookup, testkit},
     subgraph,
 };
-use graph_store::{OpenError, Retention, Rule, Sqlite, SqliteSaver};
+use graph_store::{OpenError, Retention, Rule, Sqlite, SqliteSaver, sqlite::Synchronous};
 use tempfile::TempDir;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +21,10 @@ async fn the_saver_conforms() {
     let folders = Mutex::new(Vec::new());
     let report = testkit::run(|| async {
         let folder = tempfile::tempdir().unwrap();
-        let saver = SqliteSaver::open(folder.path().join("threads.db")).unwrap();
+        // Hundreds of files: that they survive a loss of power is not what is checked here.
+        let settings = Sqlite::settings().synchronous(Synchronous::Normal);
+        let database = settings.open(folder.path().join("threads.db")).unwrap();
+        let saver = SqliteSaver::new(&database);
         folders.lock().unwrap().push(folder);
         Arc::new(saver) as Arc<dyn Checkpointer>
     });

@@ -1,14 +1,16 @@
-//! Runs conformance cases on the engine: `conformance [--case ID] [-v] FILE.jsonl...`.
+//! Runs conformance cases on the engine: `conformance [--saver KIND] [--case ID] [-v] FILE.jsonl...`.
 #![expect(clippy::print_stdout, reason = "a report on stdout is what the program is for")]
 
 use std::{env, path::PathBuf, process::ExitCode};
 
-use graph_tests::{Case, ReadError, compare, read, run};
+use graph_tests::{Case, ReadError, SaverKind, compare, read, run};
 use serde_json::Value;
 
 fn main() -> ExitCode {
     let Some(wanted) = Wanted::from_args(env::args().skip(1)) else {
-        eprintln!("usage: conformance [--case ID] [-v] FILE.jsonl...");
+        eprintln!(
+            "usage: conformance [--saver memory|sqlite|postgres] [--case ID] [-v] FILE.jsonl..."
+        );
         return ExitCode::FAILURE;
     };
     match report(&wanted) {
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
 #[derive(Default)]
 struct Wanted {
     files: Vec<PathBuf>,
+    saver: SaverKind,
     case: Option<String>,
     verbose: bool,
 }
@@ -34,6 +37,7 @@ impl Wanted {
         let mut wanted = Self::default();
         while let Some(arg) = args.next() {
             match arg.as_str() {
+                "--saver" => wanted.saver = args.next()?.parse().ok()?,
                 "--case" => wanted.case = Some(args.next()?),
                 "-v" => wanted.verbose = true,
                 other if other.starts_with('-') => return None,
@@ -51,7 +55,7 @@ fn report(wanted: &Wanted) -> Result<bool, ReadError> {
         for case in read(file)? {
             if wanted.case.as_ref().is_none_or(|it| *it == case.id) {
                 n_cases += 1;
-                n_equal += usize::from(is_equal(&case, wanted.verbose));
+                n_equal += usize::from(is_equal(&case, wanted));
             }
         }
     }
@@ -59,8 +63,8 @@ fn report(wanted: &Wanted) -> Result<bool, ReadError> {
     Ok(n_cases == n_equal)
 }
 
-fn is_equal(case: &Case, verbose: bool) -> bool {
-    let got = match run(case) {
+fn is_equal(case: &Case, wanted: &Wanted) -> bool {
+    let got = match run(case, wanted.saver) {
         Ok(got) => got,
         Err(gave_up) => {
             println!("{}: {}\n  {gave_up}\n", case.id, case.about);
@@ -69,7 +73,7 @@ fn is_equal(case: &Case, verbose: bool) -> bool {
     };
     let Some(difference) = compare(case, &got) else { return true };
     println!("{}: {}\n  {}\n", case.id, case.about, difference.to_string().replace('\n', "\n  "));
-    if verbose {
+    if wanted.verbose {
         print_answers(case, &got, difference.call);
     }
     false

@@ -1,7 +1,7 @@
 //! Shelves: the items in memory, and what is done with them (no lock, no async).
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ops::Bound,
     time::{Duration, SystemTime},
 };
@@ -9,8 +9,8 @@ use std::{
 use serde_json::Value;
 
 use super::super::{
-    Address, Get, Item, ListNamespaces, Namespace, Op, Outcome, Put, Search, StoreError, TtlConfig,
-    similarity,
+    Address, Get, Item, ListNamespaces, Namespace, Op, Outcome, Put, Search, StoreError,
+    backend::{Moment, Ranking},
 };
 
 /// Holds the items of each namespace; a namespace without items is not there.
@@ -26,13 +26,6 @@ struct Entry {
     vectors: Vec<Vec<f32>>,
     lifetime: Option<Duration>,
     expires_at: Option<SystemTime>,
-}
-
-/// The time of an operation, and what it means for the items.
-#[derive(Clone, Copy)]
-pub(super) struct Moment {
-    pub(super) now: SystemTime,
-    pub(super) ttl: TtlConfig,
 }
 
 impl Shelves {
@@ -52,7 +45,10 @@ impl Shelves {
                 self.remove(&at);
                 Outcome::Done
             }
-            Op::Search(search) => Outcome::Items(self.search(&search, vectors.first(), moment)?),
+            Op::Search(search) => {
+                let query = vectors.first().map(Vec::as_slice);
+                Outcome::Items(self.search(&search, query, moment)?)
+            }
             Op::List(list) => Outcome::Namespaces(self.list(&list, moment)?),
         })
     }
@@ -61,7 +57,7 @@ impl Shelves {
         let Put { at: Address { namespace, key }, value, ttl, .. } = put;
         let lifetime = moment.ttl.lifetime(ttl);
         let shelf = self.0.entry(namespace).or_default();
-        let before = shelf.get(&key).filter(|it| moment.shows(it));
+        let before = shelf.get(&key).filter(|it| moment.shows(it.expires_at));
         let created_at = before.map_or(moment.now, |it| it.created_at);
         let entry = Entry {
             value: Value::Object(value),
@@ -78,7 +74,7 @@ impl Shelves {
     pub(super) fn get(&mut self, get: &Get, moment: Moment) -> Option<Item> {
         let (namespace, key) = (get.at.namespace(), get.at.key());
         let entry = self.0.get_mut(namespace)?.get_mut(key)?;
-        if !moment.shows(entry) {
+        if !moment.shows(entry.expires_at) {
             self.remove(&get.at);
             return None;
         }
@@ -94,31 +90,31 @@ impl Shelves {
         }
     }
 
-    pub(super) fn search(
+    fn search(
         &mut self,
         search: &Search,
-        query: Option<&Vec<f32>>,
+        query: Option<&[f32]>,
         moment: Moment,
     ) -> Result<Vec<Item>, StoreError> {
-        let page = search.page()?;
-        let mut hits = Vec::new();
-        for (namespace, shelf) in self.0.range_mut::<[String], _>(from(&search.prefix)) {
-            if !namespace.starts_with(&search.prefix) {
-                break;
-            }
+        let mut ranking = Ranking::new(search, query)?;
+        let under = self.0.range_mut::<[String], _>(from(&search.prefix));
+        let under = under.take_while(|(namespace, _)| namespace.starts_with(&search.prefix));
+        for (namespace, shelf) in under {
             for (key, entry) in shelf {
-                if moment.shows(entry) && search.filter.matches(&entry.value) {
-                    hits.push((query.and_then(|it| entry.score(it)), namespace, key, entry));
+                if ranking.is_full() {
+                    break;
+                }
+                if moment.shows(entry.expires_at) && search.filter.matches(&entry.value) {
+                    let score = ranking.score(entry.vectors.iter().map(Vec::as_slice));
+                    ranking.offer(score, (namespace, key, entry));
                 }
             }
         }
-        let rank = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
-        hits.sort_by(|(left, ..), (right, ..)| rank(*right).total_cmp(&rank(*left)));
-        let give = |(score, namespace, key, entry): (_, &Namespace, &String, &mut Entry)| {
+        let give = |(score, (namespace, key, entry)): (_, (&Namespace, &String, &mut Entry))| {
             entry.touch(search.refresh_ttl, moment);
             Item { score, ..entry.item(namespace, key) }
         };
-        Ok(hits.into_iter().skip(page.start).take(page.len()).map(give).collect())
+        Ok(ranking.into_page().map(give).collect())
     }
 
     pub(super) fn list(
@@ -126,23 +122,19 @@ impl Shelves {
         list: &ListNamespaces,
         moment: Moment,
     ) -> Result<Vec<Namespace>, StoreError> {
-        let (page, depth) = (list.page()?, list.depth()?);
-        let fixed = list.prefix.split(|it| it == "*").next().unwrap_or_default();
-        let found: BTreeSet<Namespace> = self
+        let fixed = list.fixed_prefix();
+        let holding = self
             .0
             .range::<[String], _>(from(fixed))
             .take_while(|(namespace, _)| namespace.starts_with(fixed))
-            .filter(|(namespace, _)| list.matches(namespace))
-            .filter(|(_, shelf)| shelf.values().any(|it| moment.shows(it)))
-            .map(|(namespace, _)| namespace.up_to(depth))
-            .collect();
-        Ok(found.into_iter().skip(page.start).take(page.len()).collect())
+            .filter(|(_, shelf)| shelf.values().any(|it| moment.shows(it.expires_at)));
+        list.choose(holding.map(|(namespace, _)| namespace))
     }
 
     pub(super) fn sweep(&mut self, moment: Moment) -> usize {
         let before = self.len();
         self.0.retain(|_, shelf| {
-            shelf.retain(|_, entry| !moment.is_past(entry));
+            shelf.retain(|_, entry| !moment.is_past(entry.expires_at));
             !shelf.is_empty()
         });
         before - self.len()
@@ -159,30 +151,10 @@ impl Entry {
         Item::new(at, self.value.clone(), self.created_at, self.updated_at)
     }
 
-    /// Gives the similarity of the best vector.
-    fn score(&self, query: &[f32]) -> Option<f32> {
-        self.vectors.iter().map(|it| similarity(it, query)).max_by(f32::total_cmp)
-    }
-
     fn touch(&mut self, refresh: Option<bool>, moment: Moment) {
-        if refresh.unwrap_or(moment.ttl.refresh_on_read) {
+        if moment.refreshes(refresh) {
             self.expires_at = moment.after(self.lifetime);
         }
-    }
-}
-
-impl Moment {
-    fn is_past(self, entry: &Entry) -> bool {
-        entry.expires_at.is_some_and(|it| it <= self.now)
-    }
-
-    fn shows(self, entry: &Entry) -> bool {
-        !(self.ttl.omit_expired && self.is_past(entry))
-    }
-
-    /// Gives the end of a lifetime; one beyond the end of time is no end.
-    fn after(self, lifetime: Option<Duration>) -> Option<SystemTime> {
-        self.now.checked_add(lifetime?)
     }
 }
 
@@ -195,7 +167,7 @@ fn from(prefix: &[String]) -> (Bound<&[String]>, Bound<&[String]>) {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{super::super::TtlConfig, *};
 
     #[test]
     fn no_empty_namespace_stays_behind() {

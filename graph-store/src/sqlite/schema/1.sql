@@ -25,16 +25,16 @@ CREATE TABLE link (
     body BLOB NOT NULL
 ) STRICT;
 
--- What happened to the tasks of the step that follows a checkpoint.
+-- What happened to the tasks of the step that follows a checkpoint. `seq` is the order in which it came.
 CREATE TABLE record (
-    seq INTEGER PRIMARY KEY,
     namespace INTEGER NOT NULL,
     checkpoint BLOB NOT NULL,
     task BLOB NOT NULL,
     slot TEXT NOT NULL,
+    seq INTEGER NOT NULL,
     body BLOB NOT NULL,
-    UNIQUE (namespace, checkpoint, task, slot)
-) STRICT;
+    PRIMARY KEY (namespace, checkpoint, task, slot)
+) STRICT, WITHOUT ROWID;
 
 -- Who works on a thread. The token is another one each time, so that a late writer is told apart.
 CREATE TABLE lease (

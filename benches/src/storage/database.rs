@@ -1,0 +1,89 @@
+//! The databases of a row: one of ours and one of LangGraph's, on the same disk or the same server.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use graph_core::checkpoint::Checkpointer;
+use graph_store::{PostgresSaver, SqliteSaver};
+use graph_tests::postgres::Server;
+use tokio::runtime::Handle;
+
+use super::{
+    Store,
+    disk::{self, Scratch},
+};
+
+/// Makes databases, and starts the server that some of them need.
+#[derive(Debug)]
+pub struct Databases<'a> {
+    scratch: &'a Scratch,
+    runtime: Handle,
+    server: Option<Result<Server, String>>,
+    made: usize,
+}
+
+/// Two empty databases.
+#[derive(Debug)]
+pub struct Pair {
+    /// Ours.
+    pub saver: Arc<dyn Checkpointer>,
+    /// Where LangGraph finds its own: a path or an address.
+    pub theirs: String,
+    /// A folder on the disk that holds both.
+    pub folder: PathBuf,
+}
+
+impl<'a> Databases<'a> {
+    /// Files go into this folder; the server is started when it is needed.
+    pub fn new(scratch: &'a Scratch, runtime: &Handle) -> Self {
+        Self { scratch, runtime: runtime.clone(), server: None, made: 0 }
+    }
+
+    /// What runs the savers.
+    pub fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Makes a pair; `None` where there is no server to make it on.
+    pub fn pair(&mut self, store: Store) -> io::Result<Option<Pair>> {
+        match store {
+            Store::Sqlite => self.files().map(Some),
+            Store::Postgres => self.on_server(),
+        }
+    }
+
+    /// Says why there is no server, where one was wanted, or that it does not lie on a disk.
+    pub fn about_server(&self) -> Option<String> {
+        match self.server.as_ref()? {
+            Ok(server) => Some(format!("PostgreSQL {}", disk::about(server.folder()))),
+            Err(problem) => Some(format!("PostgreSQL is not measured: {problem}")),
+        }
+    }
+
+    fn files(&mut self) -> io::Result<Pair> {
+        self.made += 1;
+        let file = |whose: &str| self.scratch.path().join(format!("{whose}-{}.db", self.made));
+        let saver = SqliteSaver::open(file("ours")).map_err(io::Error::other)?;
+        let theirs = text(&file("theirs"))?;
+        Ok(Pair { saver: Arc::new(saver), theirs, folder: self.scratch.path().to_owned() })
+    }
+
+    fn on_server(&mut self) -> io::Result<Option<Pair>> {
+        // A server for tests does not sync.
+        let start = || Server::with_settings(&[("fsync", "on")]).map_err(|it| it.to_string());
+        let Ok(server) = self.server.get_or_insert_with(start) else { return Ok(None) };
+        let url = server.fresh_database();
+        let saver =
+            self.runtime.block_on(PostgresSaver::connect(&url)).map_err(io::Error::other)?;
+        let folder = server.folder().to_owned();
+        Ok(Some(Pair { saver: Arc::new(saver), theirs: server.fresh_database(), folder }))
+    }
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let text = path.to_str().ok_or_else(|| io::Error::other("the target folder is not UTF-8"))?;
+    Ok(text.to_owned())
+}

@@ -1,0 +1,81 @@
+//! The folder in which the databases lie, and the disk it is on.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process,
+};
+
+/// A folder inside the target folder, deleted in the end.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// An empty folder beside this program's profile folder, so that it is on the disk that builds are on.
+    pub fn new() -> io::Result<Self> {
+        let program = env::current_exe()?;
+        let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
+        let path = target.join(format!("bench-storage-{}", process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self { path })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is only in the way, and lies where `cargo clean` finds it.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Says what kind of disk a folder is on: a file in memory never waits for one.
+pub fn about(folder: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    match file_system(&mounts, folder) {
+        Some(kind @ ("tmpfs" | "ramfs")) => {
+            format!("lies in memory ({kind}), where an fsync costs nothing: do not trust its times")
+        }
+        Some(kind) => format!("lies on {kind}"),
+        None => "lies on a disk of an unknown kind".to_owned(),
+    }
+}
+
+/// The kind of the innermost mount that holds the path.
+fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((Path::new(words.next()?), words.next()?))
+    });
+    let around = mounts.filter(|(at, _)| path.starts_with(at));
+    around.max_by_key(|(at, _)| at.components().count()).map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_mount_counts() {
+        let mounts = "/dev/vda / ext4 rw 0 0\nnone /tmp tmpfs rw 0 0\nnone /tmp/disk xfs rw 0 0\n";
+        for (path, expect) in [("/home/a", "ext4"), ("/tmp/a", "tmpfs"), ("/tmp/disk/a", "xfs")] {
+            assert_eq!(file_system(mounts, Path::new(path)), Some(expect), "{path}");
+        }
+        assert_eq!(file_system("", Path::new("/home")), None);
+    }
+
+    #[test]
+    fn the_folder_goes_away() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path().join("file");
+        fs::write(&path, "x").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

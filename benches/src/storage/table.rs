@@ -1,0 +1,265 @@
+//! What was measured of stored threads, as text.
+
+use super::{Load, Report, Workload, size, timed};
+use crate::{
+    measure::Cost,
+    table::{Ratio, aligned, grouped, nanos, verdict},
+};
+
+impl timed::Row {
+    fn times_faster(&self) -> Option<Ratio> {
+        Some(Ratio::of(self.langgraph?, self.ours?.cost))
+    }
+
+    fn times_floor(&self) -> Option<Ratio> {
+        let ours = self.ours?;
+        Some(Ratio::of(ours.cost, ours.floor))
+    }
+}
+
+impl size::Row {
+    fn times_smaller(&self) -> Option<f64> {
+        Some(self.langgraph? as f64 / self.ours as f64)
+    }
+}
+
+/// Everything: what is to be known, the tables, and whether the limits hold.
+pub fn text(report: &Report) -> String {
+    let mut parts = vec![report.notes.join("\n") + "\n"];
+    if !report.timed.is_empty() {
+        parts.push(times(&report.timed));
+        parts.push(remarks(&report.timed));
+    }
+    if !report.sizes.is_empty() {
+        parts.push(sizes(&report.sizes));
+        parts.push(growth(&report.sizes));
+    }
+    parts.push(verdicts(report));
+    parts.retain(|it| !it.is_empty());
+    parts.join("\n")
+}
+
+const TIMES: [&str; 12] = [
+    "workload",
+    "threads × steps",
+    "bytes",
+    "ours µs",
+    "(min)",
+    "floor µs",
+    "(min)",
+    "ratio",
+    "(min)",
+    "LangGraph µs",
+    "(min)",
+    "times faster",
+];
+
+/// The times of a step, over all threads: with sixteen at once sixteen steps may share their time.
+fn times(rows: &[timed::Row]) -> String {
+    aligned(TIMES, rows.iter().map(time_cells))
+}
+
+fn time_cells(row: &timed::Row) -> [String; 12] {
+    let Load { threads, steps, message } = row.load;
+    let [ours, ours_min] = micros(row.ours.map(|it| it.cost), "not here");
+    let [floor, floor_min] = micros(row.ours.map(|it| it.floor), "-");
+    let [ratio, ratio_min] = match row.times_floor() {
+        Some(Ratio { medians, mins }) => [format!("{medians:.2}"), format!("{mins:.2}")],
+        None => ["-", "-"].map(str::to_owned),
+    };
+    let [langgraph, langgraph_min] = micros(row.langgraph, "not here");
+    [
+        row.workload.name().to_owned(),
+        format!("{threads} × {steps}"),
+        grouped(message),
+        ours,
+        ours_min,
+        floor,
+        floor_min,
+        ratio,
+        ratio_min,
+        langgraph,
+        langgraph_min,
+        row.times_faster().map_or("-".to_owned(), |it| format!("{:.1}", it.medians)),
+    ]
+}
+
+fn micros(cost: Option<Cost>, absent: &str) -> [String; 2] {
+    match cost {
+        Some(Cost { median, min }) => [nanos(median / 1e3), nanos(min / 1e3)],
+        None => [absent.to_owned(), "-".to_owned()],
+    }
+}
+
+/// What the table has no room for.
+fn remarks(rows: &[timed::Row]) -> String {
+    rows.iter().flat_map(|it| [growing_floor(it), weaker(it)]).flatten().collect()
+}
+
+fn growing_floor(row: &timed::Row) -> Option<String> {
+    let ours = row.ours?;
+    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
+    let Ratio { medians, mins } = Ratio::of(ours.cost, ours.growing_floor);
+    let [floor, _] = micros(Some(ours.growing_floor), "-");
+    Some(format!(
+        "{name} {bytes}: {:.2} commits a step; on a file that grows they take {floor} µs, ratio {medians:.2} \
+         (quickest rounds {mins:.2})\n",
+        ours.commits_a_step,
+    ))
+}
+
+fn weaker(row: &timed::Row) -> Option<String> {
+    let (cost, ours) = (row.weaker?, row.ours?);
+    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
+    let Ratio { medians, mins } = Ratio::of(cost, ours.cost);
+    let [langgraph, _] = micros(Some(cost), "-");
+    Some(format!(
+        "{name} {bytes}: LangGraph as installed, which does not sync every commit: {langgraph} µs, {medians:.1} times \
+         slower (quickest rounds {mins:.1})\n"
+    ))
+}
+
+const SIZES: [&str; 7] =
+    ["workload", "steps", "our bytes", "a step", "LangGraph's bytes", "a step", "times smaller"];
+
+fn sizes(rows: &[size::Row]) -> String {
+    aligned(SIZES, rows.iter().map(size_cells))
+}
+
+fn size_cells(row: &size::Row) -> [String; 7] {
+    let number = |it: u64| grouped(it as usize);
+    let a_step = |it: u64| number(it / row.steps as u64);
+    let none = || "-".to_owned();
+    [
+        Workload::SqliteBytes.name().to_owned(),
+        grouped(row.steps),
+        number(row.ours),
+        a_step(row.ours),
+        row.langgraph.map_or_else(none, number),
+        row.langgraph.map_or_else(none, a_step),
+        row.times_smaller().map_or_else(none, |it| format!("{it:.1}")),
+    ]
+}
+
+/// How the room of a step changes with the length of the thread.
+fn growth(rows: &[size::Row]) -> String {
+    let a_step = |row: &size::Row| row.ours as f64 / row.steps as f64;
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return String::new() };
+    let (name, from, to) =
+        (Workload::SqliteBytes.name(), grouped(first.steps), grouped(last.steps));
+    let times = a_step(last) / a_step(first);
+    format!("{name}: from {from} to {to} steps one takes {times:.2} times the room\n")
+}
+
+/// Whether the limits hold, at the worst row of each workload.
+fn verdicts(report: &Report) -> String {
+    let timed = Workload::ALL
+        .into_iter()
+        .flat_map(|it| [faster(it, &report.timed), near_floor(it, &report.timed)]);
+    timed.chain([smaller(&report.sizes)]).flatten().collect()
+}
+
+fn faster(workload: Workload, rows: &[timed::Row]) -> Option<String> {
+    let limit = workload.least_times_faster()?;
+    let ratios = of(workload, rows).filter_map(timed::Row::times_faster);
+    let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::min))?;
+    let (name, verdict) = (workload.name(), verdict(medians >= limit));
+    Some(format!(
+        "{name}: at least {limit} times LangGraph's steps per second: {verdict} ({medians:.1}; quickest rounds {mins:.1})\n"
+    ))
+}
+
+fn near_floor(workload: Workload, rows: &[timed::Row]) -> Option<String> {
+    let limit = workload.most_times_floor()?;
+    let ratios = of(workload, rows).filter_map(timed::Row::times_floor);
+    let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
+    let (name, verdict) = (workload.name(), verdict(medians <= limit));
+    Some(format!(
+        "{name}: at most {limit} times the bare cost of its fsyncs: {verdict} ({medians:.2}; quickest rounds {mins:.2})\n"
+    ))
+}
+
+fn of(workload: Workload, rows: &[timed::Row]) -> impl Iterator<Item = &timed::Row> {
+    rows.iter().filter(move |it| it.workload == workload)
+}
+
+/// How many times smaller a thread must be, at how many steps.
+const SMALLER: (f64, usize) = (10.0, 1_000);
+
+fn smaller(rows: &[size::Row]) -> Option<String> {
+    let (limit, steps) = SMALLER;
+    let times = rows.iter().find(|it| it.steps == steps)?.times_smaller()?;
+    let (name, verdict) = (Workload::SqliteBytes.name(), verdict(times >= limit));
+    let steps = grouped(steps);
+    Some(format!(
+        "{name}: at most 1/{limit} of LangGraph's bytes at {steps} steps: {verdict} (1/{times:.0})\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(micros: f64) -> Cost {
+        Cost { median: micros * 1e3, min: micros * 500.0 }
+    }
+
+    fn report() -> Report {
+        let ours = |it| timed::Ours {
+            cost: cost(it),
+            floor: cost(60.0),
+            growing_floor: cost(100.0),
+            commits_a_step: 1.01,
+        };
+        let row = |workload: Workload, load: usize, micros: f64| timed::Row {
+            workload,
+            load: workload.loads()[load],
+            ours: Some(ours(micros)),
+            langgraph: Some(cost(1_800.0)),
+            weaker: None,
+        };
+        let weaker = Some(cost(900.0));
+        let absent = row(Workload::PostgresOne, 0, 0.0);
+        let size = |steps, ours, langgraph| size::Row { steps, ours, langgraph };
+        Report {
+            notes: vec!["a note".to_owned()],
+            timed: vec![
+                row(Workload::SqliteOne, 0, 100.0),
+                row(Workload::SqliteOne, 1, 150.0),
+                timed::Row { weaker, ..row(Workload::SqliteMany, 0, 100.0) },
+                timed::Row { ours: None, langgraph: None, ..absent },
+            ],
+            sizes: vec![size(1_000, 2_000_000, Some(520_000_000)), size(10_000, 30_000_000, None)],
+        }
+    }
+
+    #[test]
+    fn everything_as_text() {
+        let expect = "\
+a note
+
+workload      threads × steps  bytes   ours µs  (min)  floor µs  (min)  ratio  (min)  LangGraph µs  (min)  times faster
+sqlite-one            1 × 300    100       100   50.0      60.0   30.0   1.67   1.67         1,800    900          18.0
+sqlite-one            1 × 300  1,024       150   75.0      60.0   30.0   2.50   2.50         1,800    900          12.0
+sqlite-16            16 × 100    100       100   50.0      60.0   30.0   1.67   1.67         1,800    900          18.0
+postgres-one          1 × 300    100  not here      -         -      -      -      -      not here      -             -
+
+sqlite-one 100: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.00 (quickest rounds 1.00)
+sqlite-one 1,024: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.50 (quickest rounds 1.50)
+sqlite-16 100: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.00 (quickest rounds 1.00)
+sqlite-16 100: LangGraph as installed, which does not sync every commit: 900 µs, 9.0 times slower (quickest rounds 9.0)
+
+workload       steps   our bytes  a step  LangGraph's bytes   a step  times smaller
+sqlite-bytes   1,000   2,000,000   2,000        520,000,000  520,000          260.0
+sqlite-bytes  10,000  30,000,000   3,000                  -        -              -
+
+sqlite-bytes: from 1,000 to 10,000 steps one takes 1.50 times the room
+
+sqlite-one: at least 5 times LangGraph's steps per second: holds (12.0; quickest rounds 12.0)
+sqlite-one: at most 2 times the bare cost of its fsyncs: does not hold (2.50; quickest rounds 2.50)
+sqlite-16: at least 20 times LangGraph's steps per second: does not hold (18.0; quickest rounds 18.0)
+sqlite-bytes: at most 1/10 of LangGraph's bytes at 1,000 steps: holds (1/260)
+";
+        assert_eq!(text(&report()), expect);
+    }
+}

@@ -1,0 +1,112 @@
+//! Ranking: from the items found to the page of a search.
+
+use std::ops::Range;
+
+use super::super::{Search, StoreError, similarity};
+
+/// Collects the hits of a search, and gives the page of them that it asks for.
+///
+/// Hits are offered in the order of namespace and key, which is their order unless there is a query.
+/// It keeps about twice as many as the page needs, however many are offered.
+///
+/// ```
+/// use graph_core::store::{Search, backend::Ranking};
+///
+/// let search = Search::everything().limit(2);
+/// let mut ranking = Ranking::new(&search, Some(&[1.0, 0.0]))?;
+/// let (far, near) = ([0.0, 1.0], [0.6, 0.8]);
+/// ranking.offer(ranking.score([]), "no vector");
+/// ranking.offer(ranking.score([&far[..]]), "far");
+/// ranking.offer(ranking.score([&far[..], &near]), "near");
+/// let page: Vec<_> = ranking.into_page().collect();
+/// assert_eq!(page, [(Some(0.6), "near"), (Some(0.0), "far")]);
+/// # Ok::<(), graph_core::store::StoreError>(())
+/// ```
+#[derive(Debug)]
+pub struct Ranking<'a, T> {
+    page: Range<usize>,
+    query: Option<&'a [f32]>,
+    hits: Vec<(Option<f32>, T)>,
+}
+
+impl<'a, T> Ranking<'a, T> {
+    /// Starts with no hits; `query` is the vector of the search's query.
+    pub fn new(search: &Search, query: Option<&'a [f32]>) -> Result<Self, StoreError> {
+        Ok(Self { page: search.page()?, query, hits: Vec::new() })
+    }
+
+    /// Gives the score of an item: that of the vector most similar to the query.
+    ///
+    /// A vector of another length is from another index, and cannot be compared.
+    pub fn score<'v>(&self, vectors: impl IntoIterator<Item = &'v [f32]>) -> Option<f32> {
+        let query = self.query?;
+        let comparable = vectors.into_iter().filter(|it| it.len() == query.len());
+        comparable.map(|it| similarity(it, query)).max_by(f32::total_cmp)
+    }
+
+    /// Adds a hit with its score.
+    pub fn offer(&mut self, score: Option<f32>, hit: T) {
+        self.hits.push((score, hit));
+        if self.hits.len() > self.page.end.saturating_mul(2).saturating_add(SLACK) {
+            self.cut();
+        }
+    }
+
+    /// Tells whether no later hit can come into the page.
+    pub fn is_full(&self) -> bool {
+        self.query.is_none() && self.hits.len() >= self.page.end
+    }
+
+    /// Gives the hits wanted, best first.
+    pub fn into_page(mut self) -> impl Iterator<Item = (Option<f32>, T)> {
+        self.cut();
+        self.hits.into_iter().skip(self.page.start)
+    }
+
+    /// Drops what is behind the page.
+    fn cut(&mut self) {
+        let rank = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
+        // A stable sort: of two equal ones the one offered first stays first.
+        self.hits.sort_by(|(left, _), (right, _)| rank(*right).total_cmp(&rank(*left)));
+        self.hits.truncate(self.page.end);
+    }
+}
+
+/// How many hits are kept beyond those needed, so that a small page does not sort all the time.
+const SLACK: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ranking_that_was_cut_is_that_of_all_hits() {
+        // Scores repeat, so that the order of equal ones shows.
+        let score = |n: u32| (n * 7919 % 50) as f32 / 50.0;
+        let all = 1_000;
+        let mut expect: Vec<u32> = (0..all).collect();
+        expect.sort_by(|left, right| score(*right).total_cmp(&score(*left)));
+        for (offset, limit) in [(0, 1), (3, 40), (990, 20), (0, usize::MAX), (5_000, 1)] {
+            let search = Search::everything().offset(offset).limit(limit);
+            let mut ranking = Ranking::new(&search, Some(&[1.0])).unwrap();
+            for n in 0..all {
+                ranking.offer(ranking.score([[score(n)].as_slice()]), n);
+                assert!(!ranking.is_full());
+            }
+            let page: Vec<u32> = ranking.into_page().map(|(_, n)| n).collect();
+            let wanted: Vec<u32> = expect.iter().skip(offset).take(limit).copied().collect();
+            assert_eq!(page, wanted, "{offset} {limit}");
+        }
+    }
+
+    #[test]
+    fn without_a_query_a_full_page_ends_the_search() {
+        let mut ranking = Ranking::new(&Search::everything().offset(1).limit(2), None).unwrap();
+        for n in 0..3 {
+            assert!(!ranking.is_full());
+            ranking.offer(None, n);
+        }
+        assert!(ranking.is_full());
+        assert_eq!(ranking.into_page().collect::<Vec<_>>(), [(None, 1), (None, 2)]);
+    }
+}

@@ -1,0 +1,114 @@
+//! The node cache on a PostgreSQL server.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use graph_core::cache::{Cache, CacheKey, Cached};
+use tokio_postgres::{Row, types::ToSql};
+
+use super::database::Postgres;
+use crate::items::{CacheFailures, Failures, nanos};
+
+/// How many expired results a put removes on its way.
+const PURGE: i64 = 16;
+
+/// Keeps results of nodes on a PostgreSQL server, for all machines that share it. Cloning gives another handle.
+///
+/// A result is found by its node's name and its input, not by the node's code: [`clear`](Cache::clear) a node
+/// whose code changed. A cache that fails does not fail a run, and does not wait for a lost server: see
+/// [`failures`](Self::failures).
+#[derive(Clone)]
+pub struct PostgresCache {
+    database: Postgres,
+    clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    failures: Failures,
+}
+
+impl PostgresCache {
+    /// Keeps results in an open database.
+    pub fn new(database: &Postgres) -> Self {
+        let clock = Arc::new(SystemTime::now);
+        Self { database: database.clone(), clock, failures: Failures::default() }
+    }
+
+    /// Reads the time from `clock` instead of the system's.
+    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How often this handle and its clones failed, which no run was told.
+    pub fn failures(&self) -> CacheFailures {
+        self.failures.get()
+    }
+
+    fn now(&self) -> i64 {
+        nanos((self.clock)())
+    }
+
+    /// Does a statement once, and notes a failure.
+    async fn query(&self, statement: &str, params: &[&(dyn ToSql + Sync)]) -> Option<Vec<Row>> {
+        let rows = self.database.query_once(statement, params).await;
+        self.failures.note(rows.map_err(|it| self.database.explain(it)))
+    }
+}
+
+#[async_trait]
+impl Cache for PostgresCache {
+    async fn get(&self, key: &CacheKey) -> Option<Cached> {
+        let select = "SELECT body FROM @.cached
+             WHERE node = $1 AND input = $2 AND (expires_at IS NULL OR expires_at > $3)";
+        let params: [&(dyn ToSql + Sync); 3] =
+            [&key.node.as_bytes(), &&key.input.to_bytes()[..], &self.now()];
+        let rows = self.query(select, &params).await?;
+        let body: &[u8] = self.failures.note(rows.first()?.try_get(0))?;
+        let what = || format!("a result of node `{}`", key.node);
+        self.failures.note(self.database.codec().decode(what, body))
+    }
+
+    async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
+        let now = self.now();
+        // A time that is too far away to be told never comes.
+        let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
+        let expires_at = lifetime.map(|it| now.saturating_add(it));
+        let what = || format!("a result of node `{}`", key.node);
+        let body = self.database.codec().encode(what, &result);
+        let Some(body) = self.failures.note(body) else { return };
+        // The row that is put is not among those removed: a statement may change a row only once.
+        let put = "WITH past AS (
+                 SELECT node, input FROM @.cached
+                 WHERE expires_at <= $5 AND (node, input) <> ($1, $2) LIMIT $6
+                 FOR UPDATE SKIP LOCKED
+             ), purged AS (
+                 DELETE FROM @.cached c USING past
+                 WHERE c.node = past.node AND c.input = past.input
+             )
+             INSERT INTO @.cached (node, input, expires_at, body) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (node, input) DO UPDATE SET expires_at = $3, body = $4";
+        let params: [&(dyn ToSql + Sync); 6] =
+            [&key.node.as_bytes(), &&key.input.to_bytes()[..], &expires_at, &body, &now, &PURGE];
+        self.query(put, &params).await;
+    }
+
+    async fn clear(&self, node: Option<&str>) {
+        match node {
+            Some(node) => {
+                self.query("DELETE FROM @.cached WHERE node = $1", &[&node.as_bytes()]).await
+            }
+            None => self.query("DELETE FROM @.cached", &[]).await,
+        };
+    }
+}
+
+impl fmt::Debug for PostgresCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresCache")
+            .field("database", &self.database)
+            .field("failures", &self.failures)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! Removing and copying checkpoints, and sweeping the links that none needs any more.
+//!
+//! It is done beside live traffic: checkpoints go in slices, each under the lock of its namespace, and their
+//! links afterwards. From then on nobody can come to need such a link again, because a new checkpoint hooks on to
+//! what another one has, and the lock keeps that other one there until the new one is committed. Numbers of
+//! links are never given twice, so two who sweep at the same time do no harm. A crash in between leaves some
+//! links behind; the namespace's next pruning or [`Postgres::vacuum`] finds them.
+
+use graph_core::checkpoint::{CheckpointError, Keep};
+use tokio_postgres::Row;
+
+use super::{
+    database::Postgres,
+    failure::{Failure, code},
+    ops::nanos,
+    visits,
+};
+
+/// How many rows one statement removes, so that others do not wait long.
+const SLICE: usize = 500;
+/// How often a copy is tried that somebody else's to the same name got in the way of.
+const TRIES: usize = 3;
+
+/// Removes the checkpoints of a thread that are not to be kept; says how many.
+pub(super) async fn prune(
+    database: &Postgres,
+    thread: &str,
+    keep: Keep,
+) -> Result<usize, Failure<CheckpointError>> {
+    let select = "SELECT n.id FROM @.namespace n WHERE n.thread = $1 ORDER BY n.id";
+    let mut removed = 0;
+    for row in database.query(select, &[&thread.as_bytes()]).await? {
+        let namespace: i64 = row.try_get(0)?;
+        let old = old(database, namespace, keep).await?;
+        for slice in old.chunks(SLICE) {
+            removed += remove(database, "SELECT @.prune($1, $2)", namespace, slice).await?;
+        }
+        if !old.is_empty() {
+            sweep(database, &[namespace]).await?;
+        }
+    }
+    Ok(removed + visits::remove_outlived(database, thread).await?)
+}
+
+async fn old(
+    database: &Postgres,
+    namespace: i64,
+    keep: Keep,
+) -> Result<Vec<Vec<u8>>, Failure<CheckpointError>> {
+    let rows = match keep {
+        Keep::Newest(count) => {
+            let newer = i64::try_from(count.max(1) - 1).unwrap_or(i64::MAX);
+            database
+                .query(
+                    "SELECT c.id FROM @.checkpoint c WHERE c.namespace = $1 AND c.id < (
+                         SELECT c.id FROM @.checkpoint c WHERE c.namespace = $1
+                         ORDER BY c.id DESC LIMIT 1 OFFSET $2
+                     ) ORDER BY c.id",
+                    &[&namespace, &newer],
+                )
+                .await
+        }
+        Keep::Since(since) => {
+            database
+                .query(
+                    "SELECT c.id FROM @.checkpoint c
+                     WHERE c.namespace = $1 AND c.made_at < $2 AND c.id < (
+                         SELECT c.id FROM @.checkpoint c WHERE c.namespace = $1
+                         ORDER BY c.id DESC LIMIT 1
+                     ) ORDER BY c.id",
+                    &[&namespace, &nanos(since)],
+                )
+                .await
+        }
+        other => {
+            let problem = format!("this version cannot prune by {other:?}");
+            return Err(CheckpointError::Storage(std::sync::Arc::from(Box::<
+                dyn std::error::Error + Send + Sync,
+            >::from(problem)))
+            .into());
+        }
+    }?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+async fn remove(
+    database: &Postgres,
+    statement: &str,
+    namespace: i64,
+    ids: &[Vec<u8>],
+) -> Result<usize, Failure<CheckpointError>> {
+    let rows = database.query(statement, &[&namespace, &ids]).await?;
+    Ok(count(&rows)?)
+}
+
+/// Removes the checkpoints that these runs wrote. There is no index for it: it would cost every step, and this is
+/// rare.
+pub(super) async fn delete_runs(
+    database: &Postgres,
+    runs: &[String],
+) -> Result<(), Failure<CheckpointError>> {
+    let runs: Vec<&[u8]> = runs.iter().map(String::as_bytes).collect();
+    let select = "SELECT c.namespace, array_agg(c.id) FROM @.checkpoint c
+                  WHERE c.run = ANY ($1) GROUP BY c.namespace ORDER BY c.namespace";
+    let mut namespaces: Vec<i64> = Vec::new();
+    for row in database.query(select, &[&runs]).await? {
+        let (namespace, ids): (i64, Vec<Vec<u8>>) = (row.try_get(0)?, row.try_get(1)?);
+        for slice in ids.chunks(SLICE) {
+            remove(database, "SELECT @.remove($1, $2)", namespace, slice).await?;
+        }
+        namespaces.push(namespace);
+    }
+    for slice in namespaces.chunks(SLICE) {
+        sweep(database, slice).await?;
+    }
+    Ok(())
+}
+
+/// Copies a thread to a name that is free.
+pub(super) async fn copy_thread(
+    database: &Postgres,
+    from: &str,
+    to: &str,
+) -> Result<(), Failure<CheckpointError>> {
+    let exists = || CheckpointError::ThreadExists { thread: to.to_owned() };
+    for _ in 0..TRIES {
+        // Not done again where the connection is lost: the copy that was made would then be in the way.
+        let copied = database
+            .query_once("SELECT @.copy_thread($1, $2)", &[&from.as_bytes(), &to.as_bytes()])
+            .await;
+        let rows = match copied {
+            // Somebody made the same thread at the same time: what it is now is seen by looking again.
+            Err(error) if code(&error).is_some_and(|it| matches!(it.code(), "23505" | "40P01")) => {
+                continue;
+            }
+            answer => answer?,
+        };
+        return match rows.first().map(|row| row.try_get::<_, &str>(0)).transpose()? {
+            Some("exists") => Err(exists().into()),
+            Some("unknown") => Err(CheckpointError::UnknownThread { thread: from.to_owned() }.into()),
+            _ => Ok(()),
+        };
+    }
+    Err(exists().into())
+}
+
+/// Removes the links of these namespaces that no checkpoint needs; says how many.
+pub(super) async fn sweep(
+    database: &Postgres,
+    namespaces: &[i64],
+) -> Result<usize, Failure<CheckpointError>> {
+    let rows = database
+        .query(
+            "WITH RECURSIVE needed (namespace, id) AS (
+                 SELECT c.namespace, unnest(c.links) FROM @.checkpoint c WHERE c.namespace = ANY ($1)
+             UNION
+                 SELECT needed.namespace, l.prev FROM needed, LATERAL (
+                     SELECT l.prev FROM @.link l
+                     WHERE l.namespace = needed.namespace AND l.id = needed.id OFFSET 0
+                 ) AS l WHERE l.prev IS NOT NULL
+             )
+             SELECT l.namespace, l.id FROM @.link l WHERE l.namespace = ANY ($1)
+             EXCEPT
+             SELECT needed.namespace, needed.id FROM needed",
+            &[&namespaces],
+        )
+        .await?;
+    let mut removed = 0;
+    for slice in rows.chunks(SLICE) {
+        let column = |index: usize| slice.iter().map(|row| row.try_get(index)).collect();
+        let namespaces: Result<Vec<i64>, _> = column(0);
+        let ids: Result<Vec<i64>, _> = column(1);
+        let rows = database
+            .query(
+                "WITH gone AS (
+                     DELETE FROM @.link l USING unnest($1::bigint[], $2::bigint[]) AS u (namespace, id)
+                     WHERE l.namespace = u.namespace AND l.id = u.id RETURNING 1
+                 ) SELECT count(*) FROM gone",
+                &[&namespaces?, &ids?],
+            )
+            .await?;
+        removed += count(&rows)?;
+    }
+    Ok(removed)
+}
+
+/// The number that a statement answers.
+pub(super) fn count(rows: &[Row]) -> Result<usize, tokio_postgres::Error> {
+    let number: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(number.and_then(|it| usize::try_from(it).ok()).unwrap_or(0))
+}

@@ -1,0 +1,172 @@
+//! The checkpointer on a PostgreSQL server.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use graph_core::checkpoint::{
+    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
+    Pruned, TaskRecord, Write,
+};
+
+use super::{
+    Postgres,
+    chains::name,
+    failure::Failure,
+    known::{Known, Numbers},
+    ops::Op,
+    read, remove, sizes, write,
+};
+use crate::{error::OpenError, sizes::Sizes};
+
+/// Keeps threads on a PostgreSQL server. Cloning gives another handle to the same database.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use graph_core::checkpoint::Checkpointer;
+/// use graph_store::PostgresSaver;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let url = "postgresql://graphs:secret@db.example.org/graphs";
+/// let saver = Arc::new(PostgresSaver::connect(url).await?);
+/// // Give it to a graph: `graph.compile()?.with_checkpointer(saver.clone())`.
+/// println!("{:?}", saver.threads().await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PostgresSaver {
+    database: Postgres,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    known: Known,
+    numbers: Numbers,
+}
+
+impl PostgresSaver {
+    /// Connects with the usual settings, and makes the tables if they are missing.
+    pub async fn connect(url: &str) -> Result<Self, OpenError> {
+        Ok(Self::new(&Postgres::connect(url).await?))
+    }
+
+    /// Keeps threads in an open database.
+    pub fn new(database: &Postgres) -> Self {
+        let shared = Shared { known: Known::default(), numbers: Numbers::new() };
+        Self { database: database.clone(), shared: Arc::new(shared) }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Postgres {
+        &self.database
+    }
+
+    /// Measures what is stored of all threads. It reads every row.
+    pub async fn sizes(&self) -> Result<Sizes, CheckpointError> {
+        self.explain(sizes::all(&self.database).await)
+    }
+
+    /// Measures what is stored of one thread.
+    pub async fn thread_sizes(&self, thread: &str) -> Result<Sizes, CheckpointError> {
+        self.explain(sizes::of_thread(&self.database, thread).await)
+    }
+
+    fn explain<T>(&self, result: Result<T, Failure<CheckpointError>>) -> Result<T, CheckpointError> {
+        result.map_err(|it| self.database.checkpoint_error(it))
+    }
+}
+
+impl fmt::Debug for PostgresSaver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresSaver").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    pub(super) fn checkpoint_error(&self, failure: Failure<CheckpointError>) -> CheckpointError {
+        match failure {
+            Failure::Refused(error) => error,
+            Failure::Database(error) => CheckpointError::Storage(Arc::new(self.explain(error))),
+        }
+    }
+}
+
+#[async_trait]
+impl Checkpointer for PostgresSaver {
+    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
+        self.explain(self.database.take(thread).await).map(Lease::new)
+    }
+
+    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        self.write(vec![Write::Put(Box::new(checkpoint))]).await
+    }
+
+    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+        self.write(vec![Write::Record(at.clone(), records)]).await
+    }
+
+    /// In one commit, and where all is of one namespace, in one round trip.
+    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+        let codec = self.database.codec();
+        let ops: Result<Vec<Op>, _> = writes.into_iter().map(|it| Op::new(codec, it)).collect();
+        let ops = self.explain(ops.map_err(Failure::from))?;
+        let Shared { known, numbers } = &*self.shared;
+        self.explain(write::write(&self.database, known, numbers, &ops).await)
+    }
+
+    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
+        self.explain(read::get(&self.database, &self.shared.known, at).await)
+    }
+
+    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+        self.explain(read::list(&self.database, query).await)
+    }
+
+    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
+        let select = "SELECT DISTINCT n.thread FROM @.namespace n
+                      WHERE EXISTS (SELECT FROM @.checkpoint c WHERE c.namespace = n.id)
+                      ORDER BY n.thread";
+        let rows = self.database.query(select, &[]).await;
+        let rows = self.explain(rows.map_err(Failure::from))?;
+        let threads = rows.iter().map(|row| row.try_get(0).map(name)).collect::<Result<_, _>>();
+        self.explain(threads.map_err(Failure::from))
+    }
+
+    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
+        let select = "SELECT n.name, count(*) FROM @.namespace n
+                      JOIN @.checkpoint c ON c.namespace = n.id
+                      WHERE n.thread = $1 GROUP BY n.name ORDER BY n.name";
+        let rows = self.database.query(select, &[&thread.as_bytes()]).await;
+        let rows = self.explain(rows.map_err(Failure::from))?;
+        let counted = rows.iter().map(|row| {
+            let count: i64 = row.try_get(1)?;
+            Ok((name(row.try_get(0)?), usize::try_from(count).unwrap_or(0)))
+        });
+        let counted: Result<_, tokio_postgres::Error> = counted.collect();
+        self.explain(counted.map_err(Failure::from))
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
+        let delete = "SELECT @.delete_thread($1)";
+        let deleted = self.database.query(delete, &[&thread.as_bytes()]).await;
+        self.explain(deleted.map(drop).map_err(Failure::from))
+    }
+
+    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
+        self.explain(remove::delete_runs(&self.database, runs).await)
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
+        self.explain(remove::copy_thread(&self.database, from, to).await)
+    }
+
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
+        let mut pruned = Pruned::default();
+        for thread in threads {
+            pruned.checkpoints +=
+                self.explain(remove::prune(&self.database, thread, keep).await)?;
+        }
+        Ok(pruned)
+    }
+}

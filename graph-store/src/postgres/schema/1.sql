@@ -1,0 +1,345 @@
+-- A graph's place in a thread: the empty name is the thread's root graph.
+-- Names are bytes: text cannot hold a NUL, and bytes are sorted as we sort names.
+CREATE TABLE @.namespace (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    thread bytea NOT NULL,
+    name bytea NOT NULL,
+    UNIQUE (thread, name)
+);
+
+-- `fields[n]` has its newest link in `links[n]`.
+CREATE TABLE @.checkpoint (
+    namespace bigint NOT NULL,
+    id bytea NOT NULL,
+    made_at bigint NOT NULL,
+    run bytea NOT NULL,
+    fields bytea[] NOT NULL,
+    links bigint[] NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (namespace, id)
+);
+
+-- What fields changed by. A link's number is never given again.
+CREATE TABLE @.link (
+    namespace bigint NOT NULL,
+    id bigint NOT NULL,
+    prev bigint,
+    depth integer NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (namespace, id)
+);
+
+-- Numbers for links, a block at a time, so that who writes has one at hand.
+CREATE SEQUENCE @.link_block INCREMENT BY 1024;
+
+-- What happened to the tasks of the step that follows a checkpoint, in the order of `seq`.
+CREATE TABLE @.record (
+    namespace bigint NOT NULL,
+    checkpoint bytea NOT NULL,
+    task bytea NOT NULL,
+    slot bytea NOT NULL,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    body bytea NOT NULL,
+    PRIMARY KEY (namespace, checkpoint, task, slot)
+);
+
+-- Who works on a thread. The token is another one each time, so that a late writer is told apart.
+CREATE TABLE @.lease (
+    thread bytea PRIMARY KEY,
+    token bigint NOT NULL
+);
+
+-- The number of a thread's lock of some kind.
+CREATE FUNCTION @.lock_of(_kind text, _thread bytea) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT hashtextextended('@.' || _kind || encode(_thread, 'hex'), 0)
+$$;
+
+-- The row of a namespace, made if it is missing.
+CREATE FUNCTION @.namespace_id(_thread bytea, _name bytea) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    _id bigint;
+BEGIN
+    LOOP
+        SELECT n.id INTO _id FROM @.namespace n WHERE n.thread = _thread AND n.name = _name;
+        EXIT WHEN FOUND;
+        INSERT INTO @.namespace (thread, name) VALUES (_thread, _name)
+        ON CONFLICT DO NOTHING RETURNING id INTO _id;
+        EXIT WHEN FOUND;
+    END LOOP;
+    RETURN _id;
+END
+$$;
+
+-- Stores writes to one namespace, or says why not: checkpoints of which each follows the one before, with all new
+-- links of theirs, and records.
+--
+-- `_head` and `_base` are those of the first checkpoint; `_links` holds as many numbers for each as there are `_fields`.
+-- The namespace's row is locked first. Each statement from then on sees what was committed before the lock was
+-- given, so of two who write at the same time the second sees what the first one did.
+CREATE FUNCTION @.write(
+    _thread bytea, _name bytea, _token bigint,
+    _head bytea, _base bytea, _base_links bigint[],
+    _ids bytea[], _made_at bigint[], _runs bytea[], _bodies bytea[], _fields bytea[], _links bigint[],
+    _new bigint[], _prevs bigint[], _depths integer[], _changes bytea[],
+    _at bytea[], _tasks bytea[], _slots bytea[], _records bytea[], _keep bytea[]
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    _namespace bigint;
+    _newest bytea;
+    _known bigint := 0;
+    _found_links bigint[];
+    _width integer := cardinality(_fields);
+BEGIN
+    IF cardinality(_ids) = 0 THEN
+        _namespace := @.namespace_id(_thread, _name);
+    ELSE
+        LOOP
+            SELECT n.id INTO _namespace FROM @.namespace n
+            WHERE n.thread = _thread AND n.name = _name FOR NO KEY UPDATE;
+            EXIT WHEN FOUND;
+            INSERT INTO @.namespace (thread, name) VALUES (_thread, _name)
+            ON CONFLICT DO NOTHING RETURNING id INTO _namespace;
+            EXIT WHEN FOUND;
+        END LOOP;
+        SELECT c.id INTO _newest FROM @.checkpoint c
+        WHERE c.namespace = _namespace ORDER BY c.id DESC LIMIT 1;
+        IF _newest >= _ids[1] THEN
+            SELECT count(*) INTO _known FROM @.checkpoint c
+            WHERE c.namespace = _namespace AND c.id = ANY (_ids);
+            IF _known BETWEEN 1 AND cardinality(_ids) - 1 THEN
+                RETURN 'mixed';
+            END IF;
+        END IF;
+    END IF;
+    IF cardinality(_ids) > 0 AND _known = 0 THEN
+        IF _token IS NOT NULL THEN
+            -- Who takes the thread over waits until this is committed.
+            PERFORM pg_advisory_xact_lock_shared(@.lock_of('write', _thread));
+            PERFORM FROM @.lease l WHERE l.thread = _thread AND l.token = _token;
+            IF NOT FOUND THEN
+                RETURN 'lease';
+            END IF;
+        END IF;
+        IF _newest IS DISTINCT FROM _head THEN
+            RETURN 'head';
+        END IF;
+        IF _base IS NOT NULL THEN
+            SELECT c.links INTO _found_links FROM @.checkpoint c
+            WHERE c.namespace = _namespace AND c.id = _base;
+            IF NOT FOUND THEN
+                RETURN 'base';
+            END IF;
+            -- A checkpoint of the same id may have come anew, after the thread was deleted or copied to.
+            IF _found_links IS DISTINCT FROM _base_links THEN
+                RETURN 'stale';
+            END IF;
+        END IF;
+        INSERT INTO @.link (namespace, id, prev, depth, body)
+        SELECT _namespace, u.id, u.prev, u.depth, u.body
+        FROM unnest(_new, _prevs, _depths, _changes) AS u (id, prev, depth, body);
+        INSERT INTO @.checkpoint (namespace, id, made_at, run, fields, links, body)
+        SELECT _namespace, u.id, u.made_at, u.run, _fields,
+            _links[(u.n - 1) * _width + 1 : u.n * _width], u.body
+        FROM unnest(_ids, _made_at, _runs, _bodies) WITH ORDINALITY AS u (id, made_at, run, body, n);
+    END IF;
+    -- Each slot of a task comes once; those of `_keep` leave alone what is in them.
+    IF cardinality(_tasks) > 0 THEN
+        INSERT INTO @.record (namespace, checkpoint, task, slot, body)
+        SELECT _namespace, u.checkpoint, u.task, u.slot, u.body
+        FROM unnest(_at, _tasks, _slots, _records) WITH ORDINALITY
+            AS u (checkpoint, task, slot, body, n)
+        ORDER BY u.n
+        ON CONFLICT ON CONSTRAINT record_pkey DO UPDATE SET body = excluded.body
+        WHERE NOT excluded.slot = ANY (_keep);
+    END IF;
+    RETURN CASE WHEN _known = 0 THEN 'stored' ELSE 'known' END;
+END
+$$;
+
+-- Removes these checkpoints and what was recorded after them; says how many there were.
+CREATE FUNCTION @.remove(_namespace bigint, _ids bytea[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    _removed bigint;
+BEGIN
+    -- Nobody builds on a checkpoint while it goes: links that only it needs can be swept from then on.
+    PERFORM FROM @.namespace n WHERE n.id = _namespace FOR NO KEY UPDATE;
+    DELETE FROM @.checkpoint c WHERE c.namespace = _namespace AND c.id = ANY (_ids);
+    GET DIAGNOSTICS _removed = ROW_COUNT;
+    DELETE FROM @.record r WHERE r.namespace = _namespace AND r.checkpoint = ANY (_ids);
+    RETURN _removed;
+END
+$$;
+
+-- Removes these checkpoints, except one that has become the newest.
+CREATE FUNCTION @.prune(_namespace bigint, _ids bytea[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    _newest bytea;
+BEGIN
+    PERFORM FROM @.namespace n WHERE n.id = _namespace FOR NO KEY UPDATE;
+    SELECT c.id INTO _newest FROM @.checkpoint c
+    WHERE c.namespace = _namespace ORDER BY c.id DESC LIMIT 1;
+    RETURN @.remove(_namespace, ARRAY(SELECT u.id FROM unnest(_ids) AS u (id) WHERE u.id < _newest));
+END
+$$;
+
+-- Removes a namespace, unless it has another newest checkpoint meanwhile; says how many checkpoints it had.
+CREATE FUNCTION @.delete_namespace(_namespace bigint, _newest bytea) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    _found bytea;
+    _removed bigint;
+BEGIN
+    PERFORM FROM @.namespace n WHERE n.id = _namespace FOR UPDATE;
+    SELECT c.id INTO _found FROM @.checkpoint c
+    WHERE c.namespace = _namespace ORDER BY c.id DESC LIMIT 1;
+    IF _found IS DISTINCT FROM _newest THEN
+        RETURN 0;
+    END IF;
+    DELETE FROM @.checkpoint c WHERE c.namespace = _namespace;
+    GET DIAGNOSTICS _removed = ROW_COUNT;
+    DELETE FROM @.record r WHERE r.namespace = _namespace;
+    DELETE FROM @.link l WHERE l.namespace = _namespace;
+    DELETE FROM @.namespace n WHERE n.id = _namespace;
+    RETURN _removed;
+END
+$$;
+
+-- Removes a thread.
+CREATE FUNCTION @.delete_thread(_thread bytea) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    _namespaces bigint[];
+BEGIN
+    SELECT array_agg(locked.id) INTO _namespaces FROM (
+        SELECT n.id FROM @.namespace n WHERE n.thread = _thread ORDER BY n.id FOR UPDATE
+    ) AS locked;
+    DELETE FROM @.checkpoint c WHERE c.namespace = ANY (_namespaces);
+    DELETE FROM @.record r WHERE r.namespace = ANY (_namespaces);
+    DELETE FROM @.link l WHERE l.namespace = ANY (_namespaces);
+    DELETE FROM @.namespace n WHERE n.id = ANY (_namespaces);
+END
+$$;
+
+-- Copies a thread to a name that is free, or says why not.
+CREATE FUNCTION @.copy_thread(_from bytea, _to bytea) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    _copied bigint;
+BEGIN
+    PERFORM FROM @.namespace n WHERE n.thread = _to ORDER BY n.id FOR UPDATE;
+    PERFORM FROM @.namespace n JOIN @.checkpoint c ON c.namespace = n.id WHERE n.thread = _to LIMIT 1;
+    IF FOUND THEN
+        RETURN 'exists';
+    END IF;
+    PERFORM FROM @.namespace n JOIN @.checkpoint c ON c.namespace = n.id WHERE n.thread = _from LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    -- Records may lie there for checkpoints that never came.
+    PERFORM @.delete_thread(_to);
+    -- One statement: it sees one state of the thread, whatever is written to it meanwhile.
+    WITH made AS (
+        INSERT INTO @.namespace (thread, name)
+        SELECT _to, n.name FROM @.namespace n WHERE n.thread = _from ORDER BY n.id
+        RETURNING id, name
+    ), pair AS (
+        SELECT n.id AS source, made.id AS target
+        FROM made JOIN @.namespace n ON n.thread = _from AND n.name = made.name
+    ), checkpoints AS (
+        INSERT INTO @.checkpoint (namespace, id, made_at, run, fields, links, body)
+        SELECT pair.target, c.id, c.made_at, c.run, c.fields, c.links, c.body
+        FROM pair JOIN @.checkpoint c ON c.namespace = pair.source
+        RETURNING 1
+    ), links AS (
+        -- They keep their numbers: a link's number is its own within its namespace.
+        INSERT INTO @.link (namespace, id, prev, depth, body)
+        SELECT pair.target, l.id, l.prev, l.depth, l.body
+        FROM pair JOIN @.link l ON l.namespace = pair.source
+    ), records AS (
+        INSERT INTO @.record (namespace, checkpoint, task, slot, body)
+        SELECT pair.target, r.checkpoint, r.task, r.slot, r.body
+        FROM pair JOIN @.record r ON r.namespace = pair.source
+        ORDER BY r.seq
+    )
+    SELECT count(*) INTO _copied FROM checkpoints;
+    IF _copied = 0 THEN
+        -- It was deleted this moment.
+        PERFORM @.delete_thread(_to);
+        RETURN 'unknown';
+    END IF;
+    RETURN 'copied';
+END
+$$;
+
+-- Takes a thread for this session, unless another one has it.
+CREATE FUNCTION @.take(_thread bytea, _token bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_lock(@.lock_of('lease', _thread)) THEN
+        RETURN false;
+    END IF;
+    -- What the holder before is storing this moment is committed first.
+    PERFORM pg_advisory_xact_lock(@.lock_of('write', _thread));
+    INSERT INTO @.lease (thread, token) VALUES (_thread, _token)
+    ON CONFLICT (thread) DO UPDATE SET token = excluded.token;
+    RETURN true;
+END
+$$;
+
+-- Takes a thread again whose session was lost, unless somebody else took it meanwhile.
+CREATE FUNCTION @.take_again(_thread bytea, _token bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_lock(@.lock_of('lease', _thread)) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM @.lease l WHERE l.thread = _thread AND l.token = _token;
+    IF NOT FOUND THEN
+        PERFORM pg_advisory_unlock(@.lock_of('lease', _thread));
+        RETURN false;
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- Gives a thread free.
+CREATE FUNCTION @.give_back(_thread bytea, _token bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    -- It waits for no disk: a row that a crash brings back means nothing without its lock.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    DELETE FROM @.lease l WHERE l.thread = _thread AND l.token = _token;
+    PERFORM pg_advisory_unlock(@.lock_of('lease', _thread));
+END
+$$;
+
+-- Long-term memory. A namespace is its labels, each ended by a zero byte: all below one lie side by side.
+CREATE TABLE @.item (
+    namespace bytea NOT NULL,
+    key bytea NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    lifetime bigint,
+    expires_at bigint,
+    vectors bytea,
+    value bytea NOT NULL,
+    PRIMARY KEY (namespace, key)
+);
+
+CREATE INDEX item_expiry ON @.item (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Results of nodes, to be taken again for equal inputs.
+CREATE TABLE @.cached (
+    node bytea NOT NULL,
+    input bytea NOT NULL,
+    expires_at bigint,
+    body bytea NOT NULL,
+    PRIMARY KEY (node, input)
+);
+
+CREATE INDEX cached_expiry ON @.cached (expires_at) WHERE expires_at IS NOT NULL;

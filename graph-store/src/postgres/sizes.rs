@@ -1,0 +1,120 @@
+//! How much is stored, and making it less.
+
+use graph_core::checkpoint::CheckpointError;
+
+use super::{database::Postgres, failure::Failure, remove};
+use crate::sizes::Sizes;
+
+/// How many namespaces are swept at once.
+const SLICE: i64 = 500;
+
+/// What [`Postgres::vacuum`] removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Vacuumed {
+    /// Changes of fields that nothing needed any more.
+    pub links: usize,
+    /// Bytes given back to the system. Room that the server keeps for new rows is not counted.
+    pub bytes: u64,
+}
+
+impl Postgres {
+    /// Removes what nothing needs any more, and lets the server make its room free for new rows, beside live
+    /// traffic. The user must own the tables for the latter; the server does it by itself sooner or later.
+    pub async fn vacuum(&self) -> Result<Vacuumed, CheckpointError> {
+        self.try_vacuum().await.map_err(|it| self.checkpoint_error(it))
+    }
+
+    async fn try_vacuum(&self) -> Result<Vacuumed, Failure<CheckpointError>> {
+        let mut links = 0;
+        let mut last = 0_i64;
+        loop {
+            let select = "SELECT n.id FROM @.namespace n WHERE n.id > $1 ORDER BY n.id LIMIT $2";
+            let rows = self.query(select, &[&last, &SLICE]).await?;
+            let namespaces: Vec<i64> =
+                rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+            let Some(newest) = namespaces.last() else { break };
+            last = *newest;
+            links += remove::sweep(self, &namespaces).await?;
+        }
+        // A record that came while its thread was deleted.
+        self.query(
+            "DELETE FROM @.record r
+             WHERE NOT EXISTS (SELECT FROM @.namespace n WHERE n.id = r.namespace)",
+            &[],
+        )
+        .await?;
+        let before = self.disk_bytes().await?;
+        let connection = self.connection().await?;
+        for table in ["namespace", "checkpoint", "link", "record", "lease"] {
+            connection.batch_execute(&self.sql(&format!("VACUUM (ANALYZE) @.{table}"))).await?;
+        }
+        drop(connection);
+        Ok(Vacuumed { links, bytes: before.saturating_sub(self.disk_bytes().await?) })
+    }
+
+    async fn disk_bytes(&self) -> Result<u64, Failure<CheckpointError>> {
+        let rows = self
+            .query(
+                "SELECT sum(pg_total_relation_size(t.name))::bigint FROM (VALUES
+                     ('@.namespace'::regclass), ('@.checkpoint'), ('@.link'), ('@.record'), ('@.lease')
+                 ) AS t (name)",
+                &[],
+            )
+            .await?;
+        Ok(remove::count(&rows)? as u64)
+    }
+}
+
+/// Measures what is stored of all threads, or of those that the condition picks.
+macro_rules! sizes {
+    ($which:literal) => {
+        concat!(
+            "WITH here AS MATERIALIZED (SELECT n.id, n.thread FROM @.namespace n ", $which, ")
+             SELECT
+                 (SELECT count(DISTINCT here.thread) FROM here WHERE EXISTS (
+                     SELECT FROM @.checkpoint c WHERE c.namespace = here.id)),
+                 c.rows, c.bytes, l.rows, l.bytes, r.rows, r.bytes
+             FROM (
+                 SELECT count(*) AS rows, coalesce(sum(octet_length(c.body)
+                     + pg_column_size(c.fields) + pg_column_size(c.links)), 0)::bigint AS bytes
+                 FROM @.checkpoint c WHERE c.namespace IN (SELECT here.id FROM here)
+             ) AS c, (
+                 SELECT count(*) AS rows, coalesce(sum(octet_length(l.body)), 0)::bigint AS bytes
+                 FROM @.link l WHERE l.namespace IN (SELECT here.id FROM here)
+             ) AS l, (
+                 SELECT count(*) AS rows, coalesce(sum(octet_length(r.body)), 0)::bigint AS bytes
+                 FROM @.record r WHERE r.namespace IN (SELECT here.id FROM here)
+             ) AS r"
+        )
+    };
+}
+
+/// What is stored of all threads.
+pub(super) async fn all(database: &Postgres) -> Result<Sizes, Failure<CheckpointError>> {
+    read(&database.query(sizes!(""), &[]).await?)
+}
+
+/// What is stored of one thread.
+pub(super) async fn of_thread(
+    database: &Postgres,
+    thread: &str,
+) -> Result<Sizes, Failure<CheckpointError>> {
+    read(&database.query(sizes!("WHERE n.thread = $1"), &[&thread.as_bytes()]).await?)
+}
+
+fn read(rows: &[tokio_postgres::Row]) -> Result<Sizes, Failure<CheckpointError>> {
+    let Some(row) = rows.first() else { return Ok(Sizes::default()) };
+    let number = |column: usize| -> Result<u64, tokio_postgres::Error> {
+        Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or(0))
+    };
+    Ok(Sizes {
+        threads: number(0)?,
+        checkpoints: number(1)?,
+        checkpoint_bytes: number(2)?,
+        links: number(3)?,
+        link_bytes: number(4)?,
+        records: number(5)?,
+        record_bytes: number(6)?,
+    })
+}

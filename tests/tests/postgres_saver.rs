@@ -1,0 +1,567 @@
+//! The saver on PostgreSQL, against a real server: what the suite for all savers asks, and what only several
+//! machines, a failing server and a shared database can show.
+
+use std::{
+    fs,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use graph_core::checkpoint::{
+    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header, History,
+    Keep, Lease, Lookup, NewCheckpoint, Place, Source, TaskId, TaskRecord, Write, testkit,
+};
+use graph_store::{
+    Keys, OpenError, Postgres, PostgresSaver,
+    postgres::deadpool_postgres::{Manager, Pool, tokio_postgres::NoTls},
+};
+use graph_tests::postgres::{self, Server};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_saver_conforms() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(8).build().unwrap();
+    let database = Postgres::from_pool(pool.clone()).await.unwrap();
+    let report = testkit::run(|| async {
+        // Emptying the tables takes a tenth of the time of making them.
+        let empty = "TRUNCATE graph_store.namespace, graph_store.checkpoint, graph_store.link,
+                         graph_store.record, graph_store.lease";
+        pool.get().await.unwrap().batch_execute(empty).await.unwrap();
+        Arc::new(PostgresSaver::new(&database)) as Arc<dyn Checkpointer>
+    });
+    report.await.assert();
+}
+
+// Two machines.
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_held_to_be_dead_cannot_write_any_more() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let (one, two) = (saver(&url).await, saver(&url).await);
+    let lease = one.lease("t").await.unwrap();
+    let first = put(&one, step("t", None)).await.unwrap();
+    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
+
+    end_lease_sessions(server, &url);
+    let taken = take(&two, "t").await;
+    let late = step("t", Some(first));
+    let refused = put(&one, late.clone()).await;
+    assert!(matches!(refused, Err(CheckpointError::LeaseLost { .. })), "{refused:?}");
+    let next = put(&two, step("t", Some(first))).await.unwrap();
+    assert_eq!(head(&two, "t").await.place.id, next);
+    // Not even once the other one has left: its turn is over.
+    drop((lease, taken));
+    let refused = put(&one, late).await;
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_session_takes_its_threads_again() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let (one, two) = (saver(&url).await, saver(&url).await);
+    let _lease = one.lease("t").await.unwrap();
+    let first = put(&one, step("t", None)).await.unwrap();
+    end_lease_sessions(server, &url);
+    // Nobody else wanted it, so the run goes on, and a new session holds the thread.
+    let mut head = first;
+    for _ in 0..3 {
+        head = put(&one, step("t", Some(head))).await.unwrap();
+    }
+    wait_until(|| lease_sessions(server, &url) == "1").await;
+    let _other = one.lease("other").await.unwrap();
+    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
+    put(&one, step("t", Some(head))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_handle_frees_its_threads() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let two = saver(&url).await;
+    let one = saver(&url).await;
+    let lease = one.lease("t").await.unwrap();
+    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
+    drop((one, lease));
+    take(&two, "t").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_machines_one_wins_each_step() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let savers = [saver(&url).await, saver(&url).await];
+    let mut head = put(&savers[0], step("t", None)).await.unwrap();
+    for _ in 0..50 {
+        let (a, b) = tokio::join!(
+            put(&savers[0], step("t", Some(head))),
+            put(&savers[1], step("t", Some(head)))
+        );
+        let won: Vec<_> = [&a, &b].into_iter().flatten().collect();
+        assert_eq!(won.len(), 1, "{a:?} {b:?}");
+        head = *won[0];
+    }
+    let found = savers[0].list(&History::of("t", "")).await.unwrap();
+    assert_eq!(found.len(), 51);
+    assert_eq!(found[0].values["log"].as_array().unwrap().len(), 51);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_known_of_a_base_is_checked() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let (one, two) = (saver(&url).await, saver(&url).await);
+    let first = step("t", None);
+    let id = put(&one, first.clone()).await.unwrap();
+    // The thread goes, and another one of the same name and id comes, with other links.
+    two.delete_thread("t").await.unwrap();
+    let mut other = first;
+    other.changes = vec![extend(json!("other"))];
+    put(&two, other).await.unwrap();
+    put(&one, step("t", Some(id))).await.unwrap();
+    assert_eq!(head(&one, "t").await.values["log"], json!(["other", "x"]));
+}
+
+// Many at once.
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_writers_and_who_clears_up_do_not_disturb_each_other() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let (saver, cleaner) = (saver(&url).await, saver(&url).await);
+    let names: Vec<String> = (0..16).map(|n| format!("thread {n}")).collect();
+    let mut writers = JoinSet::new();
+    for thread in names.clone() {
+        let saver = saver.clone();
+        writers.spawn(async move {
+            let _lease = saver.lease(&thread).await.unwrap();
+            let mut head = put(&saver, step(&thread, None)).await.unwrap();
+            for _ in 0..60 {
+                head = put(&saver, step(&thread, Some(head))).await.unwrap();
+            }
+        });
+    }
+    while !writers.is_empty() {
+        cleaner.prune(&names, Keep::Newest(3)).await.unwrap();
+        while let Some(done) = writers.try_join_next() {
+            done.unwrap();
+        }
+    }
+    cleaner.prune(&names, Keep::Newest(3)).await.unwrap();
+    for thread in &names {
+        assert_eq!(head(&saver, thread).await.values["log"], json!(vec!["x"; 61]));
+    }
+    assert_eq!(saver.sizes().await.unwrap().checkpoints, 16 * 3);
+    // What no checkpoint needs is gone already.
+    assert_eq!(cleaner.database().vacuum().await.unwrap().links, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connecting_at_once_makes_the_tables_once() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let mut connecting = JoinSet::new();
+    for n in 0..8 {
+        let url = url.clone();
+        connecting.spawn(async move {
+            put(&saver(&url).await, step(&format!("t{n}"), None)).await.unwrap();
+        });
+    }
+    connecting.join_all().await;
+    assert_eq!(saver(&url).await.threads().await.unwrap().len(), 8);
+}
+
+// How much it costs.
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_2000_steps_is_read_from_few_rows_and_stored_twice_at_most() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    let mut head_id = None;
+    for n in 0..2_000 {
+        let mut next = step("t", head_id);
+        next.changes = vec![extend(json!(format!("item {n} {}", "-".repeat(80))))];
+        head_id = Some(put(&saver, next).await.unwrap());
+    }
+    let list = head(&saver, "t").await.values["log"].as_array().unwrap().clone();
+    assert_eq!(list.len(), 2_000);
+    assert!(list[1_999].as_str().unwrap().starts_with("item 1999 "));
+    let rows = server.sql(
+        &url,
+        "WITH RECURSIVE chain AS (
+             SELECT l.prev FROM graph_store.checkpoint c
+             JOIN graph_store.link l ON l.id = ANY (c.links)
+             WHERE c.id = (SELECT id FROM graph_store.checkpoint ORDER BY id DESC LIMIT 1)
+         UNION ALL
+             SELECT l.prev FROM chain JOIN graph_store.link l ON l.id = chain.prev
+         ) SELECT count(*) FROM chain",
+    );
+    assert!(rows.parse::<u64>().unwrap() <= 210, "{rows} rows");
+    let sizes = saver.thread_sizes("t").await.unwrap();
+    assert_eq!((sizes.threads, sizes.checkpoints, sizes.links), (1, 2_000, 2_000));
+    assert!(sizes.link_bytes < 2 * 2_000 * 120, "{sizes:?}");
+    assert_eq!(sizes, saver.sizes().await.unwrap());
+
+    // A listing reads each link once, and gives what was there at each step.
+    let found = saver.list(&History::of("t", "").limit(3)).await.unwrap();
+    let lengths: Vec<_> = found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
+    assert_eq!(lengths, [2_000, 1_999, 1_998]);
+
+    // What is pruned gives its rows back.
+    saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
+    let left = saver.thread_sizes("t").await.unwrap();
+    assert!(left.checkpoints == 1 && left.links <= 210, "{left:?}");
+    assert_eq!(head(&saver, "t").await.values["log"], Value::Array(list));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_is_one_statement_and_so_are_many() {
+    if postgres::shared().is_none() {
+        return;
+    }
+    let server = Server::with_settings(&[("log_statement", "all")]).unwrap();
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    let mut last = put(&saver, step("t", None)).await.unwrap();
+    let before = statements(&server);
+    for n in 0..20 {
+        let next = step("t", Some(last));
+        let (place, id) = (Place { id: last, ..next.place.clone() }, next.place.id);
+        let writes = vec![Write::Record(place, vec![done(n)]), Write::Put(Box::new(next))];
+        saver.write(writes).await.unwrap();
+        last = id;
+    }
+    // Each connection prepares the statement once; one thread in a row needs one connection.
+    assert_eq!(statements(&server) - before, 20);
+
+    let before = statements(&server);
+    let (mut writes, mut head_id) = (Vec::new(), last);
+    for n in 0..300 {
+        let next = step("t", Some(head_id));
+        writes.push(Write::Record(Place { id: head_id, ..next.place.clone() }, vec![done(n)]));
+        head_id = next.place.id;
+        writes.push(Write::Put(Box::new(next)));
+    }
+    saver.write(writes.clone()).await.unwrap();
+    // One more for the links that the 200th change takes in.
+    assert!(statements(&server) - before <= 2);
+    let found = saver.list(&History::of("t", "")).await.unwrap();
+    assert_eq!(found.len(), 321);
+    assert!(found.iter().skip(1).take(320).all(|it| it.records.len() == 1));
+    assert_eq!(found[0].values["log"], json!(vec!["x"; 321]));
+    // After a crash nobody knows whether they were stored, and so they come again, all or some of them.
+    saver.write(writes.clone()).await.unwrap();
+    let mut again = writes.split_off(500);
+    let next = step("t", Some(head_id));
+    again.push(Write::Put(Box::new(next)));
+    saver.write(again).await.unwrap();
+    assert_eq!(head(&saver, "t").await.values["log"], json!(vec!["x"; 322]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_to_several_namespaces_are_stored_together_or_not_at_all() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    let inner = |head| {
+        let mut step = step("t", head);
+        step.place.namespace = "node:1".to_owned();
+        step
+    };
+    let (root, child) = (step("t", None), inner(None));
+    let (root_id, child_id) = (root.place.id, child.place.id);
+    let mut wider = inner(Some(child_id));
+    wider.changes.push(("more".to_owned(), Change::Set(json!(1))));
+    let wider_id = wider.place.id;
+    let writes = [root, child, wider].map(|it| Write::Put(Box::new(it)));
+    saver.write(writes.to_vec()).await.unwrap();
+    let found = saver.namespaces("t").await.unwrap();
+    assert_eq!(found, [(String::new(), 1), ("node:1".to_owned(), 2)]);
+    let read = saver.get(&Lookup::exact("t", "node:1", wider_id)).await.unwrap().unwrap();
+    assert_eq!(Value::Object(read.values), json!({"log": ["x", "x"], "more": 1}));
+
+    // The second one is late, so the first is not stored either.
+    let (good, late) = (step("t", Some(root_id)), inner(Some(child_id)));
+    let writes = [good, late].map(|it| Write::Put(Box::new(it)));
+    let refused = saver.write(writes.to_vec()).await;
+    assert!(matches!(refused, Err(CheckpointError::HeadMoved { .. })), "{refused:?}");
+    assert_eq!(head(&saver, "t").await.place.id, root_id);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_crash_left_behind_is_swept() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    put(&saver, step("t", None)).await.unwrap();
+    server.sql(
+        &url,
+        "INSERT INTO graph_store.link SELECT namespace, id + g, id, 1, '' FROM graph_store.link,
+             generate_series(100000, 101199) g",
+    );
+    assert_eq!(saver.sizes().await.unwrap().links, 1_201);
+    assert_eq!(saver.database().vacuum().await.unwrap().links, 1_200);
+    assert_eq!(head(&saver, "t").await.values["log"], json!(["x"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn visits_go_with_their_step() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    let first = put(&saver, step("t", None)).await.unwrap();
+    let second = put(&saver, step("t", Some(first))).await.unwrap();
+    let on_its_way = CheckpointId::after(Some(second));
+    for (namespace, around) in
+        [("a:1", first), ("b:2", second), ("c:3", on_its_way), ("kept", first)]
+    {
+        let mut inner = step("t", None);
+        inner.place.namespace = namespace.to_owned();
+        inner.header.parents = [(String::new(), around)].into();
+        put(&saver, inner).await.unwrap();
+    }
+    let pruned = saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
+    assert_eq!(pruned.checkpoints, 2);
+    let left = saver.namespaces("t").await.unwrap();
+    let left: Vec<_> = left.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(left, ["", "b:2", "c:3", "kept"]);
+    assert_eq!(saver.sizes().await.unwrap().links, 5);
+}
+
+// What goes wrong.
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_of_the_server_is_survived() {
+    if postgres::shared().is_none() {
+        return;
+    }
+    let server = Server::start().unwrap();
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    let lease = saver.lease("t").await.unwrap();
+    let mut head_id = put(&saver, step("t", None)).await.unwrap();
+    for _ in 0..2 {
+        server.restart_hard();
+        head_id = put(&saver, step("t", Some(head_id))).await.unwrap();
+        assert_eq!(head(&saver, "t").await.place.id, head_id);
+    }
+    drop(lease);
+    let _lease = take(&saver, "t").await;
+    drop(server);
+    let error = put(&saver, step("t", Some(head_id))).await.unwrap_err().to_string();
+    assert!(error.contains("is the server up"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_that_is_not_ours_is_left_alone() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    server.sql(&url, "CREATE SCHEMA shop; CREATE TABLE shop.orders (n int)");
+    let refused = Postgres::settings().schema("shop").connect(&url).await;
+    assert!(matches!(refused, Err(OpenError::Foreign { .. })), "{refused:?}");
+    assert_eq!(server.sql(&url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'shop'"), "1");
+    // One that is empty was made for us.
+    server.sql(&url, "CREATE SCHEMA empty");
+    let database = Postgres::settings().schema("empty").connect(&url).await.unwrap();
+    put(&PostgresSaver::new(&database), step("t", None)).await.unwrap();
+    assert!(saver(&url).await.threads().await.unwrap().is_empty());
+    for name in ["", "a-b", "a\"b", "1a", "ä", &"x".repeat(64)] {
+        let refused = Postgres::settings().schema(name).connect(&url).await.unwrap_err();
+        assert!(refused.to_string().contains("no name for the schema"), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn newer_tables_are_not_touched_and_who_may_not_make_them_may_use_them() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let plain = url.replace("postgres@", "plain@");
+    server.sql(&url, "DROP ROLE IF EXISTS plain; CREATE ROLE plain LOGIN");
+    let refused = Postgres::connect(&plain).await.unwrap_err().to_string();
+    assert!(refused.contains("permission denied") && refused.contains("grant"), "{refused}");
+    let first = put(&saver(&url).await, step("t", None)).await.unwrap();
+    server.sql(
+        &url,
+        "GRANT USAGE ON SCHEMA graph_store TO plain;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA graph_store TO plain;
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA graph_store TO plain",
+    );
+    let user = saver(&plain).await;
+    let _lease = user.lease("t").await.unwrap();
+    put(&user, step("t", Some(first))).await.unwrap();
+    user.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
+
+    server.sql(&url, "UPDATE graph_store.graph_store_version SET version = 1000");
+    match Postgres::connect(&url).await {
+        Err(OpenError::TooNew { found: 1_000, database, .. }) => {
+            assert!(database.contains("graph_store"), "{database}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_say_what_to_do_and_never_show_the_password() {
+    let Some(server) = postgres::shared() else { return };
+    let address = server.url().split('@').nth(1).unwrap().split('/').next().unwrap();
+    let url = |database: &str| format!("postgresql://postgres:s3cret@{address}/{database}");
+    for (url, says) in [
+        (url("no_such_database"), "does not exist; make it first: CREATE DATABASE"),
+        ("postgresql://postgres:s3cret@127.0.0.1:1/x".to_owned(), "is the server up"),
+        ("postgresql://postgres:s3cret@[".to_owned(), "it should be like postgresql://"),
+        (url("postgres?sslmode=require"), "TLS connector"),
+    ] {
+        let error = Postgres::connect(&url).await.unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
+    let saver = saver(&url("postgres")).await;
+    let debug = format!("{saver:?} {:?}", saver.database());
+    assert!(debug.contains(address) && !debug.contains("s3cret"), "{debug}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_of_the_caller_serves_as_well() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
+    let saver = PostgresSaver::new(&Postgres::from_pool(pool).await.unwrap());
+    let _lease = saver.lease("t").await.unwrap();
+    let first = put(&saver, step("t", None)).await.unwrap();
+    put(&saver, step("t", Some(first))).await.unwrap();
+    assert_eq!(head(&saver, "t").await.values["log"], json!(["x", "x"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_encrypted_cannot_be_read_in_the_database() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let keys = Keys::parse(&"ab".repeat(32)).unwrap();
+    let database = Postgres::settings().encrypt(keys).connect(&url).await.unwrap();
+    let sealed = PostgresSaver::new(&database);
+    let mut first = step("t", None);
+    first.changes = vec![extend(json!("whisper"))];
+    first.header.metadata.insert("note".to_owned(), json!("whisper"));
+    let place = first.place.clone();
+    put(&sealed, first).await.unwrap();
+    sealed.record(&place, vec![done("whisper")]).await.unwrap();
+    assert_eq!(head(&sealed, "t").await.values["log"], json!(["whisper"]));
+    for table in ["checkpoint", "link", "record"] {
+        let count = format!(
+            "SELECT count(*), count(*) FILTER (WHERE position('whisper'::bytea IN body) > 0)
+             FROM graph_store.{table}"
+        );
+        assert_eq!(server.sql(&url, &count), "1|0", "{table}");
+    }
+    let error = saver(&url).await.get(&Lookup::head("t", "")).await.unwrap_err().to_string();
+    assert!(error.contains("is encrypted"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_is_told_with_the_field() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    put(&saver, step("t", None)).await.unwrap();
+    server.sql(&url, "UPDATE graph_store.link SET body = set_byte(body, 7, 99)");
+    let error = saver.get(&Lookup::head("t", "")).await.unwrap_err().to_string();
+    assert!(error.contains("field `log`") && error.contains("checksum"), "{error}");
+    server.sql(&url, "DELETE FROM graph_store.link");
+    let error = saver.get(&Lookup::head("t", "")).await.unwrap_err().to_string();
+    assert!(error.contains("of its chain is missing"), "{error}");
+}
+
+async fn saver(url: &str) -> PostgresSaver {
+    PostgresSaver::connect(url).await.unwrap()
+}
+
+async fn put(saver: &PostgresSaver, step: NewCheckpoint) -> Result<CheckpointId, CheckpointError> {
+    let id = step.place.id;
+    saver.put(step).await.map(|()| id)
+}
+
+async fn head(saver: &PostgresSaver, thread: &str) -> Checkpoint {
+    saver.get(&Lookup::head(thread, "")).await.unwrap().unwrap()
+}
+
+/// A step that appends one item to the field `log`.
+fn step(thread: &str, head: Option<CheckpointId>) -> NewCheckpoint {
+    let id = CheckpointId::after(head);
+    NewCheckpoint {
+        place: Place { thread: thread.to_owned(), namespace: String::new(), id },
+        expected_head: head,
+        base: head,
+        header: Header {
+            parent: head,
+            origin: id,
+            step: 0,
+            source: Source::Loop,
+            created_at: SystemTime::now(),
+            run: "run".to_owned(),
+            version: 1,
+            parents: [].into(),
+            metadata: serde_json::Map::new(),
+        },
+        cursor: Cursor::default(),
+        changes: vec![extend(json!("x"))],
+    }
+}
+
+fn extend(item: Value) -> (String, Change) {
+    ("log".to_owned(), Change::Extend(vec![item]))
+}
+
+fn done(value: impl Into<Value>) -> TaskRecord {
+    let event = Event::Effect { key: "call".to_owned(), result: value.into() };
+    TaskRecord { task: TaskId::of(&[b"task"]), node: "node".to_owned(), event }
+}
+
+/// Takes a thread once it is free: the server notices the end of a session a little later.
+async fn take(saver: &PostgresSaver, thread: &str) -> Lease {
+    for _ in 0..500 {
+        match saver.lease(thread).await {
+            Err(CheckpointError::Busy { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            answer => return answer.unwrap(),
+        }
+    }
+    panic!("thread `{thread}` is not given free");
+}
+
+fn end_lease_sessions(server: &Server, url: &str) {
+    let ended = server.sql(
+        url,
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+         WHERE application_name = 'graph-store leases' AND datname = current_database()",
+    );
+    assert_ne!(ended, "0");
+}
+
+fn lease_sessions(server: &Server, url: &str) -> String {
+    server.sql(
+        url,
+        "SELECT count(DISTINCT l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+         WHERE l.locktype = 'advisory' AND d.datname = current_database()",
+    )
+}
+
+async fn wait_until(condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it did not come about");
+}
+
+/// How many statements the server did, by its log.
+fn statements(server: &Server) -> usize {
+    let log = fs::read_to_string(server.folder().join("log")).unwrap();
+    let ours = |it: &&str| it.contains("LOG:  execute") || it.contains("LOG:  statement");
+    log.lines().filter(ours).count()
+}

@@ -1,0 +1,279 @@
+//! Long-term memory and the node cache on PostgreSQL.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use graph_core::{
+    CachePolicy, Configure, Context, FieldWrite, START, State, StateGraph,
+    cache::{Cache, CacheKey, Cached},
+    checkpoint::TaskId,
+    store::{Address, Get, Op, Put, Search, Store, testkit},
+};
+use graph_store::{Keys, Postgres, PostgresCache, PostgresStore};
+use graph_tests::postgres::{self, Server};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+const SECOND: Duration = Duration::from_secs(1);
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+async fn open(server: &Server) -> (String, Postgres) {
+    let url = server.fresh_database();
+    let database = Postgres::connect(&url).await.expect("the database is empty");
+    (url, database)
+}
+
+/// A clock that tests set.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    fn advance(&self, secs: u64) {
+        self.0.fetch_add(secs, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_conforms() {
+    let Some(server) = postgres::shared() else { return };
+    // A schema for each check: one database for each would take a second.
+    let (url, n) = (server.fresh_database(), AtomicUsize::new(0));
+    let report = testkit::run_atomic(|settings| {
+        let schema = format!("check_{}", n.fetch_add(1, Ordering::Relaxed));
+        let connect = Postgres::settings().schema(schema).connect(&url);
+        async {
+            let database = connect.await.unwrap();
+            Arc::new(PostgresStore::new(&database).with_settings(settings)) as Arc<dyn Store>
+        }
+    });
+    report.await.assert();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_machines_share_the_items() {
+    let Some(server) = postgres::shared() else { return };
+    let clock = Clock::default();
+    let (url, first) = open(server).await;
+    let second = Postgres::connect(&url).await.unwrap();
+    let stores = [first, second].map(|it| {
+        let clock = clock.clone();
+        PostgresStore::new(&it).with_clock(move || clock.now())
+    });
+    stores[0].put(&["a"], "k", json!({"n": 1})).await.unwrap();
+    assert_eq!(stores[1].get(&["a"], "k").await.unwrap().unwrap().value, json!({"n": 1}));
+    let lasting = Put::new(&["a"], "lasting", json!({})).unwrap().ttl(10 * SECOND);
+    stores[0].put_item(lasting).await.unwrap();
+    clock.advance(9);
+    stores[1].get(&["a"], "lasting").await.unwrap().unwrap();
+    clock.advance(9);
+    let get = Get::new(&["a"], "lasting").unwrap().refresh_ttl(false);
+    assert!(stores[0].get_item(get.clone()).await.unwrap().is_some(), "the other prolonged it");
+    clock.advance(1);
+    assert_eq!(stores[0].get_item(get).await.unwrap(), None);
+    assert_eq!(stores[1].sweep().await.unwrap(), 1);
+}
+
+/// Reads that prolong, puts in batches that cross, deletes and sweeps: none waits for another in a ring.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_at_once_ends() {
+    let Some(server) = postgres::shared() else { return };
+    let (url, database) = open(server).await;
+    let store = PostgresStore::new(&database);
+    let mut tasks = JoinSet::new();
+    for n in 0..200_usize {
+        let store = store.clone();
+        tasks.spawn(async move {
+            let put = |key: usize| {
+                let lifetime = SECOND * u32::from(key.is_multiple_of(2));
+                let key = (key % 5).to_string();
+                Op::Put(Put::new(&["a"], &key, json!({"n": n})).unwrap().ttl(lifetime))
+            };
+            let delete =
+                |key: usize| Op::Delete(Address::new(&["a"], &(key % 5).to_string()).unwrap());
+            let search = Op::Search(Search::everything());
+            match n % 4 {
+                0 => drop(store.batch(vec![put(n), search, put(n + 3), put(n + 1)]).await?),
+                1 => drop(store.batch(vec![search, put(n + 2), delete(n), put(n + 4)]).await?),
+                2 => drop(store.search(Search::everything()).await?),
+                _ => drop(store.sweep().await?),
+            }
+            Ok::<_, graph_core::store::StoreError>(())
+        });
+    }
+    for done in tasks.join_all().await {
+        done.unwrap();
+    }
+    let deadlocks = server
+        .sql(&url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
+    assert_eq!(deadlocks, "0");
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_on_the_way_is_undone() {
+    let Some(server) = postgres::shared() else { return };
+    let (url, database) = open(server).await;
+    let store = PostgresStore::new(&database);
+    store.put(&["a"], "before", json!({})).await.unwrap();
+    server.sql(&url, "ALTER TABLE graph_store.item ADD CHECK (key <> 'wrong'::bytea)");
+    let put = |key| Op::Put(Put::new(&["a"], key, json!({})).unwrap());
+    let delete = Op::Delete(Address::new(&["a"], "before").unwrap());
+    let failed = store.batch(vec![put("first"), delete, put("wrong")]).await.unwrap_err();
+    let source = std::error::Error::source(&failed).unwrap().to_string();
+    assert!(source.contains("violates check constraint"), "{source}");
+    let hits = store.search(Search::everything()).await.unwrap();
+    assert_eq!(hits.iter().map(|it| it.key.as_str()).collect::<Vec<_>>(), ["before"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_back_is_used_again() {
+    if postgres::shared().is_none() {
+        return;
+    }
+    let server = Server::start().unwrap();
+    let (_, database) = open(&server).await;
+    let store = PostgresStore::new(&database);
+    store.put(&["a"], "k", json!({})).await.unwrap();
+    server.restart_hard();
+    assert!(store.get(&["a"], "k").await.unwrap().is_some());
+    server.restart_hard();
+    let ops = ["x", "y"].map(|key| Op::Put(Put::new(&["a"], key, json!({})).unwrap()));
+    store.batch(ops.to_vec()).await.unwrap();
+    assert_eq!(store.search(Search::everything()).await.unwrap().len(), 3);
+}
+
+/// The session is ended while a batch waits in the middle of its transaction: it is done again, from the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_whose_connection_is_lost_is_done_again() {
+    let Some(server) = postgres::shared() else { return };
+    let (url, database) = open(server).await;
+    let store = PostgresStore::new(&database);
+    store.put(&["a"], "k", json!({})).await.unwrap();
+    let address = url.clone();
+    let locker = tokio::task::spawn_blocking(move || {
+        server.sql(&address, "LOCK TABLE graph_store.item; SELECT pg_sleep(3)")
+    });
+    let until = |select: &str| while server.sql(&url, select) != "1" {};
+    until(
+        "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted
+           AND relation = 'graph_store.item'::regclass",
+    );
+    let ops = ["x", "y"].map(|key| Op::Put(Put::new(&["a"], key, json!({})).unwrap()));
+    let batch = tokio::spawn({
+        let store = store.clone();
+        async move { store.batch(ops.to_vec()).await }
+    });
+    let waits =
+        "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    until(&format!("SELECT count(*) {waits}"));
+    assert_eq!(server.sql(&url, &format!("SELECT pg_terminate_backend(pid) {waits}")), "t");
+    batch.await.unwrap().unwrap();
+    locker.await.unwrap();
+    assert_eq!(store.search(Search::everything()).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn an_encrypted_database_shows_no_values() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let keys = Keys::parse(KEY).unwrap();
+    let database = Postgres::settings().encrypt(keys).connect(&url).await.unwrap();
+    let store = PostgresStore::new(&database);
+    store.put(&["a"], "k", json!({"text": "the launch code"})).await.unwrap();
+    assert_eq!(store.get(&["a"], "k").await.unwrap().unwrap().value["text"], "the launch code");
+    let plain =
+        "SELECT count(*) FROM graph_store.item WHERE position('launch code'::bytea IN value) > 0";
+    assert_eq!(server.sql(&url, plain), "0");
+    let keyless = PostgresStore::new(&Postgres::connect(&url).await.unwrap());
+    assert!(keyless.get(&["a"], "k").await.is_err());
+    keyless.put(&["a"], "k", json!({"text": "the launch code"})).await.unwrap();
+    assert_eq!(server.sql(&url, plain), "1", "the look itself works");
+}
+
+fn key(node: &str, input: u32) -> CacheKey {
+    CacheKey { node: node.to_owned(), input: TaskId::of(&[&input.to_le_bytes()]) }
+}
+
+fn result(value: Value) -> Cached {
+    let write = FieldWrite { field: "x".to_owned(), value, overwrite: false };
+    Cached { writes: vec![write], gotos: vec![] }
+}
+
+#[tokio::test]
+async fn results_are_found_expire_and_are_forgotten() {
+    let Some(server) = postgres::shared() else { return };
+    let (url, database) = open(server).await;
+    let clock = Clock::default();
+    let told = clock.clone();
+    let cache = PostgresCache::new(&database).with_clock(move || told.now());
+    cache.put(key("a", 0), result(json!(0)), None).await;
+    cache.put(key("a", 0), result(json!("\0é")), None).await;
+    cache.put(key("a\0", 0), result(json!(1)), Some(Duration::MAX)).await;
+    for input in 0..40 {
+        cache.put(key("b", input), result(json!(2)), Some(10 * SECOND)).await;
+    }
+    assert_eq!(cache.get(&key("a", 0)).await, Some(result(json!("\0é"))));
+    assert_eq!(cache.get(&key("a", 1)).await, None);
+    clock.advance(9);
+    assert!(cache.get(&key("b", 7)).await.is_some());
+    clock.advance(1);
+    assert_eq!(cache.get(&key("b", 7)).await, None);
+    assert_eq!(cache.get(&key("a\0", 0)).await, Some(result(json!(1))));
+
+    let rows = || server.sql(&url, "SELECT count(*) FROM graph_store.cached");
+    assert_eq!(rows(), "42");
+    // One that has expired itself is put anew.
+    cache.put(key("b", 7), result(json!(3)), None).await;
+    assert_eq!(cache.get(&key("b", 7)).await, Some(result(json!(3))));
+    assert_eq!(rows(), "26");
+    cache.clear(Some("a")).await;
+    assert_eq!(cache.get(&key("a", 0)).await, None);
+    assert!(cache.get(&key("a\0", 0)).await.is_some());
+    cache.clear(None).await;
+    assert_eq!(rows(), "0");
+    assert_eq!(cache.failures().count, 0);
+
+    server.sql(&url, "DROP TABLE graph_store.cached");
+    cache.put(key("a", 0), result(json!(0)), None).await;
+    assert_eq!(cache.get(&key("a", 0)).await, None);
+    assert_eq!(cache.failures().count, 2);
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Query {
+    key: u32,
+    #[reduce(append)]
+    seen: Vec<u32>,
+}
+
+async fn look_up(query: &Query, cx: &Context<Arc<AtomicUsize>>) -> QueryUpdate {
+    cx.deps().fetch_add(1, Ordering::Relaxed);
+    Query::update().seen([query.key * 10])
+}
+
+#[tokio::test]
+async fn a_cached_node_does_not_run_again_on_another_machine() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let runs = Arc::new(AtomicUsize::new(0));
+    for (input, expect) in [(1, 1), (1, 1), (2, 2), (1, 2)] {
+        let cache = PostgresCache::new(&Postgres::connect(&url).await.unwrap());
+        let graph = StateGraph::<Query, Arc<AtomicUsize>>::new()
+            .node(look_up.cache(CachePolicy::new()))
+            .edge(START, look_up)
+            .cache(cache)
+            .compile()
+            .unwrap();
+        let state = graph.run(Query { key: input, seen: vec![] }, runs.clone()).await.unwrap();
+        assert_eq!(state.seen, [input * 10]);
+        assert_eq!(runs.load(Ordering::Relaxed), expect);
+    }
+}
