@@ -78,6 +78,9 @@ $$;
 -- `_head` and `_base` are those of the first checkpoint; `_links` holds as many numbers for each as there are `_fields`.
 -- The namespace's row is locked first. Each statement from then on sees what was committed before the lock was
 -- given, so of two who write at the same time the second sees what the first one did.
+--
+-- Every step comes through here. So a statement does as much as it can, one row goes the short way, and the plans
+-- are made once: arrays of another length do not need another plan.
 CREATE FUNCTION @.write(
     _thread bytea, _name bytea, _token bigint,
     _head bytea, _base bytea, _base_links bigint[],
@@ -85,68 +88,90 @@ CREATE FUNCTION @.write(
     _new bigint[], _prevs bigint[], _depths integer[], _changes bytea[],
     _at bytea[], _tasks bytea[], _slots bytea[], _records bytea[], _keep bytea[]
 ) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    _namespace bigint;
-    _newest bytea;
-    _known bigint := 0;
-    _found_links bigint[];
+    _count integer := cardinality(_ids);
     _width integer := cardinality(_fields);
+    _namespace bigint;
+    _fence text;
+    _newest bytea;
+    _newest_links bigint[];
+    _held boolean;
+    _known bigint := 0;
 BEGIN
-    IF cardinality(_ids) = 0 THEN
+    IF _count = 0 THEN
         _namespace := @.namespace_id(_thread, _name);
     ELSE
         LOOP
-            SELECT n.id INTO _namespace FROM @.namespace n
+            -- Who takes the thread over waits for the fence until this is committed.
+            SELECT n.id, CASE WHEN _token IS NOT NULL THEN
+                pg_advisory_xact_lock_shared(@.lock_of('write', _thread))::text END
+            INTO _namespace, _fence FROM @.namespace n
             WHERE n.thread = _thread AND n.name = _name FOR NO KEY UPDATE;
             EXIT WHEN FOUND;
             INSERT INTO @.namespace (thread, name) VALUES (_thread, _name)
-            ON CONFLICT DO NOTHING RETURNING id INTO _namespace;
+            ON CONFLICT DO NOTHING RETURNING id, CASE WHEN _token IS NOT NULL THEN
+                pg_advisory_xact_lock_shared(@.lock_of('write', _thread))::text END
+            INTO _namespace, _fence;
             EXIT WHEN FOUND;
         END LOOP;
-        SELECT c.id INTO _newest FROM @.checkpoint c
+        SELECT c.id, c.links,
+            EXISTS (SELECT FROM @.lease l WHERE l.thread = _thread AND l.token = _token)
+        INTO _newest, _newest_links, _held FROM @.checkpoint c
         WHERE c.namespace = _namespace ORDER BY c.id DESC LIMIT 1;
+        IF NOT FOUND THEN
+            _held := EXISTS (SELECT FROM @.lease l WHERE l.thread = _thread AND l.token = _token);
+        END IF;
         IF _newest >= _ids[1] THEN
             SELECT count(*) INTO _known FROM @.checkpoint c
             WHERE c.namespace = _namespace AND c.id = ANY (_ids);
-            IF _known BETWEEN 1 AND cardinality(_ids) - 1 THEN
+            IF _known BETWEEN 1 AND _count - 1 THEN
                 RETURN 'mixed';
             END IF;
         END IF;
     END IF;
-    IF cardinality(_ids) > 0 AND _known = 0 THEN
-        IF _token IS NOT NULL THEN
-            -- Who takes the thread over waits until this is committed.
-            PERFORM pg_advisory_xact_lock_shared(@.lock_of('write', _thread));
-            PERFORM FROM @.lease l WHERE l.thread = _thread AND l.token = _token;
-            IF NOT FOUND THEN
-                RETURN 'lease';
-            END IF;
+    IF _count > 0 AND _known = 0 THEN
+        IF _token IS NOT NULL AND NOT _held THEN
+            RETURN 'lease';
         END IF;
         IF _newest IS DISTINCT FROM _head THEN
             RETURN 'head';
         END IF;
-        IF _base IS NOT NULL THEN
-            SELECT c.links INTO _found_links FROM @.checkpoint c
+        IF _base <> _newest THEN
+            SELECT c.links INTO _newest_links FROM @.checkpoint c
             WHERE c.namespace = _namespace AND c.id = _base;
             IF NOT FOUND THEN
                 RETURN 'base';
             END IF;
-            -- A checkpoint of the same id may have come anew, after the thread was deleted or copied to.
-            IF _found_links IS DISTINCT FROM _base_links THEN
-                RETURN 'stale';
-            END IF;
+        ELSIF _base IS NOT NULL AND _newest IS NULL THEN
+            RETURN 'base';
+        END IF;
+        -- A checkpoint of the same id may have come anew, after the thread was deleted or copied to.
+        IF _base IS NOT NULL AND _newest_links IS DISTINCT FROM _base_links THEN
+            RETURN 'stale';
         END IF;
         INSERT INTO @.link (namespace, id, prev, depth, body)
-        SELECT _namespace, u.id, u.prev, u.depth, u.body
-        FROM unnest(_new, _prevs, _depths, _changes) AS u (id, prev, depth, body);
-        INSERT INTO @.checkpoint (namespace, id, made_at, run, fields, links, body)
-        SELECT _namespace, u.id, u.made_at, u.run, _fields,
-            _links[(u.n - 1) * _width + 1 : u.n * _width], u.body
-        FROM unnest(_ids, _made_at, _runs, _bodies) WITH ORDINALITY AS u (id, made_at, run, body, n);
+        SELECT _namespace, unnest(_new), unnest(_prevs), unnest(_depths), unnest(_changes);
+        IF _count = 1 THEN
+            INSERT INTO @.checkpoint (namespace, id, made_at, run, fields, links, body)
+            VALUES (_namespace, _ids[1], _made_at[1], _runs[1], _fields, _links, _bodies[1]);
+        ELSE
+            INSERT INTO @.checkpoint (namespace, id, made_at, run, fields, links, body)
+            SELECT _namespace, u.id, u.made_at, u.run, _fields,
+                _links[(u.n - 1) * _width + 1 : u.n * _width], u.body
+            FROM (
+                SELECT unnest(_ids) AS id, unnest(_made_at) AS made_at, unnest(_runs) AS run,
+                    unnest(_bodies) AS body, generate_subscripts(_ids, 1) AS n
+            ) AS u;
+        END IF;
     END IF;
     -- Each slot of a task comes once; those of `_keep` leave alone what is in them.
-    IF cardinality(_tasks) > 0 THEN
+    IF cardinality(_tasks) = 1 THEN
+        INSERT INTO @.record (namespace, checkpoint, task, slot, body)
+        VALUES (_namespace, _at[1], _tasks[1], _slots[1], _records[1])
+        ON CONFLICT ON CONSTRAINT record_pkey DO UPDATE SET body = excluded.body
+        WHERE NOT excluded.slot = ANY (_keep);
+    ELSIF cardinality(_tasks) > 1 THEN
         INSERT INTO @.record (namespace, checkpoint, task, slot, body)
         SELECT _namespace, u.checkpoint, u.task, u.slot, u.body
         FROM unnest(_at, _tasks, _slots, _records) WITH ORDINALITY
