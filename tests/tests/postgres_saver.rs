@@ -8,8 +8,8 @@ use std::{
 };
 
 use graph_core::checkpoint::{
-    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header, History,
-    Keep, Lease, Lookup, NewCheckpoint, Place, Source, TaskId, TaskRecord, Write, testkit,
+    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header,
+    History, Keep, Lease, Lookup, NewCheckpoint, Place, Source, TaskId, TaskRecord, Write, testkit,
 };
 use graph_store::{
     Keys, OpenError, Postgres, PostgresSaver,
@@ -23,7 +23,8 @@ use tokio::task::JoinSet;
 async fn the_saver_conforms() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
-    let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(8).build().unwrap();
+    let pool =
+        Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(8).build().unwrap();
     let database = Postgres::from_pool(pool.clone()).await.unwrap();
     let report = testkit::run(|| async {
         // Emptying the tables takes a tenth of the time of making them.
@@ -209,7 +210,8 @@ async fn a_list_of_2000_steps_is_read_from_few_rows_and_stored_twice_at_most() {
 
     // A listing reads each link once, and gives what was there at each step.
     let found = saver.list(&History::of("t", "").limit(3)).await.unwrap();
-    let lengths: Vec<_> = found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
+    let lengths: Vec<_> =
+        found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
     assert_eq!(lengths, [2_000, 1_999, 1_998]);
 
     // What is pruned gives its rows back.
@@ -429,7 +431,8 @@ async fn errors_say_what_to_do_and_never_show_the_password() {
 async fn a_pool_of_the_caller_serves_as_well() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
-    let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
+    let pool =
+        Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
     let saver = PostgresSaver::new(&Postgres::from_pool(pool).await.unwrap());
     let _lease = saver.lease("t").await.unwrap();
     let first = put(&saver, step("t", None)).await.unwrap();
@@ -525,7 +528,9 @@ fn done(value: impl Into<Value>) -> TaskRecord {
 async fn take(saver: &PostgresSaver, thread: &str) -> Lease {
     for _ in 0..500 {
         match saver.lease(thread).await {
-            Err(CheckpointError::Busy { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(CheckpointError::Busy { .. }) => {
+                tokio::time::sleep(Duration::from_millis(10)).await
+            }
             answer => return answer.unwrap(),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) enum Depth {
 
 /// What the checkout and the machine have.
 struct Here {
-    examples: Vec<String>,
+    examples: Vec<Example>,
     cargo_deny: bool,
     postgres: Postgres,
 }
@@ -42,7 +42,7 @@ fn plan(here: &Here, depth: Depth) -> Plan {
     plan.left_out.extend(here.postgres.left_out());
     let tests = here.postgres.require(tests(depth));
     plan.steps.extend([lint::format(), lint::clippy(), tests, lint::doc(), conformance()]);
-    plan.steps.extend(here.examples.iter().map(|it| example(it)));
+    plan.steps.extend(here.examples.iter().map(Example::step));
     if here.cargo_deny {
         plan.steps.extend(deny());
     } else {
@@ -70,8 +70,17 @@ fn conformance() -> Step {
     )
 }
 
-fn example(name: &str) -> Step {
-    Step::cargo(format!("example {name}"), &format!("run -q -p graph-core --example {name}"))
+/// A program in the folder `examples` of a crate.
+struct Example {
+    package: &'static str,
+    name: String,
+}
+
+impl Example {
+    fn step(&self) -> Step {
+        let Self { package, name } = self;
+        Step::cargo(format!("example {name}"), &format!("run -q -p {package} --example {name}"))
+    }
 }
 
 /// The check reads the dependencies of all platforms, but a build fetches those of this one alone.
@@ -85,9 +94,18 @@ fn deny() -> [Step; 2] {
     ]
 }
 
-fn examples(root: &Path) -> Result<Vec<String>, Error> {
-    let folder = root.join("graph-core/examples");
-    example_names(&folder).map_err(|source| Error::File { path: folder, source })
+/// The crates with examples.
+const PACKAGES: [&str; 2] = ["graph-core", "graph-store"];
+
+fn examples(root: &Path) -> Result<Vec<Example>, Error> {
+    let mut examples = vec![];
+    for package in PACKAGES {
+        let folder = root.join(package).join("examples");
+        let names = example_names(&folder);
+        let names = names.map_err(|source| Error::File { path: folder, source })?;
+        examples.extend(names.into_iter().map(|name| Example { package, name }));
+    }
+    Ok(examples)
 }
 
 fn example_names(folder: &Path) -> io::Result<Vec<String>> {
@@ -146,7 +164,9 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
 
     #[test]
     fn nightly_with_examples_and_cargo_deny() {
-        let examples = vec!["a".to_owned(), "b".to_owned()];
+        let examples = [("graph-core", "a"), ("graph-store", "b")];
+        let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
+        let examples = Vec::from(examples);
         let here = Here { examples, cargo_deny: true, postgres: Postgres::Here };
         let plan = plan(&here, Depth::Nightly);
         check(
@@ -158,7 +178,7 @@ GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
-cargo run -q -p graph-core --example b
+cargo run -q -p graph-store --example b
 cargo fetch --locked
 cargo deny --offline check bans licenses sources",
         );

@@ -5,11 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime,
 };
-use tokio_postgres::{
-    Config, NoTls, Row,
-    config::Host,
-    types::ToSql,
-};
+use tokio_postgres::{Config, NoTls, Row, config::Host, types::ToSql};
 
 use super::{
     failure::{DatabaseError, is_conflict, is_lost, problem},
@@ -118,17 +114,18 @@ impl Settings {
     }
 
     async fn open(self, pool: Pool, database: String) -> Result<Postgres, OpenError> {
-        let schema = Schema::new(&self.schema).map_err(|problem| OpenError::Unreachable {
-            database: database.clone(),
-            problem,
-        })?;
+        let schema = Schema::new(&self.schema)
+            .map_err(|problem| OpenError::Unreachable { database: database.clone(), problem })?;
         let here = format!("{database}, schema {}", schema.name());
         let unreachable = |error: PoolError| OpenError::Unreachable {
             database: database.clone(),
             problem: problem(&error),
         };
         let mut connection = pool.get().await.map_err(unreachable)?;
-        match schema::prepare(&mut connection, &schema).await.map_err(|it| unreachable(it.into()))? {
+        match schema::prepare(&mut connection, &schema)
+            .await
+            .map_err(|it| unreachable(it.into()))?
+        {
             Found::Ours => {}
             Found::Foreign => return Err(OpenError::Foreign { database: here }),
             Found::TooNew(found) => {

@@ -89,9 +89,13 @@ fn hint(error: &PoolError) -> &'static str {
         return "; all are in use: raise `connections`";
     }
     match code(error).map(SqlState::code) {
-        Some("28P01" | "28000") => "; check the user and the password, and the server's pg_hba.conf",
+        Some("28P01" | "28000") => {
+            "; check the user and the password, and the server's pg_hba.conf"
+        }
         Some("3D000") => "; make it first: CREATE DATABASE",
-        Some("42501") => "; grant this user rights on the schema, or let its owner connect once to make the tables",
+        Some("42501") => {
+            "; grant this user rights on the schema, or let its owner connect once to make the tables"
+        }
         Some("53300") => "; lower `connections` here or raise the server's max_connections",
         Some("53100") => "; make room on the server and run again, nothing committed is lost",
         Some("25006") => "; this server only reads: give the address of the primary",
@@ -102,7 +106,9 @@ fn hint(error: &PoolError) -> &'static str {
         _ if is_lost(error) => {
             "; is the server up, and does it listen there? What was committed is not lost: run again"
         }
-        _ if is_about_tls(error) => "; for TLS make a pool with a TLS connector and use `from_pool`",
+        _ if is_about_tls(error) => {
+            "; for TLS make a pool with a TLS connector and use `from_pool`"
+        }
         _ => "",
     }
 }

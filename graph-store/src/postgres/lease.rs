@@ -212,7 +212,9 @@ impl Drop for Held {
         let token = self.token;
         let runtime = Handle::try_current().unwrap_or_else(|_| leases.runtime.clone());
         // Not waited for: whoever takes the thread next here waits for it.
-        drop(runtime.spawn(async move { leaving.database.give_back(&leaving.thread, token).await }));
+        drop(
+            runtime.spawn(async move { leaving.database.give_back(&leaving.thread, token).await }),
+        );
     }
 }
 

@@ -89,8 +89,7 @@ pub(super) async fn get(
         }
     }
     let Some(stored) = stored else { return Ok(None) };
-    let place =
-        Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: stored.id };
+    let place = Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: stored.id };
     let mut links = Links::default();
     let mut records = Vec::new();
     for row in rows {

@@ -76,7 +76,9 @@ async fn old(
             let problem = format!("this version cannot prune by {other:?}");
             return Err(CheckpointError::Storage(std::sync::Arc::from(Box::<
                 dyn std::error::Error + Send + Sync,
-            >::from(problem)))
+            >::from(
+                problem
+            )))
             .into());
         }
     }?;
@@ -137,7 +139,9 @@ pub(super) async fn copy_thread(
         };
         return match rows.first().map(|row| row.try_get::<_, &str>(0)).transpose()? {
             Some("exists") => Err(exists().into()),
-            Some("unknown") => Err(CheckpointError::UnknownThread { thread: from.to_owned() }.into()),
+            Some("unknown") => {
+                Err(CheckpointError::UnknownThread { thread: from.to_owned() }.into())
+            }
             _ => Ok(()),
         };
     }

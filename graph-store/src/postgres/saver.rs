@@ -72,7 +72,10 @@ impl PostgresSaver {
         self.explain(sizes::of_thread(&self.database, thread).await)
     }
 
-    fn explain<T>(&self, result: Result<T, Failure<CheckpointError>>) -> Result<T, CheckpointError> {
+    fn explain<T>(
+        &self,
+        result: Result<T, Failure<CheckpointError>>,
+    ) -> Result<T, CheckpointError> {
         result.map_err(|it| self.database.checkpoint_error(it))
     }
 }

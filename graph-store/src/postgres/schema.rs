@@ -57,16 +57,15 @@ pub(super) async fn prepare(connection: &mut Object, schema: &Schema) -> Result<
     }
     // Another process may do the same at the same time: it is looked again under the lock.
     let name = format!("graph-store schema {}", schema.name);
-    transaction
-        .execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&name])
-        .await?;
+    transaction.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&name]).await?;
     let version = match look(&transaction, schema).await? {
         State::Known(found) => return Ok(found),
         State::Version(version) => version,
     };
     let missing = MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0));
     if version == 0 {
-        let make = "CREATE SCHEMA IF NOT EXISTS \"graph_store\"".replace("graph_store", &schema.name);
+        let make =
+            "CREATE SCHEMA IF NOT EXISTS \"graph_store\"".replace("graph_store", &schema.name);
         // Only if it is missing: an empty one may have been made for us by somebody with more rights.
         if !exists(&transaction, schema).await? {
             transaction.batch_execute(&make).await?;

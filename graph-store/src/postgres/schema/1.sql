@@ -241,7 +241,7 @@ DECLARE
     _namespaces bigint[];
 BEGIN
     SELECT array_agg(locked.id) INTO _namespaces FROM (
-        SELECT n.id FROM @.namespace n WHERE n.thread = _thread ORDER BY n.id FOR UPDATE
+        SELECT n.id FROM @.namespace n WHERE n.thread = _thread ORDER BY n.name FOR UPDATE
     ) AS locked;
     DELETE FROM @.checkpoint c WHERE c.namespace = ANY (_namespaces);
     DELETE FROM @.record r WHERE r.namespace = ANY (_namespaces);
@@ -256,7 +256,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _copied bigint;
 BEGIN
-    PERFORM FROM @.namespace n WHERE n.thread = _to ORDER BY n.id FOR UPDATE;
+    PERFORM FROM @.namespace n WHERE n.thread = _to ORDER BY n.name FOR UPDATE;
     PERFORM FROM @.namespace n JOIN @.checkpoint c ON c.namespace = n.id WHERE n.thread = _to LIMIT 1;
     IF FOUND THEN
         RETURN 'exists';
