@@ -19,7 +19,6 @@ use tokio::runtime::Handle;
 
 use crate::langgraph::LangGraph;
 use database::Databases;
-use disk::Scratch;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,20 +138,20 @@ pub fn measure(
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,
 ) -> io::Result<Report> {
-    let scratch = Scratch::new()?;
+    let scratch = disk::scratch()?;
     let mut report = Report {
         notes: vec![format!("the target folder {}", disk::about(scratch.path()))],
         ..Report::default()
     };
     report.notes.extend(theirs::about(langgraph.as_ref()));
-    let mut databases = Databases::new(&scratch, runtime);
+    let mut databases = Databases::new(scratch.path(), runtime);
     for &workload in workloads {
         for load in workload.loads() {
             eprintln!("{} {} …", workload.name(), load.message);
             report.timed.push(timed::row(workload, load, rounds, &mut databases, langgraph)?);
         }
         if workload == Workload::SqliteBytes {
-            report.sizes = size::rows(&scratch, runtime, langgraph)?;
+            report.sizes = size::rows(scratch.path(), runtime, langgraph)?;
         }
     }
     report.notes.extend(databases.about_server());

@@ -36,6 +36,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// Stores a checkpoint, unless the namespace's head is not the expected one any more.
     ///
     /// Storing the same checkpoint twice is not an error: after a crash nobody knows whether it was stored.
+    /// Another run's checkpoint of the same id means that the head has moved.
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError>;
 
     /// Stores what happened to tasks of the step that follows a checkpoint.
@@ -288,6 +289,16 @@ pub enum Write {
     Record(Place, Vec<TaskRecord>),
 }
 
+impl Write {
+    /// The thread it belongs to.
+    pub fn thread(&self) -> &str {
+        match self {
+            Self::Put(checkpoint) => &checkpoint.place.thread,
+            Self::Record(at, _) => &at.thread,
+        }
+    }
+}
+
 /// A checkpoint as read back.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
@@ -487,6 +498,16 @@ pub enum CheckpointError {
     LeaseLost {
         /// The thread.
         thread: String,
+    },
+    /// The checkpoint is older than the newest one, so nobody would ever see it.
+    #[error(
+        "checkpoint {id} is not newer than the newest one of thread `{thread}`; make its id with `CheckpointId::after`"
+    )]
+    NotNewer {
+        /// The thread.
+        thread: String,
+        /// The checkpoint.
+        id: CheckpointId,
     },
     /// There is no such checkpoint.
     #[error("thread `{thread}` has no checkpoint {id} in namespace `{namespace}`")]

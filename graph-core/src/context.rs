@@ -484,6 +484,8 @@ impl TaskContext {
             return Ok((index, answer));
         }
         let value = serde_json::to_value(question).map_err(NodeError::terminal)?;
+        guard::check("question", &value, self.scope.graph.max_stored_bytes)
+            .map_err(NodeError::terminal)?;
         Err(NodeError::asked(vec![Interrupt { id, value, namespace }]))
     }
 

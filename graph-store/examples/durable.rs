@@ -1,6 +1,6 @@
 //! A job that survives its process: stop it with Ctrl-C at any time and start it again.
 //!
-//! Every call to `fetch` is journaled, so no page is fetched twice, however often the program is stopped.
+//! Every call to `fetch` is journaled, so no page is fetched twice, but for one that is under way when the program is stopped.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{env, time::Duration};

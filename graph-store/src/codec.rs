@@ -17,6 +17,9 @@ use xxhash_rust::xxh3::xxh3_64;
 #[cfg(feature = "encryption")]
 pub use seal::{KEY_VARIABLE, KeyError, Keys};
 
+/// How deep a value may be when it is read: deeper than the engine lets any become, and far from the stack's end.
+const MAX_DEPTH: usize = 256;
+
 const CHECKSUM_BYTES: usize = 4;
 
 /// How large one stored value may be unless the settings say otherwise.
@@ -113,6 +116,7 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
 
 fn unpack<T: DeserializeOwned>(what: impl Fn() -> String, packed: &[u8]) -> Result<T, CodecError> {
     let mut reader = rmp_serde::Deserializer::new(Cursor::new(packed));
+    reader.set_max_depth(MAX_DEPTH);
     match T::deserialize(&mut reader) {
         Ok(value) if reader.position() == packed.len() as u64 => Ok(value),
         Ok(_) => {
@@ -131,6 +135,7 @@ fn locate<T: DeserializeOwned>(
     error: &rmp_serde::decode::Error,
 ) -> CodecError {
     let mut reader = rmp_serde::Deserializer::new(Cursor::new(packed));
+    reader.set_max_depth(MAX_DEPTH);
     let path = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
         Err(error) if error.path().iter().len() > 0 => format!(" at `{}`", error.path()),
         _ => String::new(),

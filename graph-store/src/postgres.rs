@@ -2,8 +2,9 @@
 //!
 //! # What is promised
 //!
-//! A write is one statement, and so one transaction and one round trip; it is answered once the server has
-//! committed it. Whether that survives a loss of power is the server's `synchronous_commit`.
+//! A write is one statement, and so one transaction and one round trip; writes of many threads at once share
+//! statements. A write is answered once the server has committed it. Whether that survives a loss of power is the
+//! server's `synchronous_commit`.
 //!
 //! Two workers cannot both advance a thread: a checkpoint is stored by a function in the database, which locks
 //! the namespace, compares its head with the expected one, and compares the token of the thread's lease.
@@ -20,7 +21,9 @@ mod cache;
 mod chains;
 mod database;
 mod failure;
+mod group;
 mod known;
+mod lanes;
 mod lease;
 mod ops;
 mod read;

@@ -70,13 +70,15 @@ pub struct Retention {
 }
 
 /// What [`Retention::apply`] removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Cleaned {
     /// Whole threads that were idle.
     pub threads: usize,
     /// Checkpoints of threads that stay.
     pub checkpoints: usize,
+    /// Threads that could not be cleaned, and why; the others were.
+    pub failed: Vec<(String, CheckpointError)>,
 }
 
 impl Retention {
@@ -94,31 +96,14 @@ impl Retention {
 
     /// Cleans up once, beside live traffic.
     ///
-    /// A thread that a run works on is left for the next time.
+    /// A thread that a run works on is left for the next time; a run that starts while its thread is cleaned finds
+    /// it busy for that moment.
     pub async fn apply(&self, saver: &dyn Checkpointer) -> Result<Cleaned, CheckpointError> {
         let mut cleaned = Cleaned::default();
-        let now = SystemTime::now();
         for thread in saver.threads().await? {
             let rule = self.threads.get(&thread).copied().unwrap_or(self.rule);
-            if rule == Rule::default() {
-                continue;
-            }
-            // While it is leased no run can start from a checkpoint that is about to go.
-            let _lease = match saver.lease(&thread).await {
-                Ok(lease) => lease,
-                Err(CheckpointError::Busy { .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            if is_idle(saver, &thread, rule, now).await? {
-                saver.delete_thread(&thread).await?;
-                cleaned.threads += 1;
-                continue;
-            }
-            let by_count = rule.last.map(Keep::Newest);
-            let by_age = rule.max_age.and_then(|it| now.checked_sub(it)).map(Keep::Since);
-            for keep in by_count.into_iter().chain(by_age) {
-                let pruned = saver.prune(std::slice::from_ref(&thread), keep).await?;
-                cleaned.checkpoints += pruned.checkpoints;
+            if let Err(error) = rule.apply(saver, &thread, &mut cleaned).await {
+                cleaned.failed.push((thread, error));
             }
         }
         Ok(cleaned)
@@ -144,11 +129,60 @@ impl Retention {
         saver: Arc<dyn Checkpointer>,
         mut tell: impl FnMut(Result<Cleaned, CheckpointError>) + Send + 'static,
     ) {
-        let mut ticks = tokio::time::interval(interval);
+        // Intervals of nothing are not allowed, and one that was missed is not made up for.
+        let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             tell(self.apply(&*saver).await);
         }
+    }
+}
+
+impl Rule {
+    async fn apply(
+        self,
+        saver: &dyn Checkpointer,
+        thread: &str,
+        cleaned: &mut Cleaned,
+    ) -> Result<(), CheckpointError> {
+        let now = SystemTime::now();
+        let idle = is_idle(saver, thread, self, now).await?;
+        if !idle && !self.may_prune(saver, thread).await? {
+            return Ok(());
+        }
+        // While it is leased no run can start from a checkpoint that is about to go.
+        let _lease = match saver.lease(thread).await {
+            Ok(lease) => lease,
+            Err(CheckpointError::Busy { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // A run may have come and gone since it was looked at.
+        if idle && is_idle(saver, thread, self, now).await? {
+            saver.delete_thread(thread).await?;
+            cleaned.threads += 1;
+            return Ok(());
+        }
+        let by_count = self.last.map(Keep::Newest);
+        let by_age = self.max_age.and_then(|it| now.checked_sub(it)).map(Keep::Since);
+        for keep in by_count.into_iter().chain(by_age) {
+            let pruned = saver.prune(&[thread.to_owned()], keep).await?;
+            cleaned.checkpoints += pruned.checkpoints;
+        }
+        Ok(())
+    }
+
+    /// Whether there may be something to remove: a look that costs little and takes no lease.
+    async fn may_prune(
+        self,
+        saver: &dyn Checkpointer,
+        thread: &str,
+    ) -> Result<bool, CheckpointError> {
+        let keeps = self.last.filter(|_| self.max_age.is_none());
+        let removes = keeps.or(self.max_age.map(|_| 1));
+        let Some(keeps) = removes else { return Ok(false) };
+        let namespaces = saver.namespaces(thread).await?;
+        Ok(namespaces.iter().any(|(_, checkpoints)| *checkpoints > keeps.max(1)))
     }
 }
 

@@ -11,15 +11,12 @@ use graph_store::{PostgresSaver, SqliteSaver};
 use graph_tests::postgres::Server;
 use tokio::runtime::Handle;
 
-use super::{
-    Store,
-    disk::{self, Scratch},
-};
+use super::{Store, disk};
 
 /// Makes databases, and starts the server that some of them need.
 #[derive(Debug)]
 pub struct Databases<'a> {
-    scratch: &'a Scratch,
+    folder: &'a Path,
     runtime: Handle,
     server: Option<Result<Server, String>>,
     made: usize,
@@ -38,8 +35,8 @@ pub struct Pair {
 
 impl<'a> Databases<'a> {
     /// Files go into this folder; the server is started when it is needed.
-    pub fn new(scratch: &'a Scratch, runtime: &Handle) -> Self {
-        Self { scratch, runtime: runtime.clone(), server: None, made: 0 }
+    pub fn new(folder: &'a Path, runtime: &Handle) -> Self {
+        Self { folder, runtime: runtime.clone(), server: None, made: 0 }
     }
 
     /// What runs the savers.
@@ -65,10 +62,10 @@ impl<'a> Databases<'a> {
 
     fn files(&mut self) -> io::Result<Pair> {
         self.made += 1;
-        let file = |whose: &str| self.scratch.path().join(format!("{whose}-{}.db", self.made));
+        let file = |whose: &str| self.folder.join(format!("{whose}-{}.db", self.made));
         let saver = SqliteSaver::open(file("ours")).map_err(io::Error::other)?;
         let theirs = text(&file("theirs"))?;
-        Ok(Pair { saver: Arc::new(saver), theirs, folder: self.scratch.path().to_owned() })
+        Ok(Pair { saver: Arc::new(saver), theirs, folder: self.folder.to_owned() })
     }
 
     fn on_server(&mut self) -> io::Result<Option<Pair>> {

@@ -1,38 +1,14 @@
 //! The folder in which the databases lie, and the disk it is on.
 
-use std::{
-    env, fs, io,
-    path::{Path, PathBuf},
-    process,
-};
+use std::{env, fs, io, path::Path};
 
-/// A folder inside the target folder, deleted in the end.
-#[derive(Debug)]
-pub struct Scratch {
-    path: PathBuf,
-}
+use tempfile::TempDir;
 
-impl Scratch {
-    /// An empty folder beside this program's profile folder, so that it is on the disk that builds are on.
-    pub fn new() -> io::Result<Self> {
-        let program = env::current_exe()?;
-        let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
-        let path = target.join(format!("bench-storage-{}", process::id()));
-        fs::create_dir_all(&path)?;
-        Ok(Self { path })
-    }
-
-    /// The folder.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left is only in the way, and lies where `cargo clean` finds it.
-        let _ = fs::remove_dir_all(&self.path);
-    }
+/// An empty folder inside the target folder, so that it is on the disk that builds are on; deleted in the end.
+pub fn scratch() -> io::Result<TempDir> {
+    let program = env::current_exe()?;
+    let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
+    tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
 }
 
 /// Says what kind of disk a folder is on: a file in memory never waits for one.
@@ -68,14 +44,5 @@ mod tests {
             assert_eq!(file_system(mounts, Path::new(path)), Some(expect), "{path}");
         }
         assert_eq!(file_system("", Path::new("/home")), None);
-    }
-
-    #[test]
-    fn the_folder_goes_away() {
-        let scratch = Scratch::new().unwrap();
-        let path = scratch.path().join("file");
-        fs::write(&path, "x").unwrap();
-        drop(scratch);
-        assert!(!path.exists());
     }
 }

@@ -68,11 +68,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::storage::disk::Scratch;
+    use crate::storage::disk;
 
     #[test]
     fn all_bytes_are_written_each_time() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = disk::scratch().unwrap();
         for room in [Room::Kept, Room::Grown] {
             let path = scratch.path().join("floor");
             let mut floor = Floor::new(&path, Commits { count: 5, bytes: 30 }, room).unwrap();

@@ -9,7 +9,7 @@ use graph_store::{
 use rusqlite::Connection;
 use tokio::runtime::Handle;
 
-use super::{Load, chat, disk::Scratch, theirs};
+use super::{Load, chat, theirs};
 use crate::langgraph::LangGraph;
 
 /// The bytes a step appends.
@@ -31,7 +31,7 @@ pub struct Row {
 
 /// Measures all lengths.
 pub fn rows(
-    scratch: &Scratch,
+    folder: &Path,
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,
 ) -> io::Result<Vec<Row>> {
@@ -39,8 +39,8 @@ pub fn rows(
         .map(|(steps, bearable)| {
             eprintln!("sqlite-bytes {steps} …");
             let load = Load { threads: 1, steps, message: MESSAGE };
-            let ours = ours(&scratch.path().join(format!("size-{steps}.db")), load, runtime)?;
-            let langgraph = if bearable { theirs(scratch, load, langgraph) } else { None };
+            let ours = ours(&folder.join(format!("size-{steps}.db")), load, runtime)?;
+            let langgraph = if bearable { theirs(folder, load, langgraph) } else { None };
             Ok(Row { steps, ours, langgraph })
         })
         .into_iter()
@@ -60,10 +60,10 @@ fn ours(path: &Path, load: Load, runtime: &Handle) -> io::Result<u64> {
     Ok(fs::metadata(path)?.len() + log)
 }
 
-fn theirs(scratch: &Scratch, load: Load, langgraph: &mut Option<LangGraph>) -> Option<u64> {
+fn theirs(folder: &Path, load: Load, langgraph: &mut Option<LangGraph>) -> Option<u64> {
     let child = langgraph.as_mut()?;
     child.savers()?;
-    let path = scratch.path().join(format!("their-size-{}.db", load.steps));
+    let path = folder.join(format!("their-size-{}.db", load.steps));
     let size = theirs::size(child, path.to_str()?, load);
     // Half a gigabyte at a thousand steps.
     let _ = fs::remove_file(&path);
@@ -74,5 +74,23 @@ fn theirs(scratch: &Scratch, load: Load, langgraph: &mut Option<LangGraph>) -> O
             *langgraph = None;
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Runtime;
+
+    use super::*;
+    use crate::storage::disk;
+
+    #[test]
+    fn all_messages_are_in_the_file() {
+        let (folder, runtime) = (disk::scratch().unwrap(), Runtime::new().unwrap());
+        let weigh = |steps| {
+            let load = Load { threads: 1, steps, message: MESSAGE };
+            ours(&folder.path().join(format!("{steps}.db")), load, runtime.handle()).unwrap()
+        };
+        assert!(weigh(50) - weigh(10) > (40 * MESSAGE) as u64);
     }
 }

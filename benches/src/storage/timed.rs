@@ -183,3 +183,23 @@ impl Theirs {
         [cost(0), cost(1)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Runtime;
+
+    use super::*;
+    use crate::storage::{Store, disk};
+
+    #[test]
+    fn our_side_and_the_floors_run() {
+        let (folder, runtime) = (disk::scratch().unwrap(), Runtime::new().unwrap());
+        let mut databases = Databases::new(folder.path(), runtime.handle());
+        let pair = databases.pair(Store::Sqlite).unwrap().unwrap();
+        let load = Load { threads: 2, steps: 5, message: 10 };
+        let mut sides = Sides::new(&pair, load, runtime.handle()).unwrap();
+        sides.round(0);
+        // Both threads store their input and START beside their steps.
+        assert_eq!(sides.costs().unwrap().commits_a_step, 14.0 / 10.0);
+    }
+}

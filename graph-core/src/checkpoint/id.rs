@@ -26,15 +26,14 @@ impl CheckpointId {
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         // Milliseconds, then room for a counter, then random bits against other processes.
-        let now = (millis << 80) | (u128::from(RandomState::new().hash_one(millis)) & 0xffff_ffff);
-        *last = now.max(*last + (1 << 32));
+        *last = with_random_end(millis << 80).max(following(*last));
         Self(*last)
     }
 
     /// A new id that is greater than another, though another process with a faster clock may have made that one.
     pub fn after(other: Option<Self>) -> Self {
         let next = Self::next();
-        other.map_or(next, |it| Self(next.0.max(it.0.saturating_add(1 << 32))))
+        other.map_or(next, |it| Self(next.0.max(following(it.0))))
     }
 
     /// The id's bytes; their order is the order of the ids.
@@ -46,6 +45,15 @@ impl CheckpointId {
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
     }
+}
+
+/// An id right after another. Its end is random too: two processes that follow the same head must not meet.
+fn following(id: u128) -> u128 {
+    with_random_end((id >> 32).saturating_add(1) << 32)
+}
+
+fn with_random_end(id: u128) -> u128 {
+    id | (u128::from(RandomState::new().hash_one(id)) & 0xffff_ffff)
 }
 
 /// The id of a task: the same for the same work, whatever process runs it.
@@ -149,6 +157,14 @@ mod tests {
         assert!(ids.is_sorted_by(|a, b| a < b));
         assert_eq!(ids[7].to_string().parse(), Ok(ids[7]));
         assert!("7".parse::<CheckpointId>().is_err());
+    }
+
+    #[test]
+    fn two_who_follow_a_head_ahead_of_their_clocks_do_not_meet() {
+        let ahead = CheckpointId(CheckpointId::next().0 + (60_000 << 80));
+        let ids = [(); 100].map(|()| CheckpointId::after(Some(ahead)));
+        assert!(ids.iter().all(|it| *it > ahead));
+        assert_eq!(std::collections::BTreeSet::from(ids).len(), 100);
     }
 
     #[test]

@@ -183,11 +183,16 @@ impl Checkpointer for MemorySaver {
         let mut threads = self.lock();
         let namespaces = threads.threads.entry(place.thread.clone()).or_default();
         let namespace = namespaces.entry(place.namespace.clone()).or_default();
-        if namespace.checkpoints.contains_key(&place.id) {
-            return Ok(());
+        match namespace.checkpoints.get(&place.id) {
+            Some(known) if known.header.run == header.run => return Ok(()),
+            Some(_) => return Err(CheckpointError::HeadMoved { thread: place.thread }),
+            None => {}
         }
         if namespace.head() != expected_head {
             return Err(CheckpointError::HeadMoved { thread: place.thread });
+        }
+        if expected_head.is_some_and(|it| place.id < it) {
+            return Err(CheckpointError::NotNewer { thread: place.thread, id: place.id });
         }
         let mut fields = match base {
             None => BTreeMap::new(),

@@ -23,7 +23,7 @@ use crate::{
     error::Halt,
     graph::Graph,
     node::AnyUpdate,
-    state::{FieldError, FieldSet, erased::ErasedState},
+    state::{FieldError, FieldSet, erased::ErasedState, guard},
 };
 
 /// What a run found when it started.
@@ -126,6 +126,13 @@ pub(crate) async fn load_nested(
 
 /// Takes the answers out of an input, checking them against the questions that wait.
 pub(crate) fn take_answers(input: &mut RunInput, saved: &Loaded) -> Result<Answers, RunError> {
+    if let RunInput::Command(CommandInput { resume: Some(resume), .. }) = &*input {
+        let answers: Vec<&serde_json::Value> = match resume {
+            Resume::One(answer) => vec![answer],
+            Resume::Many(answers) => answers.values().collect(),
+        };
+        answers.into_iter().try_for_each(|it| guard::check("answer", it, usize::MAX))?;
+    }
     let RunInput::Command(CommandInput { resume, .. }) = input else {
         return Ok(Answers::default());
     };

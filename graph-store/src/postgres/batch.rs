@@ -1,4 +1,4 @@
-//! What is to be written, put together so that one statement stores it.
+//! What is to be written, put together so that few statements store it.
 //!
 //! Where each new link hooks on to is decided here, from the newest links of the checkpoint before it. The
 //! database checks that they still are what they were taken for.
@@ -10,12 +10,12 @@ use std::{
 };
 
 use graph_core::checkpoint::{Change, CheckpointError, CheckpointId, Place, TaskId};
-use tokio_postgres::types::ToSql;
 
 use super::{
     chains::stored_depth,
     database::Postgres,
     failure::Failure,
+    group::{Group, Stored},
     known::{Known, Numbers},
     ops::{NewChange, Op, Put, Records},
 };
@@ -24,48 +24,32 @@ use crate::{
     codec::CodecError,
 };
 
-/// How large the values of one statement may become before another one begins: a message has at most 1 GB.
-const STATEMENT_BYTES: usize = 64 << 20;
-
 /// Writes that are to be stored at once.
 #[derive(Default)]
 pub(super) struct Batch<'a> {
-    pub(super) groups: Vec<Group<'a>>,
+    pub(super) groups: Vec<Arc<Group>>,
     /// The newest links of the checkpoints in it.
+    pub(super) tips: BTreeMap<&'a Place, Arc<Tips>>,
+    /// Whether a checkpoint builds on one that is not there, as far as could be seen.
+    pub(super) lacks_base: bool,
+}
+
+/// A batch in the making.
+#[derive(Default)]
+struct Planner<'a> {
+    groups: Vec<Group>,
     tips: BTreeMap<&'a Place, Arc<Tips>>,
     /// The links in it, which are not in the database yet.
     fresh: HashMap<i64, Fresh<'a>>,
-    /// Whether a checkpoint builds on one that is not there, as far as could be seen.
-    pub(super) lacks_base: bool,
+    /// Where the record of a task's slot stands: the group's index, and its own.
+    slots: HashMap<(usize, CheckpointId, TaskId, &'a str), usize>,
+    lacks_base: bool,
 }
 
 struct Fresh<'a> {
     prev: Option<i64>,
     depth: u32,
     changes: Cow<'a, [Change]>,
-}
-
-/// Writes to one namespace: checkpoints of which each follows the one before, and records.
-#[derive(Default)]
-pub(super) struct Group<'a> {
-    pub(super) thread: &'a str,
-    namespace: &'a str,
-    puts: Vec<&'a Put>,
-    base_links: Option<Vec<i64>>,
-    fields: Vec<String>,
-    links: Vec<i64>,
-    new: Vec<i64>,
-    prevs: Vec<Option<i64>>,
-    depths: Vec<i32>,
-    changes: Vec<Cow<'a, [u8]>>,
-    at: Vec<CheckpointId>,
-    tasks: Vec<TaskId>,
-    slots: Vec<&'a [u8]>,
-    records: Vec<&'a [u8]>,
-    /// The slots that keep what is in them.
-    keep: Vec<&'a [u8]>,
-    taken: HashMap<(CheckpointId, TaskId, &'a str), usize>,
-    bytes: usize,
 }
 
 impl<'a> Batch<'a> {
@@ -82,30 +66,27 @@ impl<'a> Batch<'a> {
         });
         let count = changes.filter(needs_number).count();
         let mut numbers = numbers.take(database, count).await?.into_iter();
-        let mut batch = Self::default();
+        let mut planner = Planner::default();
         for op in ops {
             match op {
-                Op::Record(records) => batch.add_records(records),
+                Op::Record(records) => planner.add_records(records),
                 Op::Put(put) => {
-                    let base = match batch.base_tips(put) {
+                    let base = match planner.base_tips(put) {
                         Some(tips) => Some(tips),
                         None => database.base_tips(known, put).await?,
                     };
-                    batch.add_put(database, put, base, &mut numbers).await?;
+                    planner.add_put(database, put, base, &mut numbers).await?;
                 }
             }
         }
+        let Planner { mut groups, tips, lacks_base, .. } = planner;
         // Together they are stored or not, so their order is free: the same for all keeps locks from crossing.
-        batch.groups.sort_by(|a, b| (a.thread, a.namespace).cmp(&(b.thread, b.namespace)));
-        Ok(batch)
+        groups.sort_by(|a, b| (&a.thread, &a.namespace).cmp(&(&b.thread, &b.namespace)));
+        Ok(Self { groups: groups.into_iter().map(Arc::new).collect(), tips, lacks_base })
     }
+}
 
-    /// The newest links of all fields at the last checkpoint of each namespace.
-    pub(super) fn newest(&self, group: &Group<'a>) -> Option<(&'a Place, Arc<Tips>)> {
-        let place = &group.puts.last()?.place;
-        Some((place, self.tips.get(place)?.clone()))
-    }
-
+impl<'a> Planner<'a> {
     fn base_tips(&self, put: &Put) -> Option<Arc<Tips>> {
         match put.base {
             None => Some(Arc::default()),
@@ -113,37 +94,31 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn group(&mut self, place: &'a Place, fits: impl Fn(&Group<'a>) -> bool) -> &mut Group<'a> {
-        let same = |it: &Group<'a>| it.thread == place.thread && it.namespace == place.namespace;
-        let index = match self.groups.iter().rposition(same) {
+    /// The index of the group that a write goes to.
+    fn group(&mut self, place: &Place, fits: impl Fn(&Group) -> bool) -> usize {
+        match self.groups.iter().rposition(|it| it.is_of(place)) {
             Some(index) if fits(&self.groups[index]) => index,
             _ => {
-                let (thread, namespace) = (&place.thread, &place.namespace);
+                let (thread, namespace) = (place.thread.clone(), place.namespace.clone());
                 self.groups.push(Group { thread, namespace, ..Group::default() });
                 self.groups.len() - 1
             }
-        };
-        &mut self.groups[index]
+        }
     }
 
-    fn add_records(&mut self, records: &'a Records) {
+    fn add_records(&mut self, records: &'a Arc<Records>) {
         let id = records.place.id;
-        for row in &records.rows {
-            let slot = (id, row.task, row.slot.as_str());
-            let group = self.group(&records.place, Group::has_room);
-            group.bytes += row.body.len();
-            match group.taken.get(&slot) {
-                Some(_) if row.keeps_first => {}
-                Some(&index) => group.records[index] = &row.body,
+        for (row, it) in records.rows.iter().enumerate() {
+            let index = self.group(&records.place, Group::has_room);
+            let group = &mut self.groups[index];
+            let slot = (index, id, it.task, it.slot.as_str());
+            match self.slots.get(&slot) {
+                Some(_) if it.keeps_first => {}
+                Some(&place) => group.records[place] = (records.clone(), row),
                 None => {
-                    group.taken.insert(slot, group.records.len());
-                    group.at.push(id);
-                    group.tasks.push(row.task);
-                    group.slots.push(row.slot.as_bytes());
-                    group.records.push(&row.body);
-                    if row.keeps_first {
-                        group.keep.push(row.slot.as_bytes());
-                    }
+                    self.slots.insert(slot, group.records.len());
+                    group.records.push((records.clone(), row));
+                    group.bytes += it.body.len();
                 }
             }
         }
@@ -152,7 +127,7 @@ impl<'a> Batch<'a> {
     async fn add_put(
         &mut self,
         database: &Postgres,
-        put: &'a Put,
+        put: &'a Arc<Put>,
         base: Option<Arc<Tips>>,
         numbers: &mut impl Iterator<Item = i64>,
     ) -> Result<(), Failure<CheckpointError>> {
@@ -164,20 +139,21 @@ impl<'a> Batch<'a> {
         self.lacks_base |= planned.is_none();
         let base = base.filter(|_| planned.is_some());
         let Woven { tips, new } = planned.unwrap_or_default();
-        let group = self.group(&put.place, |it| it.takes(put, &tips));
+        let index = self.group(&put.place, |it| it.takes(put, &tips));
+        let group = &mut self.groups[index];
         if group.puts.is_empty() {
             group.base_links = base.map(|it| it.values().map(|tip| tip.link).collect());
             group.fields = tips.keys().cloned().collect();
         }
-        group.puts.push(put);
+        group.puts.push(put.clone());
         group.bytes += put.body.len();
         group.links.extend(tips.values().map(|it| it.link));
-        for NewLink { id, prev, depth, body } in new {
-            group.bytes += body.len();
+        for NewLink { id, prev, depth, stored } in new {
+            group.bytes += stored.bytes().len();
             group.new.push(id);
             group.prevs.push(prev);
             group.depths.push(stored_depth(depth));
-            group.changes.push(body);
+            group.changes.push(stored);
         }
         self.tips.insert(&put.place, Arc::new(tips));
         Ok(())
@@ -187,38 +163,40 @@ impl<'a> Batch<'a> {
     async fn weave(
         &mut self,
         database: &Postgres,
-        put: &'a Put,
+        put: &'a Arc<Put>,
         base: &Tips,
         numbers: &mut impl Iterator<Item = i64>,
-    ) -> Result<Option<Woven<'a>>, Failure<CheckpointError>> {
+    ) -> Result<Option<Woven>, Failure<CheckpointError>> {
         let mut woven = Woven { tips: base.clone(), new: Vec::new() };
-        for NewChange { field, change, encoded } in &put.changes {
+        for (index, NewChange { field, change, .. }) in put.changes.iter().enumerate() {
             let number = if matches!(change, Change::Clear) { None } else { numbers.next() };
             let Some(id) = number else {
                 woven.tips.remove(field);
                 continue;
             };
             let alone = Cow::Borrowed(std::slice::from_ref(change));
-            let encoded = Cow::Borrowed(&encoded[..]);
-            let (prev, depth, changes, body) =
+            let stored = Stored::Change(put.clone(), index);
+            let (prev, depth, changes, stored) =
                 match Hook::of(change, woven.tips.get(field).copied()) {
-                    Hook::First => (None, 0, alone, encoded),
-                    Hook::Next { tip, depth } => (Some(tip), depth, alone, encoded),
+                    Hook::First => (None, 0, alone, stored),
+                    Hook::Next { tip, depth } => (Some(tip), depth, alone, stored),
                     Hook::Over { tip, depth, back_to } => {
                         let before = self.stretch(database, &put.place, tip, back_to).await?;
                         let Some(before) = before else { return Ok(None) };
                         let link = chain::take_in(before, change.clone(), depth);
                         let what = || format!("field `{field}`");
                         match database.codec().encode(what, &link.changes) {
-                            Ok(body) => (link.prev, depth, Cow::Owned(link.changes), body.into()),
+                            Ok(bytes) => {
+                                (link.prev, depth, Cow::Owned(link.changes), Stored::Own(bytes))
+                            }
                             // Then the links stay apart, and reading takes longer.
-                            Err(CodecError::TooLarge { .. }) => (Some(tip), depth, alone, encoded),
+                            Err(CodecError::TooLarge { .. }) => (Some(tip), depth, alone, stored),
                             Err(error) => return Err(error.into()),
                         }
                     }
                 };
             self.fresh.insert(id, Fresh { prev, depth, changes });
-            woven.new.push(NewLink { id, prev, depth, body });
+            woven.new.push(NewLink { id, prev, depth, stored });
             woven.tips.insert(field.clone(), Tip { link: id, depth });
         }
         Ok(Some(woven))
@@ -248,101 +226,14 @@ impl<'a> Batch<'a> {
 
 /// What is written of a checkpoint's fields: the newest link of each, and which links are new.
 #[derive(Default)]
-struct Woven<'a> {
+struct Woven {
     tips: Tips,
-    new: Vec<NewLink<'a>>,
+    new: Vec<NewLink>,
 }
 
-struct NewLink<'a> {
+struct NewLink {
     id: i64,
     prev: Option<i64>,
     depth: u32,
-    body: Cow<'a, [u8]>,
-}
-
-impl Group<'_> {
-    fn has_room(&self) -> bool {
-        self.bytes < STATEMENT_BYTES
-    }
-
-    /// Whether the checkpoint follows the last one here and has the same fields.
-    fn takes(&self, put: &Put, tips: &Tips) -> bool {
-        let Some(last) = self.puts.last().map(|it| it.place.id) else { return self.has_room() };
-        self.has_room()
-            && put.expected_head == Some(last)
-            && put.place.id > last
-            && put.base.is_none_or(|base| self.puts.iter().any(|it| it.place.id == base))
-            && self.fields.iter().eq(tips.keys())
-    }
-
-    /// The first of the checkpoints: the one whose head and base the database compares.
-    pub(super) fn first(&self) -> Option<&Put> {
-        self.puts.first().copied()
-    }
-
-    pub(super) fn params(&self, token: Option<i64>) -> Params<'_> {
-        let bytes = |id: CheckpointId| id.to_bytes().to_vec();
-        let first = self.puts.first();
-        Params {
-            group: self,
-            thread: self.thread.as_bytes(),
-            namespace: self.namespace.as_bytes(),
-            token,
-            head: first.and_then(|it| it.expected_head).map(bytes),
-            base: first.and_then(|it| it.base).map(bytes),
-            ids: self.puts.iter().map(|it| bytes(it.place.id)).collect(),
-            made_at: self.puts.iter().map(|it| it.made_at).collect(),
-            runs: self.puts.iter().map(|it| it.run.as_bytes()).collect(),
-            bodies: self.puts.iter().map(|it| &it.body[..]).collect(),
-            fields: self.fields.iter().map(String::as_bytes).collect(),
-            at: self.at.iter().map(|it| bytes(*it)).collect(),
-            tasks: self.tasks.iter().map(|it| it.to_bytes().to_vec()).collect(),
-        }
-    }
-}
-
-/// A group as the parameters of the function `write`.
-pub(super) struct Params<'a> {
-    group: &'a Group<'a>,
-    thread: &'a [u8],
-    namespace: &'a [u8],
-    token: Option<i64>,
-    head: Option<Vec<u8>>,
-    base: Option<Vec<u8>>,
-    ids: Vec<Vec<u8>>,
-    made_at: Vec<i64>,
-    runs: Vec<&'a [u8]>,
-    bodies: Vec<&'a [u8]>,
-    fields: Vec<&'a [u8]>,
-    at: Vec<Vec<u8>>,
-    tasks: Vec<Vec<u8>>,
-}
-
-impl Params<'_> {
-    pub(super) fn list(&self) -> [&(dyn ToSql + Sync); 21] {
-        let group = self.group;
-        [
-            &self.thread,
-            &self.namespace,
-            &self.token,
-            &self.head,
-            &self.base,
-            &group.base_links,
-            &self.ids,
-            &self.made_at,
-            &self.runs,
-            &self.bodies,
-            &self.fields,
-            &group.links,
-            &group.new,
-            &group.prevs,
-            &group.depths,
-            &group.changes,
-            &self.at,
-            &self.tasks,
-            &group.slots,
-            &group.records,
-            &group.keep,
-        ]
-    }
+    stored: Stored,
 }

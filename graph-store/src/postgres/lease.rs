@@ -39,7 +39,7 @@ pub(super) struct Leases {
     session: tokio::sync::Mutex<Option<Arc<ClientWrapper>>>,
     // A std mutex: it is held for a moment only.
     holds: Mutex<HashMap<String, Hold>>,
-    /// Where a lease is given back that is dropped outside of a runtime.
+    /// Where the database was opened.
     runtime: Handle,
 }
 
@@ -139,9 +139,14 @@ impl Postgres {
             && session.as_ref().is_some_and(|it| it.is_closed())
         {
             let database = self.clone();
-            drop(self.leases().runtime.spawn(async move { database.session().await.map(drop) }));
+            drop(self.runtime().spawn(async move { database.session().await.map(drop) }));
         }
         Some(token)
+    }
+
+    /// Where work goes on that nobody waits for: here, or where the database was opened.
+    pub(super) fn runtime(&self) -> Handle {
+        Handle::try_current().unwrap_or_else(|_| self.leases().runtime.clone())
     }
 
     /// The session that holds the locks. A new one takes the threads again that are held here.
@@ -210,10 +215,11 @@ impl Drop for Held {
             _done: leaving,
         };
         let token = self.token;
-        let runtime = Handle::try_current().unwrap_or_else(|_| leases.runtime.clone());
         // Not waited for: whoever takes the thread next here waits for it.
         drop(
-            runtime.spawn(async move { leaving.database.give_back(&leaving.thread, token).await }),
+            self.database
+                .runtime()
+                .spawn(async move { leaving.database.give_back(&leaving.thread, token).await }),
         );
     }
 }

@@ -1,6 +1,9 @@
 //! Writes in their stored form.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use graph_core::checkpoint::{
     Change, CheckpointId, NewCheckpoint, Place, TaskId, TaskRecord, Write,
@@ -11,11 +14,11 @@ use crate::{
     codec::{Codec, CodecError},
 };
 
-/// One write.
-#[derive(Debug)]
+/// One write. Shared: it may be stored by somebody else's statement, along with others.
+#[derive(Clone, Debug)]
 pub(super) enum Op {
-    Put(Put),
-    Record(Records),
+    Put(Arc<Put>),
+    Record(Arc<Records>),
 }
 
 /// A checkpoint.
@@ -55,8 +58,12 @@ pub(super) struct RecordRow {
 impl Op {
     pub(super) fn new(codec: &Codec, write: Write) -> Result<Self, CodecError> {
         match write {
-            Write::Put(checkpoint) => Put::new(codec, *checkpoint).map(Self::Put),
-            Write::Record(place, records) => Records::new(codec, place, &records).map(Self::Record),
+            Write::Put(checkpoint) => {
+                Put::new(codec, *checkpoint).map(|it| Self::Put(Arc::new(it)))
+            }
+            Write::Record(place, records) => {
+                Records::new(codec, place, &records).map(|it| Self::Record(Arc::new(it)))
+            }
         }
     }
 }

@@ -9,12 +9,7 @@ use graph_core::checkpoint::{
 };
 
 use super::{
-    Postgres,
-    chains::name,
-    failure::Failure,
-    known::{Known, Numbers},
-    ops::Op,
-    read, remove, sizes, write,
+    Postgres, chains::name, failure::Failure, ops::Op, read, remove, sizes, write::Writer,
 };
 use crate::{error::OpenError, sizes::Sizes};
 
@@ -37,12 +32,7 @@ use crate::{error::OpenError, sizes::Sizes};
 #[derive(Clone)]
 pub struct PostgresSaver {
     database: Postgres,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    known: Known,
-    numbers: Numbers,
+    writer: Arc<Writer>,
 }
 
 impl PostgresSaver {
@@ -53,8 +43,7 @@ impl PostgresSaver {
 
     /// Keeps threads in an open database.
     pub fn new(database: &Postgres) -> Self {
-        let shared = Shared { known: Known::default(), numbers: Numbers::new() };
-        Self { database: database.clone(), shared: Arc::new(shared) }
+        Self { database: database.clone(), writer: Arc::new(Writer::new()) }
     }
 
     /// The database.
@@ -114,12 +103,11 @@ impl Checkpointer for PostgresSaver {
         let codec = self.database.codec();
         let ops: Result<Vec<Op>, _> = writes.into_iter().map(|it| Op::new(codec, it)).collect();
         let ops = self.explain(ops.map_err(Failure::from))?;
-        let Shared { known, numbers } = &*self.shared;
-        self.explain(write::write(&self.database, known, numbers, &ops).await)
+        self.explain(self.writer.write(&self.database, &ops).await)
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.explain(read::get(&self.database, &self.shared.known, at).await)
+        self.explain(read::get(&self.database, &self.writer.known, at).await)
     }
 
     async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {

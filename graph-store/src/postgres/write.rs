@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use deadpool_postgres::PoolError;
-use graph_core::checkpoint::{CheckpointError, Place};
+use graph_core::checkpoint::CheckpointError;
 
 use super::{
-    batch::{Batch, Group},
+    batch::Batch,
     chains::name,
     database::{Again, Postgres},
     failure::Failure,
+    group::Group,
     known::{Known, Numbers},
+    lanes::{Lanes, statement},
     ops::{Op, Put},
 };
 use crate::{
@@ -19,50 +21,92 @@ use crate::{
     codec::CodecError,
 };
 
-const WRITE: &str = "SELECT @.write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
-                     $15, $16, $17, $18, $19, $20, $21)";
-
 /// How often a base is read again that has changed meanwhile. It changes where a thread is deleted and copied to
 /// again and again, and not otherwise.
 const TRIES: usize = 5;
 
-/// Stores writes in order: all of them in one transaction, or else one by one, if some of them are there already.
-pub(super) async fn write(
-    database: &Postgres,
-    known: &Known,
-    numbers: &Numbers,
-    ops: &[Op],
-) -> Result<(), Failure<CheckpointError>> {
-    if ops.len() > 1
-        && let Answer::Stored = attempt(database, known, numbers, ops).await?
-    {
-        return Ok(());
-    }
-    for op in ops {
-        write_one(database, known, numbers, op).await?;
-    }
-    Ok(())
+/// What writing needs.
+pub(super) struct Writer {
+    pub(super) known: Known,
+    numbers: Numbers,
+    lanes: Arc<Lanes>,
 }
 
-async fn write_one(
-    database: &Postgres,
-    known: &Known,
-    numbers: &Numbers,
-    op: &Op,
-) -> Result<(), Failure<CheckpointError>> {
-    let place = match op {
-        Op::Put(put) => &put.place,
-        Op::Record(records) => &records.place,
-    };
-    for _ in 0..TRIES {
-        match attempt(database, known, numbers, std::slice::from_ref(op)).await? {
-            Answer::Stored => return Ok(()),
-            // What was known of its base does not hold any more.
-            Answer::Unclear => known.forget(place),
-        }
+impl Writer {
+    pub(super) fn new() -> Self {
+        Self { known: Known::default(), numbers: Numbers::new(), lanes: Arc::default() }
     }
-    let (what, problem) = ("its base".to_owned(), "links of it are missing".to_owned());
-    Err(damaged(place, &CodecError::Decode { what, problem }).into())
+
+    /// Stores writes in order: all of them in one transaction, or else one by one, if some are there already.
+    pub(super) async fn write(
+        &self,
+        database: &Postgres,
+        ops: &[Op],
+    ) -> Result<(), Failure<CheckpointError>> {
+        if ops.len() > 1
+            && let Answer::Stored = self.attempt(database, ops).await?
+        {
+            return Ok(());
+        }
+        for op in ops {
+            self.write_one(database, op).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_one(
+        &self,
+        database: &Postgres,
+        op: &Op,
+    ) -> Result<(), Failure<CheckpointError>> {
+        let place = match op {
+            Op::Put(put) => &put.place,
+            Op::Record(records) => &records.place,
+        };
+        for _ in 0..TRIES {
+            match self.attempt(database, std::slice::from_ref(op)).await? {
+                Answer::Stored => return Ok(()),
+                // What was known of its base does not hold any more.
+                Answer::Unclear => self.known.forget(place),
+            }
+        }
+        let (what, problem) = ("its base".to_owned(), "links of it are missing".to_owned());
+        Err(damaged(place, &CodecError::Decode { what, problem }).into())
+    }
+
+    /// Stores all or nothing.
+    async fn attempt(
+        &self,
+        database: &Postgres,
+        ops: &[Op],
+    ) -> Result<Answer, Failure<CheckpointError>> {
+        let batch = Batch::plan(database, &self.known, &self.numbers, ops).await?;
+        // A single write is for the database to judge: it may be there already.
+        if batch.lacks_base && ops.len() > 1 {
+            return Ok(Answer::Unclear);
+        }
+        let answers = match &batch.groups[..] {
+            [] => return Ok(Answer::Stored),
+            [only] => vec![self.lanes.store(database, only).await?],
+            many => store_many(database, many).await?,
+        };
+        for (group, answer) in batch.groups.iter().zip(&answers) {
+            match answer.as_str() {
+                "stored" | "known" => {}
+                "mixed" | "stale" => return Ok(Answer::Unclear),
+                refusal => return Err(group.refused(refusal).into()),
+            }
+        }
+        for (group, answer) in batch.groups.iter().zip(answers) {
+            if answer == "stored"
+                && let Some(place) = group.puts.last().map(|it| &it.place)
+                && let Some(tips) = batch.tips.get(place)
+            {
+                self.known.insert(place, tips.clone());
+            }
+        }
+        Ok(Answer::Stored)
+    }
 }
 
 enum Answer {
@@ -71,60 +115,9 @@ enum Answer {
     Unclear,
 }
 
-/// Stores all or nothing.
-async fn attempt(
-    database: &Postgres,
-    known: &Known,
-    numbers: &Numbers,
-    ops: &[Op],
-) -> Result<Answer, Failure<CheckpointError>> {
-    let batch = Batch::plan(database, known, numbers, ops).await?;
-    // A single write is for the database to judge: it may be there already.
-    if batch.lacks_base && ops.len() > 1 {
-        return Ok(Answer::Unclear);
-    }
-    let answers = match &batch.groups[..] {
-        [] => return Ok(Answer::Stored),
-        [only] => vec![store(database, only).await?],
-        many => store_many(database, many).await?,
-    };
-    for (group, answer) in batch.groups.iter().zip(&answers) {
-        match answer.as_str() {
-            "stored" | "known" => {}
-            "mixed" | "stale" => return Ok(Answer::Unclear),
-            refusal => return Err(refused(group, refusal).into()),
-        }
-    }
-    for (group, answer) in batch.groups.iter().zip(answers) {
-        if answer == "stored"
-            && let Some((place, tips)) = batch.newest(group)
-        {
-            known.insert(place, tips);
-        }
-    }
-    Ok(Answer::Stored)
-}
-
-fn refused(group: &Group<'_>, refusal: &str) -> CheckpointError {
-    let thread = group.thread.to_owned();
-    match (refusal, group.first()) {
-        ("lease", _) => CheckpointError::LeaseLost { thread },
-        ("base", Some(Put { place: Place { namespace, .. }, base: Some(id), .. })) => {
-            CheckpointError::UnknownCheckpoint { thread, namespace: namespace.clone(), id: *id }
-        }
-        _ => CheckpointError::HeadMoved { thread },
-    }
-}
-
-async fn store(database: &Postgres, group: &Group<'_>) -> Result<String, Failure<CheckpointError>> {
-    let params = group.params(database.token(group.thread));
-    let rows = database.query(WRITE, &params.list()).await?;
-    Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
-}
-
 async fn store_many(
     database: &Postgres,
-    groups: &[Group<'_>],
+    groups: &[Arc<Group>],
 ) -> Result<Vec<String>, Failure<CheckpointError>> {
     let mut again = Again::default();
     loop {
@@ -138,14 +131,14 @@ async fn store_many(
 /// Gives the answers, up to the first that refuses; then nothing is stored.
 async fn try_store_many(
     database: &Postgres,
-    groups: &[Group<'_>],
+    groups: &[Arc<Group>],
 ) -> Result<Vec<String>, PoolError> {
     let mut connection = database.connection().await?;
-    let write = connection.prepare_cached(&database.sql(WRITE)).await?;
+    let write = connection.prepare_cached(&database.sql(&statement(1))).await?;
     let transaction = connection.transaction().await?;
     let mut answers = Vec::new();
     for group in groups {
-        let params = group.params(database.token(group.thread));
+        let params = group.params(database.token(&group.thread));
         let answer: String = transaction.query_one(&write, &params.list()).await?.try_get(0)?;
         let goes_on = matches!(answer.as_str(), "stored" | "known");
         answers.push(answer);

@@ -5,6 +5,7 @@ use std::{collections::HashMap, rc::Rc};
 use graph_core::checkpoint::{Change, CheckpointError, Place};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
+use xxhash_rust::xxh3::Xxh3Default;
 
 use super::failure::Failure;
 use crate::{
@@ -63,16 +64,22 @@ impl<'a> Links<'a> {
         }
         let row = self
             .connection
-            .prepare_cached("SELECT prev, depth, body FROM link WHERE id = ?1")?
+            .prepare_cached("SELECT prev, depth, bound, body FROM link WHERE id = ?1")?
             .query_row([id], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get_ref(2)?.as_blob()?.to_vec()))
+                let body = row.get_ref(3)?.as_blob()?.to_vec();
+                Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, body))
             })
             .optional()?;
         let what = || format!("field `{field}`");
-        let Some((prev, depth, body)) = row else {
+        let Some((prev, depth, found, body)) = row else {
             let problem = format!("link {id} of its chain is missing");
             return Err(CodecError::Decode { what: what(), problem }.into());
         };
+        // A link is newer than the one it hooks on to, so a chain has an end.
+        if found != bound(prev, depth, &body) || prev.is_some_and(|it| it >= id) {
+            let problem = format!("link {id} of its chain was changed since it was stored");
+            return Err(CodecError::Decode { what: what(), problem }.into());
+        }
         let changes = self.codec.decode(what, &body)?;
         let link = Rc::new(Link { prev, depth, changes });
         self.known.insert(id, link.clone());
@@ -138,12 +145,21 @@ impl<'a> Links<'a> {
                 }
             }
         };
-        let mut insert = self
-            .connection
-            .prepare_cached("INSERT INTO link (prev, depth, body) VALUES (?1, ?2, ?3)")?;
-        let link = insert.insert(params![prev, depth, body])?;
+        let mut insert = self.connection.prepare_cached(
+            "INSERT INTO link (prev, depth, bound, body) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        let link = insert.insert(params![prev, depth, bound(prev, depth, &body), body])?;
         Ok(Some(Tip { link, depth }))
     }
+}
+
+/// The checksum over a link's row.
+pub(super) fn bound(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
+    let mut hash = Xxh3Default::new();
+    hash.update(&prev.unwrap_or(-1).to_le_bytes());
+    hash.update(&depth.to_le_bytes());
+    hash.update(body);
+    hash.digest() as i64
 }
 
 /// A change with its stored form, which is made before the writer's thread gets it.

@@ -1,7 +1,8 @@
 //! The database file: one thread that writes, and connections that read.
 
 use std::{
-    fmt,
+    fmt, fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -11,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
 use super::{
@@ -74,7 +75,8 @@ impl Settings {
 
     /// Encrypts what is stored from now on. What lies there already stays as it is and can be read.
     ///
-    /// Names are not encrypted: those of threads, namespaces, nodes' fields, runs and effects.
+    /// Names are not encrypted: those of threads, namespaces, nodes' fields, runs and effects. It keeps what is
+    /// stored secret; who can write to the file can still put one stored value in another's place.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, keys: Keys) -> Self {
         self.keys = Some(keys);
@@ -83,8 +85,17 @@ impl Settings {
 
     /// Opens the file, and makes it if it is missing.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, OpenError> {
-        let path = path.as_ref();
-        let mut connection = self.connect(path)?;
+        let given = path.as_ref();
+        if is_special(given) {
+            let problem = "it has to be a file; `MemorySaver` keeps threads in memory".to_owned();
+            return Err(OpenError::Unreachable { database: given.display().to_string(), problem });
+        }
+        let mut connection = self.connect(given)?;
+        // One name for the file, whatever way leads to it: other processes look for our owner's file beside it.
+        let path = &*fs::canonicalize(given).map_err(|error| OpenError::Unreachable {
+            database: given.display().to_string(),
+            problem: error.to_string(),
+        })?;
         match schema::prepare(&mut connection).map_err(|error| unreachable(path, &error))? {
             Found::Ours => {}
             Found::Foreign => {
@@ -119,11 +130,13 @@ impl Settings {
     }
 
     fn connect(&self, path: &Path) -> Result<Connection, OpenError> {
-        self.try_connect(path).map_err(|error| unreachable(path, &error))
+        self.try_connect(path, OpenFlags::SQLITE_OPEN_CREATE)
+            .map_err(|error| unreachable(path, &error))
     }
 
-    fn try_connect(&self, path: &Path) -> rusqlite::Result<Connection> {
-        let connection = Connection::open(path)?;
+    fn try_connect(&self, path: &Path, create: OpenFlags) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
+        let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(self.busy_timeout)?;
         // Before the first table: it cannot be changed later.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -133,6 +146,8 @@ impl Settings {
             Synchronous::Normal => "NORMAL",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
+        // On macOS only this reaches the disk; elsewhere it does nothing.
+        connection.pragma_update(None, "fullfsync", self.synchronous == Synchronous::Full)?;
         connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_update(None, "trusted_schema", false)?;
@@ -140,6 +155,11 @@ impl Settings {
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     }
+}
+
+/// Names that SQLite takes for something else than a file.
+fn is_special(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path == ":memory:" || path.to_string_lossy().starts_with("file:")
 }
 
 fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
@@ -266,7 +286,7 @@ impl Sqlite {
         if let Some(connection) = self.lock_readers().pop() {
             return Ok(connection);
         }
-        let connection = self.0.settings.try_connect(&self.0.path)?;
+        let connection = self.0.settings.try_connect(&self.0.path, OpenFlags::empty())?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
     }
@@ -314,13 +334,27 @@ fn closed() -> rusqlite::Error {
     )
 }
 
+fn panicked() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERNAL),
+        Some("work on the database panicked; it was undone".to_owned()),
+    )
+}
+
 /// A piece of work, and who waits for it.
 trait Work: Send {
     /// Does it, and says whether what it did may stay.
-    fn run(&mut self, connection: &Connection) -> bool;
+    fn run(&mut self, connection: &Connection) -> Ran;
 
     /// Tells what came of it, once that is certain.
     fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>);
+}
+
+/// What a piece of work came to.
+enum Ran {
+    Done,
+    /// It refuses, or something in it failed.
+    Undone(Option<Arc<rusqlite::Error>>),
 }
 
 struct Task<F, T, R> {
@@ -335,9 +369,15 @@ where
     T: Send,
     R: Send,
 {
-    fn run(&mut self, connection: &Connection) -> bool {
-        self.result = self.work.take().map(|it| it(connection));
-        matches!(self.result, Some(Ok(_)))
+    fn run(&mut self, connection: &Connection) -> Ran {
+        let Some(work) = self.work.take() else { return Ran::Undone(None) };
+        // A panic is this work's alone: others wait for the same thread.
+        let result = catch_unwind(AssertUnwindSafe(|| work(connection)));
+        match self.result.insert(result.unwrap_or_else(|_| Err(panicked().into()))) {
+            Ok(_) => Ran::Done,
+            Err(Failure::Database(error)) => Ran::Undone(Some(error.clone())),
+            Err(Failure::Refused(_)) => Ran::Undone(None),
+        }
     }
 
     fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>) {
@@ -358,22 +398,26 @@ fn write_all(connection: &Connection, queue: &Receiver<Box<dyn Work>>) {
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
-        let committed = commit(connection, &mut batch).map_err(Arc::new);
+        let committed = commit(connection, &mut batch);
         for work in batch {
             work.answer(committed.clone());
         }
     }
-    // So that a closed database is one file, small and whole. It is no harm if another process keeps it open.
+    // What SQLite has learnt of its tables helps whoever opens the file next; it is no harm if it cannot be kept.
     let _ = connection.execute_batch("PRAGMA optimize");
 }
 
-fn commit(connection: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
+fn commit(
+    connection: &Connection,
+    batch: &mut [Box<dyn Work>],
+) -> Result<(), Arc<rusqlite::Error>> {
     execute(connection, "BEGIN IMMEDIATE")?;
     let done = match batch {
         // One alone is undone by undoing all.
         [only] => match only.run(connection) {
-            true => execute(connection, "COMMIT"),
-            false => execute(connection, "ROLLBACK"),
+            Ran::Done => execute(connection, "COMMIT"),
+            Ran::Undone(_) if connection.is_autocommit() => Ok(()),
+            Ran::Undone(_) => execute(connection, "ROLLBACK"),
         },
         many => run_many(connection, many).and_then(|()| execute(connection, "COMMIT")),
     };
@@ -384,11 +428,17 @@ fn commit(connection: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Res
     done
 }
 
-fn run_many(connection: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::Result<()> {
+fn run_many(
+    connection: &Connection,
+    batch: &mut [Box<dyn Work>],
+) -> Result<(), Arc<rusqlite::Error>> {
     for work in batch {
         execute(connection, "SAVEPOINT work")?;
-        if !work.run(connection) {
-            // After some failures SQLite has undone the whole transaction already; then this fails, and all is lost.
+        if let Ran::Undone(error) = work.run(connection) {
+            // After some failures SQLite has undone the whole transaction already, and all that was in it.
+            if connection.is_autocommit() {
+                return Err(error.unwrap_or_else(|| Arc::new(closed())));
+            }
             execute(connection, "ROLLBACK TO work")?;
         }
         execute(connection, "RELEASE work")?;
@@ -396,6 +446,7 @@ fn run_many(connection: &Connection, batch: &mut [Box<dyn Work>]) -> rusqlite::R
     Ok(())
 }
 
-fn execute(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(statement)?.execute([]).map(|_| ())
+fn execute(connection: &Connection, statement: &str) -> Result<(), Arc<rusqlite::Error>> {
+    let executed = connection.prepare_cached(statement).and_then(|mut it| it.execute([]));
+    executed.map(|_| ()).map_err(Arc::new)
 }

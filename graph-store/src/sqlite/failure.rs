@@ -75,10 +75,9 @@ pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::NotADatabase) => "; the file is no SQLite database: choose another one",
         Some(ErrorCode::ReadOnly) => "; the file or its folder is read-only",
         Some(ErrorCode::CannotOpen) => "; does its folder exist, and may this process write there?",
-        // Our statements are fixed: one that does not fit the tables is a sign of damaged tables.
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) => DAMAGED,
+        Some(ErrorCode::DatabaseCorrupt) => DAMAGED,
         Some(_) => "",
-        // What lies in a column is of another kind than we ever put there.
+        // What lies in a column is of another kind than we ever put there, or a statement does not fit the tables.
         None => match error {
             rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::FromSqlConversionFailure(..)

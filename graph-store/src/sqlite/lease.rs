@@ -32,16 +32,21 @@ pub(super) struct Owner {
 
 impl Owner {
     pub(super) fn new(database: &Path) -> Result<Self, OpenError> {
-        let name = format!("{:016x}", random());
-        let path = file_of(database, &name);
-        let locked = || -> io::Result<File> {
-            let file = File::create_new(&path)?;
-            file.lock()?;
-            Ok(file)
-        };
-        match locked() {
-            Ok(file) => Ok(Self { name, path, _file: file, tokens: Mutex::default() }),
-            Err(source) => Err(OpenError::Owner { path, source }),
+        remove_dead(database);
+        loop {
+            let name = format!("{:016x}", random());
+            let path = file_of(database, &name);
+            let locked = || -> io::Result<File> {
+                let file = File::create_new(&path)?;
+                file.lock()?;
+                Ok(file)
+            };
+            match locked() {
+                // Somebody who cleans up may have found it before it was locked, and removed it.
+                Ok(_) if !path.exists() => {}
+                Ok(file) => return Ok(Self { name, path, _file: file, tokens: Mutex::default() }),
+                Err(source) => return Err(OpenError::Owner { path, source }),
+            }
         }
     }
 
@@ -145,6 +150,22 @@ fn lives(database: &Path, owner: &str) -> bool {
         }
         // What cannot be found out counts as alive: better a thread that waits than two runs on it.
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
+    }
+}
+
+/// Removes the files of owners who are gone without having removed them.
+fn remove_dead(database: &Path) {
+    let (Some(folder), Some(prefix)) =
+        (database.parent(), file_of(database, "").file_name().map(ToOwned::to_owned))
+    else {
+        return;
+    };
+    // What cannot be listed or removed stays: it is a small file, and no harm.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if let Some(owner) = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes()) {
+            lives(database, &String::from_utf8_lossy(owner));
+        }
     }
 }
 

@@ -13,7 +13,6 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     chains::{Links, NewChange, decode_tips, encode_tips},
     failure::Failure,
-    lease,
     read::nanos,
 };
 use crate::{
@@ -32,15 +31,10 @@ pub(super) struct Put {
     run: String,
     body: Vec<u8>,
     changes: Vec<(String, NewChange)>,
-    token: Option<i64>,
 }
 
 impl Put {
-    pub(super) fn new(
-        codec: &Codec,
-        checkpoint: NewCheckpoint,
-        token: Option<i64>,
-    ) -> Result<Self, CodecError> {
+    pub(super) fn new(codec: &Codec, checkpoint: NewCheckpoint) -> Result<Self, CodecError> {
         let NewCheckpoint { place, expected_head, base, header, cursor, changes } = checkpoint;
         let body = Body::encode(codec, place.id, &header, &cursor)?;
         let encode = |(field, change): (String, Change)| {
@@ -48,7 +42,7 @@ impl Put {
         };
         let changes = changes.into_iter().map(encode).collect::<Result<_, _>>()?;
         let made_at = nanos(header.created_at);
-        Ok(Self { place, expected_head, base, made_at, run: header.run, body, changes, token })
+        Ok(Self { place, expected_head, base, made_at, run: header.run, body, changes })
     }
 
     pub(super) fn run(
@@ -58,16 +52,17 @@ impl Put {
     ) -> Result<(), Failure<CheckpointError>> {
         let Place { thread, namespace, id } = &self.place;
         let namespace_id = namespace_id(connection, thread, namespace)?;
-        if tips(connection, namespace_id, *id)?.is_some() {
-            return Ok(());
-        }
-        if let Some(token) = self.token
-            && !lease::holds(connection, thread, token)?
-        {
-            return Err(CheckpointError::LeaseLost { thread: thread.clone() }.into());
+        let moved = || CheckpointError::HeadMoved { thread: thread.clone() };
+        match run_of(connection, namespace_id, *id)? {
+            Some(run) if run == self.run => return Ok(()),
+            Some(_) => return Err(moved().into()),
+            None => {}
         }
         if head(connection, namespace_id)? != self.expected_head {
-            return Err(CheckpointError::HeadMoved { thread: thread.clone() }.into());
+            return Err(moved().into());
+        }
+        if self.expected_head.is_some_and(|it| *id < it) {
+            return Err(CheckpointError::NotNewer { thread: thread.clone(), id: *id }.into());
         }
         let mut tips = match self.base {
             None => Tips::new(),
@@ -132,7 +127,8 @@ impl Records {
         let row = |record: &TaskRecord| {
             let slot = record.event.slot();
             let what = || format!("what node `{}` came to ({slot})", record.node);
-            let body = codec.encode(what, record)?;
+            // With the checkpoint's id, since that stands in the row's key only.
+            let body = codec.encode(what, &(place.id, record))?;
             let keeps_first = record.event.keeps_first();
             Ok(RecordRow { task: record.task.to_bytes(), slot, keeps_first, body })
         };
@@ -190,6 +186,18 @@ pub(super) fn find_namespace(
     connection
         .prepare_cached("SELECT id FROM namespace WHERE thread = ?1 AND name = ?2")?
         .query_row([thread, name], |row| row.get(0))
+        .optional()
+}
+
+/// The run that made a checkpoint, if it is there.
+fn run_of(
+    connection: &Connection,
+    namespace: i64,
+    id: CheckpointId,
+) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT run FROM checkpoint WHERE namespace = ?1 AND id = ?2")?
+        .query_row(params![namespace, id.to_bytes()], |row| row.get(0))
         .optional()
 }
 

@@ -112,7 +112,13 @@ fn whole(
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
         let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-        records.push(codec.decode(|| "a task's record".to_owned(), bytes).map_err(damaged)?);
+        let what = || "a task's record".to_owned();
+        let (at, record): (CheckpointId, _) = codec.decode(what, bytes).map_err(damaged)?;
+        if at != place.id {
+            let problem = format!("it was stored for checkpoint {at}");
+            return Err(damaged(CodecError::Decode { what: what(), problem }).into());
+        }
+        records.push(record);
     }
     Ok(Checkpoint { place, header: body.header, cursor: body.cursor, values, records })
 }

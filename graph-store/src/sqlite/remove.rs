@@ -6,7 +6,7 @@ use graph_core::checkpoint::{CheckpointError, CheckpointId, Keep, Place};
 use rusqlite::{Connection, params};
 
 use super::{
-    chains::{decode_tips, encode_tips},
+    chains::{bound, decode_tips, encode_tips},
     failure::Failure,
     put::{find_namespace, head, id_at, tips},
     read::nanos,
@@ -223,13 +223,16 @@ fn copy_namespace(
         )?
         .insert(params![from, thread])?;
     let mut copies = BTreeMap::new();
-    let mut copy_link = connection.prepare_cached(
-        "INSERT INTO link (prev, depth, body) SELECT ?2, depth, body FROM link WHERE id = ?1",
-    )?;
+    let mut select = connection.prepare_cached("SELECT depth, body FROM link WHERE id = ?1")?;
+    let mut insert = connection
+        .prepare_cached("INSERT INTO link (prev, depth, bound, body) VALUES (?1, ?2, ?3, ?4)")?;
     // A link is newer than the one it hooks on to, so that one was copied before it.
     for (id, prev) in reachable(connection, from)? {
         let prev: Option<i64> = prev.and_then(|it| copies.get(&it).copied());
-        copies.insert(id, copy_link.insert(params![id, prev])?);
+        let (depth, body): (u32, Vec<u8>) =
+            select.query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let bound = bound(prev, depth, &body);
+        copies.insert(id, insert.insert(params![prev, depth, bound, body])?);
     }
     let mut select =
         connection.prepare_cached("SELECT id, tips FROM checkpoint WHERE namespace = ?1")?;

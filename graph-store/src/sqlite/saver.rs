@@ -1,6 +1,6 @@
 //! The checkpointer on a SQLite file.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
@@ -80,10 +80,7 @@ impl SqliteSaver {
     fn ready(&self, write: Write) -> Result<Ready, CodecError> {
         let codec = self.database.codec();
         Ok(match write {
-            Write::Put(checkpoint) => {
-                let token = self.database.owner().token(&checkpoint.place.thread);
-                Ready::Put(Put::new(codec, *checkpoint, token)?)
-            }
+            Write::Put(checkpoint) => Ready::Put(Put::new(codec, *checkpoint)?),
             Write::Record(at, records) => Ready::Record(Records::new(codec, at, &records)?),
         })
     }
@@ -150,9 +147,21 @@ impl Checkpointer for SqliteSaver {
     /// All of them or none, in one commit.
     async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
         let codec = self.database.codec().clone();
+        let held: BTreeMap<String, i64> = writes
+            .iter()
+            .filter_map(|it| {
+                Some((it.thread().to_owned(), self.database.owner().token(it.thread())?))
+            })
+            .collect();
         let ready: Result<Vec<_>, _> = writes.into_iter().map(|it| self.ready(it)).collect();
         let ready = ready.map_err(|it| self.database.explain(it.into()))?;
         self.commit(move |connection| {
+            // What this process held and has lost is not its own to write to any more.
+            for (thread, token) in held {
+                if !lease::holds(connection, &thread, token)? {
+                    return Err(CheckpointError::LeaseLost { thread }.into());
+                }
+            }
             ready.into_iter().try_for_each(|write| match write {
                 Ready::Put(put) => put.run(connection, &codec),
                 Ready::Record(records) => records.run(connection),

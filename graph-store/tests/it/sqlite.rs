@@ -10,7 +10,10 @@ use std::{
 use graph_core::{
     CompiledGraph, Context, Durability, END, Exit, NodeError, Route, RunOptions, START, State,
     StateGraph,
-    checkpoint::{CheckpointError, Checkpointer, History, Keep, Lookup, testkit},
+    checkpoint::{
+        self, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header, History, Keep,
+        Lookup, NewCheckpoint, Source, TaskId, TaskRecord, testkit,
+    },
     subgraph,
 };
 use graph_store::{OpenError, Retention, Rule, Sqlite, SqliteSaver, sqlite::Synchronous};
@@ -296,15 +299,21 @@ async fn a_thread_of_a_dead_owner_is_free_and_its_late_writes_are_refused() {
         fs::remove_file(place.0.path().join(name)).unwrap();
     }
     let _taken = two.lease("diary").await.unwrap();
-    keep_late_diary(&one).await;
+    let first = first_checkpoint(CheckpointId::next(), "late");
+    let place = first.place.clone();
+    let late = one.put(first).await;
+    assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
+    // Nor can it say what a task came to: that would take the place of what the living run says.
+    let event = Event::Failed { error: "late".into(), handled: false };
+    let late = TaskRecord { task: TaskId::of(&[b"task"]), node: "write".into(), event };
+    let late = one.record(&place, vec![late]).await;
+    assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
 }
 
-/// Puts a first checkpoint, by hand, with a lease that was lost.
-async fn keep_late_diary(saver: &SqliteSaver) {
-    use graph_core::checkpoint::{CheckpointId, Cursor, Header, NewCheckpoint, Place, Source};
-    let id = CheckpointId::next();
-    let checkpoint = NewCheckpoint {
-        place: Place { thread: "diary".into(), namespace: String::new(), id },
+/// The first checkpoint of a thread, made by hand.
+fn first_checkpoint(id: CheckpointId, run: &str) -> NewCheckpoint {
+    NewCheckpoint {
+        place: checkpoint::Place { thread: "diary".into(), namespace: String::new(), id },
         expected_head: None,
         base: None,
         header: Header {
@@ -313,16 +322,94 @@ async fn keep_late_diary(saver: &SqliteSaver) {
             step: -1,
             source: Source::Input,
             created_at: SystemTime::now(),
-            run: "late".into(),
+            run: run.into(),
             version: 0,
             parents: Default::default(),
             metadata: Default::default(),
         },
         cursor: Cursor::default(),
         changes: Vec::new(),
-    };
-    let late = saver.put(checkpoint).await;
-    assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_two_checkpoints_of_one_id_the_second_is_told_so() {
+    let place = Place::new();
+    let saver = place.saver();
+    let id = CheckpointId::next();
+    saver.put(first_checkpoint(id, "one")).await.unwrap();
+    saver.put(first_checkpoint(id, "one")).await.unwrap();
+    let other = saver.put(first_checkpoint(id, "another")).await;
+    assert!(matches!(other, Err(CheckpointError::HeadMoved { .. })), "{other:?}");
+    let mut older = first_checkpoint(CheckpointId::from_bytes([0; 16]), "one");
+    older.expected_head = Some(id);
+    let older = saver.put(older).await;
+    assert!(matches!(older, Err(CheckpointError::NotNewer { .. })), "{older:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_thread_is_held_whatever_way_leads_to_the_file() {
+    let place = Place::new();
+    let one = place.saver();
+    let link = place.0.path().join("link.db");
+    std::os::unix::fs::symlink(place.path(), &link).unwrap();
+    let two = SqliteSaver::open(link).unwrap();
+    let _lease = one.lease("t").await.unwrap();
+    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
+}
+
+#[tokio::test]
+async fn a_changed_chain_is_noticed_and_one_without_an_end_has_an_end() {
+    for change in ["prev = prev - 1", "prev = id", "prev = id + 1", "depth = depth + 1"] {
+        let place = Place::new();
+        let saver = place.saver();
+        keep_diary(&saver, "diary", 5).await;
+        let file = rusqlite::Connection::open(place.path()).unwrap();
+        let changed = format!("UPDATE link SET {change} WHERE id = (SELECT max(id) FROM link)");
+        assert_eq!(file.execute(&changed, []).unwrap(), 1);
+        let head = saver.get(&Lookup::head("diary", "")).await;
+        assert!(matches!(head, Err(CheckpointError::Damaged { .. })), "{change}: {head:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_refused() {
+    for name in ["", ":memory:", "file:threads.db"] {
+        let error = SqliteSaver::open(name).unwrap_err().to_string();
+        assert!(error.contains("it has to be a file"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn files_of_dead_owners_are_removed() {
+    let place = Place::new();
+    let left = place.0.path().join("threads.db-owner-0123456789abcdef");
+    fs::write(&left, "").unwrap();
+    let living = place.saver();
+    assert!(!left.exists());
+    let _another = place.saver();
+    let owners = place.names().iter().filter(|it| it.contains("-owner-")).count();
+    assert_eq!(owners, 2);
+    drop(living);
+}
+
+#[tokio::test]
+async fn a_damaged_thread_does_not_keep_others_from_being_cleaned() {
+    let place = Place::new();
+    let saver = place.saver();
+    for thread in ["a", "b"] {
+        keep_diary(&saver, thread, 5).await;
+    }
+    let file = rusqlite::Connection::open(place.path()).unwrap();
+    file.execute_batch(
+        "UPDATE checkpoint SET tips = x'00' WHERE namespace IN (SELECT id FROM namespace WHERE thread = 'a')",
+    )
+    .unwrap();
+    let cleaned = Retention::new(Rule::keep_all().keep_last(1)).apply(&saver).await.unwrap();
+    assert_eq!(cleaned.failed.len(), 1);
+    assert_eq!(cleaned.failed[0].0, "a");
+    assert_eq!(cleaned.checkpoints, 6);
 }
 
 #[tokio::test]

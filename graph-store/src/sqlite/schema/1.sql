@@ -1,6 +1,7 @@
 -- A graph's place in a thread: the empty name is the thread's root graph.
+-- No number is given twice: work in several steps goes by the number.
 CREATE TABLE namespace (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     thread TEXT NOT NULL,
     name TEXT NOT NULL,
     UNIQUE (thread, name)
@@ -22,6 +23,8 @@ CREATE TABLE link (
     id INTEGER PRIMARY KEY,
     prev INTEGER,
     depth INTEGER NOT NULL,
+    -- A checksum over the row: a changed `prev` would lead into another field's chain.
+    bound INTEGER NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
 
