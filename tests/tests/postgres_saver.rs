@@ -645,3 +645,19 @@ fn statements(server: &Server) -> usize {
     let ours = |it: &&str| it.contains("LOG:  execute") || it.contains("LOG:  statement");
     log.lines().filter(ours).count()
 }
+
+/// Under another isolation level what is checked is older than the lock it is checked under.
+#[tokio::test]
+async fn another_isolation_level_is_refused() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let saver = PostgresSaver::connect(&url).await.unwrap();
+    assert!(saver.threads().await.unwrap().is_empty());
+    let name = url.rsplit('/').next().unwrap();
+    let set =
+        format!("ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'");
+    server.sql(server.url(), &set);
+    let saver = PostgresSaver::connect(&url).await.unwrap();
+    let error = saver.lease("t").await.unwrap_err().to_string();
+    assert!(error.contains("READ COMMITTED"), "{error}");
+}

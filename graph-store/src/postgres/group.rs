@@ -75,6 +75,10 @@ impl Group {
         let base = self.puts.first().and_then(|it| it.base);
         match (answer, base) {
             ("lease", _) => CheckpointError::LeaseLost { thread },
+            ("older", _) => match self.puts.first() {
+                Some(put) => CheckpointError::NotNewer { thread, id: put.place.id },
+                None => CheckpointError::HeadMoved { thread },
+            },
             ("base", Some(id)) => {
                 CheckpointError::UnknownCheckpoint { thread, namespace: self.namespace.clone(), id }
             }

@@ -17,8 +17,8 @@ use graph_core::checkpoint::CheckpointError;
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    database::Postgres,
-    failure::{Failure, is_lost},
+    database::{Again, Postgres},
+    failure::Failure,
 };
 
 /// What a session that holds locks is set to: a lost machine is noticed within half a minute, and nobody ends the
@@ -107,9 +107,13 @@ impl Postgres {
         // From here on it is given back whatever happens, also if nobody waits for the answer any more.
         let (database, thread) = (self.clone(), thread.to_owned());
         let mut held = Held { database, thread, token: random(), ours: true };
-        let taken = match self.try_take(&held).await {
-            Err(error) if is_lost(&error) => self.try_take(&held).await,
-            answer => answer,
+        // A session that has just ended counts as open for a moment.
+        let mut again = Again::default();
+        let taken = loop {
+            match self.try_take(&held).await {
+                Err(error) if again.pause(&error).await => {}
+                answer => break answer,
+            }
         };
         match taken {
             Ok(true) => {
@@ -144,9 +148,9 @@ impl Postgres {
         Some(token)
     }
 
-    /// Where work goes on that nobody waits for: here, or where the database was opened.
+    /// Where work goes on that nobody waits for: where the database was opened, since its connections live there.
     pub(super) fn runtime(&self) -> Handle {
-        Handle::try_current().unwrap_or_else(|_| self.leases().runtime.clone())
+        self.leases().runtime.clone()
     }
 
     /// The session that holds the locks. A new one takes the threads again that are held here.

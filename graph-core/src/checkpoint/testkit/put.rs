@@ -34,6 +34,8 @@ checks! {
     "put: a second time is no error after the thread has moved on" => twice_later(),
     "put: a second time does not extend a list again" => twice_extended(),
     "put: a second time keeps what the first one said" => second_differs(),
+    "put: one of the same id and another run is refused" => of_another_run(),
+    "put: one that is older than the head is refused" => older_than_the_head(),
     "put: a second time leaves the records alone" => second_keeps_records(),
     "put: an unknown base is refused" => unknown_base(),
     "put: a base of another namespace is unknown" => base_elsewhere(first().namespace("child:1")),
@@ -124,9 +126,24 @@ async fn twice_extended(saver: Saver) -> Outcome {
 async fn second_differs(saver: Saver) -> Outcome {
     let draft = first().run("one");
     draft.clone().set("a", 1).put(&saver).await?;
-    let id = draft.set("a", 2).run("two").put(&saver).await?;
-    same("the run", read(&saver, id).await?.header.run, "one".to_owned())?;
+    let id = draft.set("a", 2).put(&saver).await?;
     holds(&saver, id, json!({"a": 1})).await
+}
+
+async fn of_another_run(saver: Saver) -> Outcome {
+    let draft = first().run("one");
+    let id = draft.clone().set("a", 1).put(&saver).await?;
+    refused!(draft.set("a", 2).run("two").put(&saver).await, CheckpointError::HeadMoved { .. });
+    holds(&saver, id, json!({"a": 1})).await
+}
+
+async fn older_than_the_head(saver: Saver) -> Outcome {
+    let older = first();
+    let head = first().put(&saver).await?;
+    let late = older.expecting(head);
+    let id = late.id();
+    refused!(late.put(&saver).await, CheckpointError::NotNewer { id: found, .. } if *found == id);
+    same("the head", ids(&saver, &history()).await?, vec![head])
 }
 
 async fn second_keeps_records(saver: Saver) -> Outcome {

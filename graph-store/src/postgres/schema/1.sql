@@ -56,6 +56,19 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- The row of a namespace, made if it is missing.
+-- Fails unless each statement sees what was committed before it: what is checked under a lock would be older than
+-- the lock otherwise.
+CREATE FUNCTION @.need_read_committed() RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'graph-store needs the isolation level READ COMMITTED, and this is %; set '
+            'default_transaction_isolation to it for this role, database or connection',
+            upper(current_setting('transaction_isolation'));
+    END IF;
+END
+$$;
+
 CREATE FUNCTION @.namespace_id(_thread bytea, _name bytea) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -98,8 +111,16 @@ DECLARE
     _newest_links bigint[];
     _held boolean;
     _known bigint := 0;
+    _foreign bigint := 0;
 BEGIN
+    PERFORM @.need_read_committed();
     IF _count = 0 THEN
+        IF _token IS NOT NULL THEN
+            PERFORM pg_advisory_xact_lock_shared(@.lock_of('write', _thread));
+            IF NOT EXISTS (SELECT FROM @.lease l WHERE l.thread = _thread AND l.token = _token) THEN
+                RETURN 'lease';
+            END IF;
+        END IF;
         _namespace := @.namespace_id(_thread, _name);
     ELSE
         LOOP
@@ -122,20 +143,27 @@ BEGIN
         IF NOT FOUND THEN
             _held := EXISTS (SELECT FROM @.lease l WHERE l.thread = _thread AND l.token = _token);
         END IF;
+        IF _token IS NOT NULL AND NOT _held THEN
+            RETURN 'lease';
+        END IF;
         IF _newest >= _ids[1] THEN
-            SELECT count(*) INTO _known FROM @.checkpoint c
-            WHERE c.namespace = _namespace AND c.id = ANY (_ids);
+            SELECT count(*), count(*) FILTER (WHERE c.run <> u.run) INTO _known, _foreign
+            FROM unnest(_ids, _runs) AS u (id, run)
+            JOIN @.checkpoint c ON c.namespace = _namespace AND c.id = u.id;
+            IF _foreign > 0 THEN
+                RETURN 'head';
+            END IF;
             IF _known BETWEEN 1 AND _count - 1 THEN
                 RETURN 'mixed';
             END IF;
         END IF;
     END IF;
     IF _count > 0 AND _known = 0 THEN
-        IF _token IS NOT NULL AND NOT _held THEN
-            RETURN 'lease';
-        END IF;
         IF _newest IS DISTINCT FROM _head THEN
             RETURN 'head';
+        END IF;
+        IF _ids[1] < _newest THEN
+            RETURN 'older';
         END IF;
         IF _base <> _newest THEN
             SELECT c.links INTO _newest_links FROM @.checkpoint c
@@ -190,6 +218,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _removed bigint;
 BEGIN
+    PERFORM @.need_read_committed();
     -- Nobody builds on a checkpoint while it goes: links that only it needs can be swept from then on.
     PERFORM FROM @.namespace n WHERE n.id = _namespace FOR NO KEY UPDATE;
     DELETE FROM @.checkpoint c WHERE c.namespace = _namespace AND c.id = ANY (_ids);
@@ -205,6 +234,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _newest bytea;
 BEGIN
+    PERFORM @.need_read_committed();
     PERFORM FROM @.namespace n WHERE n.id = _namespace FOR NO KEY UPDATE;
     SELECT c.id INTO _newest FROM @.checkpoint c
     WHERE c.namespace = _namespace ORDER BY c.id DESC LIMIT 1;
@@ -219,6 +249,7 @@ DECLARE
     _found bytea;
     _removed bigint;
 BEGIN
+    PERFORM @.need_read_committed();
     PERFORM FROM @.namespace n WHERE n.id = _namespace FOR UPDATE;
     SELECT c.id INTO _found FROM @.checkpoint c
     WHERE c.namespace = _namespace ORDER BY c.id DESC LIMIT 1;
@@ -305,6 +336,7 @@ $$;
 CREATE FUNCTION @.take(_thread bytea, _token bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM @.need_read_committed();
     IF NOT pg_try_advisory_lock(@.lock_of('lease', _thread)) THEN
         RETURN false;
     END IF;
