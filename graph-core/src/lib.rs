@@ -63,6 +63,7 @@ pub mod cache;
 pub mod checkpoint;
 pub mod command;
 mod context;
+mod effects;
 mod engine;
 mod entrypoint;
 mod error;
@@ -75,6 +76,7 @@ mod router;
 mod run;
 #[cfg(feature = "schema")]
 mod schema;
+mod spans;
 pub mod state;
 pub mod store;
 pub mod stream;
@@ -84,6 +86,7 @@ pub use cache::MemoryCache;
 pub use checkpoint::{Checkpointer, MemorySaver};
 pub use command::{Command, Goto, Route, goto, send};
 pub use context::{BadAnswer, BadEffect, Context, Failure};
+pub use effects::{Diverged, EffectCall, Effects, Recall, RecordedError};
 pub use engine::{
     Durability,
     edit::AsNode,

@@ -1,13 +1,17 @@
 //! Streams: one ordered sequence of events, from which every view of a run is made.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
     FieldWrite, Interrupt, State,
-    checkpoint::{CheckpointId, Source, TaskId},
+    checkpoint::{CheckpointId, GotoRecord, Source, TaskId},
     context::TaskContext,
     state::erased::{AnyState, LazyJson},
 };
@@ -17,6 +21,8 @@ use crate::{
 pub struct Event {
     /// Counts the run's events, from 0.
     pub seq: u64,
+    /// When it happened, on the clock that only goes on.
+    pub at: Instant,
     /// The run.
     pub run: Arc<str>,
     /// The graph it happened in: empty for the root, `node:task` for a subgraph.
@@ -65,8 +71,28 @@ pub enum EventKind {
         error: Option<String>,
         /// Its questions.
         interrupts: Vec<Interrupt>,
+        /// Where its routes and commands lead, besides its node's edges.
+        gotos: Vec<GotoRecord>,
         /// Whether it is an error handler.
         handler: bool,
+    },
+    /// An attempt of a task failed, and another one follows.
+    Retried {
+        /// Which attempt it was: 1 for the first.
+        attempt: u32,
+        /// Its error.
+        error: String,
+        /// How long the next one waits.
+        wait: Duration,
+    },
+    /// An outside call of a task came back: see [`Context::task`](crate::Context::task).
+    Effect {
+        /// Its name and key.
+        key: String,
+        /// What it brought.
+        result: Value,
+        /// Whether it was not made, but known from before.
+        known: bool,
     },
     /// A checkpoint was made.
     Checkpoint {
@@ -91,7 +117,10 @@ impl EventKind {
             Self::Update { .. } | Self::Interrupted(_) => Mode::Updates,
             Self::Custom(_) => Mode::Custom,
             Self::Message(_) => Mode::Messages,
-            Self::TaskStarted { .. } | Self::TaskFinished { .. } => Mode::Tasks,
+            Self::TaskStarted { .. } | Self::TaskFinished { .. } | Self::Retried { .. } => {
+                Mode::Tasks
+            }
+            Self::Effect { .. } => Mode::Effects,
             Self::Checkpoint { .. } => Mode::Checkpoints,
         }
     }
@@ -131,16 +160,25 @@ pub enum Mode {
     Custom = 4,
     /// What nodes write with [`Context::message`](crate::Context::message).
     Messages = 8,
-    /// The start and the end of each task.
+    /// The start and the end of each task, and its attempts that failed.
     Tasks = 16,
     /// Each checkpoint.
     Checkpoints = 32,
+    /// Each outside call that came back.
+    Effects = 64,
 }
 
 impl Mode {
-    /// All there is: tasks and checkpoints with all the rest.
-    pub const DEBUG: [Self; 6] =
-        [Self::Values, Self::Updates, Self::Custom, Self::Messages, Self::Tasks, Self::Checkpoints];
+    /// All there is: tasks, checkpoints and effects with all the rest.
+    pub const DEBUG: [Self; 7] = [
+        Self::Values,
+        Self::Updates,
+        Self::Custom,
+        Self::Messages,
+        Self::Tasks,
+        Self::Checkpoints,
+        Self::Effects,
+    ];
 }
 
 /// A state in an event. It is made into JSON only when somebody asks.
@@ -230,6 +268,7 @@ impl Sink {
         let event = Event {
             // Numbered by the reader: several tasks send at once, and the channel decides the order.
             seq: 0,
+            at: Instant::now(),
             run: self.run.clone(),
             namespace: self.namespace.clone(),
             step,

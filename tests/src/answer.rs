@@ -69,7 +69,7 @@ impl Trace {
                 };
                 self.steps.entry(event.step).or_default().push(task);
             }
-            EventKind::TaskFinished { writes, error, interrupts, handler } => {
+            EventKind::TaskFinished { writes, error, interrupts, handler, .. } => {
                 let interrupts = interrupts.into_iter().map(|it| it.value).collect();
                 let finish = Finish { result: writes_to_json(&writes), error, interrupts };
                 let name = name(handler);
