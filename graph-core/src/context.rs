@@ -443,6 +443,14 @@ impl TaskContext {
         })
     }
 
+    /// The failed task whose place this one takes.
+    pub(crate) fn handles(&self) -> Option<TaskId> {
+        match self.kind {
+            TaskKind::Handler(failed) => Some(failed),
+            TaskKind::Pull | TaskKind::Push(_) => None,
+        }
+    }
+
     /// The namespace of the task: that of its graph, the node and the task.
     pub(crate) fn namespace(&self) -> String {
         subgraph::join(&self.scope.namespace, &format!("{}:{}", self.node(), self.id()))

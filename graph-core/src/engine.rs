@@ -231,7 +231,7 @@ pub(crate) async fn run_nested(
         settings: Arc::new(settings),
         store: graph.store.clone().or_else(|| outer.store.clone()),
         cache: graph.cache.clone().or_else(|| outer.cache.clone()),
-        events: outer.events.as_ref().and_then(|it| it.nested(&namespace)),
+        events: outer.events.as_ref().and_then(|it| it.nested(&namespace, &task)),
         control: outer.control.clone(),
         writer,
         answers: outer.answers.clone(),

@@ -111,3 +111,6 @@ pub use subgraph::{Persistence, SubgraphNode, subgraph, subgraph_on};
 
 #[doc(hidden)]
 pub use serde_json;
+
+/// The engine's version, as it stands in traces.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

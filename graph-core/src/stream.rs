@@ -33,6 +33,10 @@ pub struct Event {
     pub task: Option<TaskId>,
     /// The node, where it is one task's event.
     pub node: Option<Arc<str>>,
+    /// The failed task whose place this one takes, where it is an error handler's event.
+    pub handles: Option<TaskId>,
+    /// The task that runs the graph it happened in, where that is a subgraph.
+    pub outer: Option<TaskId>,
     /// What happened.
     pub kind: EventKind,
 }
@@ -47,6 +51,8 @@ pub enum EventKind {
     Update {
         /// The writes, in order.
         writes: Vec<FieldWrite>,
+        /// Where its routes and commands lead, besides its node's edges.
+        gotos: Vec<GotoRecord>,
         /// Whether the task was not run, but its result taken from the cache or an earlier run.
         cached: bool,
         /// Whether the node's error handler made it.
@@ -231,6 +237,7 @@ pub(crate) struct Sink {
     subgraphs: bool,
     run: Arc<str>,
     namespace: Arc<str>,
+    outer: Option<TaskId>,
 }
 
 impl Sink {
@@ -241,12 +248,16 @@ impl Sink {
         run: Arc<str>,
     ) -> Self {
         let modes = modes.iter().fold(0, |all, mode| all | *mode as u8);
-        Self { events, modes, subgraphs, run, namespace: Arc::from("") }
+        Self { events, modes, subgraphs, run, namespace: Arc::from(""), outer: None }
     }
 
-    /// The sink of a graph inside this one, if such events are wanted.
-    pub(crate) fn nested(&self, namespace: &str) -> Option<Self> {
-        self.subgraphs.then(|| Self { namespace: Arc::from(namespace), ..self.clone() })
+    /// The sink of a graph that a task of this one runs, if such events are wanted.
+    pub(crate) fn nested(&self, namespace: &str, task: &TaskContext) -> Option<Self> {
+        self.subgraphs.then(|| Self {
+            namespace: Arc::from(namespace),
+            outer: Some(task.id()),
+            ..self.clone()
+        })
     }
 
     pub(crate) fn wants(&self, mode: Mode) -> bool {
@@ -274,6 +285,8 @@ impl Sink {
             step,
             task: task.map(TaskContext::id),
             node: task.map(|it| Arc::from(it.node())),
+            handles: task.and_then(TaskContext::handles),
+            outer: self.outer,
             kind,
         };
         // A reader that is gone wants nothing more; the run itself is ended by dropping its future.

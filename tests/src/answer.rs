@@ -51,7 +51,7 @@ impl Trace {
                 let full = values.get().map(JsonState::to_full_value);
                 self.values.push(full.unwrap_or_else(|| values.to_json()));
             }
-            EventKind::Update { writes, cached, handler } => {
+            EventKind::Update { writes, cached, handler, .. } => {
                 let mut shown = Map::from_iter([(name(handler), update(&writes))]);
                 if cached {
                     shown.insert("__cached__".to_owned(), Value::Bool(true));

@@ -15,7 +15,7 @@ use crate::{
 
 /// What a task shows that was answered and then failed, as LangGraph does.
 pub(super) const EMPTY_UPDATE: EventKind =
-    EventKind::Update { writes: Vec::new(), cached: false, handler: false };
+    EventKind::Update { writes: Vec::new(), gotos: Vec::new(), cached: false, handler: false };
 
 /// How a task ended, for who watches.
 #[derive(Debug, Default)]
@@ -93,12 +93,13 @@ impl Engine {
         &self,
         task: &TaskContext,
         writes: &[FieldWrite],
+        gotos: &[GotoRecord],
         cached: bool,
         handler: bool,
     ) {
         if let Some(sink) = self.sink(Mode::Updates) {
-            let writes = writes.to_vec();
-            sink.task_event(task, EventKind::Update { writes, cached, handler }).await;
+            let (writes, gotos) = (writes.to_vec(), gotos.to_vec());
+            sink.task_event(task, EventKind::Update { writes, gotos, cached, handler }).await;
         }
     }
 

@@ -100,7 +100,7 @@ impl Engine {
                     cache.put((**key).clone(), result, policy.unwrap_or_default().ttl).await;
                 }
                 if slot.plan.node != self.scope.graph.start {
-                    self.show_update(task, &writes, false, done.handled).await;
+                    self.show_update(task, &writes, &gotos, false, done.handled).await;
                     let shown =
                         Shown { writes: writes.clone(), gotos: gotos.clone(), ..Shown::default() };
                     self.show_end(task, shown, done.handled).await;
