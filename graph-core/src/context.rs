@@ -10,6 +10,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
+    time::SystemTime,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -20,12 +21,14 @@ use crate::{
     CompiledGraph, Input, Interrupt, NodeError, State,
     cache::Cache,
     checkpoint::{CheckpointId, Event as Recorded, Place, TaskId, TaskRecord},
+    effects::{Diverged, EffectCall, Recall, RecordedError},
     engine::{Replay, RunSettings, Writer},
     graph::{Graph, NodeIdx},
+    random,
     run::Control,
     state::guard,
     store::Store,
-    stream::{EventKind, Sink},
+    stream::{EventKind, Mode, Sink},
     subgraph::{self, Persistence},
 };
 
@@ -208,17 +211,32 @@ impl<C: Send + Sync + 'static> Context<C> {
     {
         self.task.beat();
         let key = format!("{name}:{}", serde_json::to_value(key).map_err(NodeError::terminal)?);
+        let bad = |problem: String| NodeError::terminal(BadEffect { key: key.clone(), problem });
         if let Some(known) = self.task.journaled(&key) {
-            return serde_json::from_value(known).map_err(|error| {
-                NodeError::terminal(BadEffect { key: key.clone(), problem: error.to_string() })
-            });
+            self.task.show_effect(&key, &known, true).await;
+            return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
         }
-        let result = call.await?;
-        let value = serde_json::to_value(&result).map_err(|error| {
-            NodeError::terminal(BadEffect { key: key.clone(), problem: error.to_string() })
-        })?;
-        self.task.journal(key, value).await?;
+        if let Some(known) = self.task.recall(&key)? {
+            self.task.journal(key.clone(), known.clone()).await?;
+            self.task.show_effect(&key, &known, true).await;
+            return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
+        }
+        let result = call.await.inspect_err(|error| self.task.made(&key, Err(error)))?;
+        let value = serde_json::to_value(&result).map_err(|error| bad(error.to_string()))?;
+        self.task.made(&key, Ok(&value));
+        self.task.journal(key.clone(), value.clone()).await?;
+        self.task.show_effect(&key, &value, false).await;
         Ok(result)
+    }
+
+    /// The time. Journaled as [`task`](Self::task) is: a node that runs again sees the same time.
+    pub async fn now(&self) -> Result<SystemTime, NodeError> {
+        self.task("now", self.task.draw(), async { Ok(SystemTime::now()) }).await
+    }
+
+    /// A random number from 0 to 1, 1 excluded. Journaled as [`task`](Self::task) is; not for secrets.
+    pub async fn random(&self) -> Result<f64, NodeError> {
+        self.task("random", self.task.draw(), async { Ok(random::fraction()) }).await
     }
 
     /// Runs another graph from within the node, as part of this run, with its own namespace and history.
@@ -333,6 +351,8 @@ pub(crate) struct TaskContext {
     id: OnceLock<TaskId>,
     asked: AtomicUsize,
     called: AtomicUsize,
+    /// How often the clock was read and a random number drawn.
+    drawn: AtomicUsize,
     /// Boxed, since most tasks never need it and a step may have a hundred thousand of them.
     memory: Mutex<Option<Box<Memory>>>,
 }
@@ -371,6 +391,7 @@ impl TaskContext {
             id: OnceLock::new(),
             asked: AtomicUsize::new(0),
             called: AtomicUsize::new(0),
+            drawn: AtomicUsize::new(0),
             memory: Mutex::default(),
         }
     }
@@ -385,6 +406,7 @@ impl TaskContext {
         *self.attempt.get_mut() = 1;
         *self.asked.get_mut() = 0;
         *self.called.get_mut() = 0;
+        *self.drawn.get_mut() = 0;
         self.memory = Mutex::default();
     }
 
@@ -421,6 +443,14 @@ impl TaskContext {
         })
     }
 
+    /// The failed task whose place this one takes.
+    pub(crate) fn handles(&self) -> Option<TaskId> {
+        match self.kind {
+            TaskKind::Handler(failed) => Some(failed),
+            TaskKind::Pull | TaskKind::Push(_) => None,
+        }
+    }
+
     /// The namespace of the task: that of its graph, the node and the task.
     pub(crate) fn namespace(&self) -> String {
         subgraph::join(&self.scope.namespace, &format!("{}:{}", self.node(), self.id()))
@@ -436,6 +466,7 @@ impl TaskContext {
         self.attempt.fetch_add(1, Ordering::Relaxed);
         self.asked.store(0, Ordering::Relaxed);
         self.called.store(0, Ordering::Relaxed);
+        self.drawn.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn beat(&self) {
@@ -487,6 +518,60 @@ impl TaskContext {
         guard::check("question", &value, self.scope.graph.max_stored_bytes)
             .map_err(NodeError::terminal)?;
         Err(NodeError::asked(vec![Interrupt { id, value, namespace }]))
+    }
+
+    fn draw(&self) -> usize {
+        self.drawn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The way to the task: the same in every run that goes the same way, while ids differ.
+    fn path(&self) -> String {
+        let graph = match &self.scope.parent {
+            None => String::new(),
+            // A node may run several graphs; all but the first have a number in their namespace.
+            Some(outer) => match self.scope.namespace.rsplit_once('|') {
+                Some((_, nth)) if nth.bytes().all(|it| it.is_ascii_digit()) => {
+                    format!("{}.{nth}/", outer.path())
+                }
+                _ => format!("{}/", outer.path()),
+            },
+        };
+        let (step, node) = (self.step, self.node());
+        match self.kind {
+            TaskKind::Pull => format!("{graph}{step}:{node}"),
+            TaskKind::Push(nth) => format!("{graph}{step}:{node}#{nth}"),
+            TaskKind::Handler(_) => format!("{graph}{step}:{node}!"),
+        }
+    }
+
+    /// What a call came to before, if somebody gives calls back.
+    fn recall(&self, key: &str) -> Result<Option<Value>, NodeError> {
+        let Some(effects) = &self.scope.settings.effects else { return Ok(None) };
+        let place = self.path();
+        match effects.recall(EffectCall { place: &place, key }) {
+            Recall::Make => Ok(None),
+            Recall::Came(value) => Ok(Some(value)),
+            Recall::Failed(error) => Err(RecordedError(error).into()),
+            Recall::Diverged(problem) => {
+                Err(NodeError::terminal(Diverged { place, key: key.to_owned(), problem }))
+            }
+        }
+    }
+
+    /// Tells what a call came to, if somebody watches calls.
+    fn made(&self, key: &str, outcome: Result<&Value, &NodeError>) {
+        if let Some(effects) = &self.scope.settings.effects {
+            let (place, error) = (self.path(), outcome.err().map(ToString::to_string));
+            let call = EffectCall { place: &place, key };
+            effects.made(call, outcome.map_err(|_| error.as_deref().unwrap_or_default()));
+        }
+    }
+
+    async fn show_effect(&self, key: &str, result: &Value, known: bool) {
+        if let Some(sink) = self.scope.events.as_ref().filter(|it| it.wants(Mode::Effects)) {
+            let kind = EventKind::Effect { key: key.to_owned(), result: result.clone(), known };
+            sink.task_event(self, kind).await;
+        }
     }
 
     fn journaled(&self, key: &str) -> Option<Value> {

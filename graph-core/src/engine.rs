@@ -37,10 +37,12 @@ use crate::{
     checkpoint::{Change, CheckpointId, Header, NewCheckpoint, Place, Source, TaskRecord, Write},
     command::{Goto, ParentCommand},
     context::{Scope, TaskContext},
+    effects::Effects,
     error::Stop,
     graph::{Graph, Stops},
     node::AnyUpdate,
     run::Control,
+    spans,
     state::{
         FieldSet,
         erased::{AnyState, ErasedState},
@@ -81,6 +83,7 @@ pub(crate) struct RunSettings {
     pub(crate) stop_after: Option<Stops>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) config: Map<String, Value>,
+    pub(crate) effects: Option<Arc<dyn Effects>>,
 }
 
 /// A run that came to an end of its own.
@@ -123,6 +126,10 @@ pub(crate) struct Replay {
 
 /// Runs a graph that is not part of another.
 pub(crate) async fn run_root(request: RootRun) -> Result<Finished, RunError> {
+    spans::within(spans::run(&request), run_alone(request)).await
+}
+
+async fn run_alone(request: RootRun) -> Result<Finished, RunError> {
     if request.settings.limit < 1 {
         return Err(RunError::BadLimit);
     }
@@ -224,7 +231,7 @@ pub(crate) async fn run_nested(
         settings: Arc::new(settings),
         store: graph.store.clone().or_else(|| outer.store.clone()),
         cache: graph.cache.clone().or_else(|| outer.cache.clone()),
-        events: outer.events.as_ref().and_then(|it| it.nested(&namespace)),
+        events: outer.events.as_ref().and_then(|it| it.nested(&namespace, &task)),
         control: outer.control.clone(),
         writer,
         answers: outer.answers.clone(),
@@ -289,9 +296,10 @@ impl Engine {
     async fn run_to_end(mut self, keeps: bool) -> Result<Finished, RunError> {
         let quiet = self.is_quiet();
         let ended = loop {
+            let span = spans::superstep(&self.scope.namespace, self.step);
             let step = match quiet.then(|| self.quiet_task()).flatten() {
-                Some(node) => self.quiet_step(node).await,
-                None => self.tick().await,
+                Some(node) => spans::within(span, self.quiet_step(node)).await,
+                None => spans::within(span, self.tick()).await,
             };
             match step {
                 Ok(None) => {}

@@ -63,6 +63,7 @@ pub mod cache;
 pub mod checkpoint;
 pub mod command;
 mod context;
+mod effects;
 mod engine;
 mod entrypoint;
 mod error;
@@ -75,6 +76,7 @@ mod router;
 mod run;
 #[cfg(feature = "schema")]
 mod schema;
+mod spans;
 pub mod state;
 pub mod store;
 pub mod stream;
@@ -84,6 +86,7 @@ pub use cache::MemoryCache;
 pub use checkpoint::{Checkpointer, MemorySaver};
 pub use command::{Command, Goto, Route, goto, send};
 pub use context::{BadAnswer, BadEffect, Context, Failure};
+pub use effects::{Diverged, EffectCall, Effects, Recall, RecordedError};
 pub use engine::{
     Durability,
     edit::AsNode,
@@ -108,3 +111,6 @@ pub use subgraph::{Persistence, SubgraphNode, subgraph, subgraph_on};
 
 #[doc(hidden)]
 pub use serde_json;
+
+/// The engine's version, as it stands in traces.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

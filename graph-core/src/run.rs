@@ -8,6 +8,8 @@ mod thread;
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
+use serde_json::Value;
+
 pub use control::Control;
 pub use input::Input;
 pub use options::RunOptions;
@@ -19,6 +21,7 @@ use crate::{
     engine::{self, Ended, Finished, RootRun},
     error::Stop,
     graph::Graph,
+    state::FieldError,
     subgraph,
 };
 
@@ -90,6 +93,11 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             request.events = events.map(|it| it(request.run.clone()));
             request
         })
+    }
+
+    /// An input as JSON: the fields it sets, or what the command holds.
+    pub fn describe(&self, input: &Input<S>) -> Result<Value, FieldError> {
+        input.to_json(&self.graph)
     }
 
     /// A thread of this name: its state is kept by the graph's checkpointer from run to run.

@@ -1,13 +1,17 @@
 //! Streams: one ordered sequence of events, from which every view of a run is made.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
     FieldWrite, Interrupt, State,
-    checkpoint::{CheckpointId, Source, TaskId},
+    checkpoint::{CheckpointId, GotoRecord, Source, TaskId},
     context::TaskContext,
     state::erased::{AnyState, LazyJson},
 };
@@ -17,6 +21,8 @@ use crate::{
 pub struct Event {
     /// Counts the run's events, from 0.
     pub seq: u64,
+    /// When it happened, on the clock that only goes on.
+    pub at: Instant,
     /// The run.
     pub run: Arc<str>,
     /// The graph it happened in: empty for the root, `node:task` for a subgraph.
@@ -27,6 +33,10 @@ pub struct Event {
     pub task: Option<TaskId>,
     /// The node, where it is one task's event.
     pub node: Option<Arc<str>>,
+    /// The failed task whose place this one takes, where it is an error handler's event.
+    pub handles: Option<TaskId>,
+    /// The task that runs the graph it happened in, where that is a subgraph.
+    pub outer: Option<TaskId>,
     /// What happened.
     pub kind: EventKind,
 }
@@ -41,6 +51,8 @@ pub enum EventKind {
     Update {
         /// The writes, in order.
         writes: Vec<FieldWrite>,
+        /// Where its routes and commands lead, besides its node's edges.
+        gotos: Vec<GotoRecord>,
         /// Whether the task was not run, but its result taken from the cache or an earlier run.
         cached: bool,
         /// Whether the node's error handler made it.
@@ -65,8 +77,28 @@ pub enum EventKind {
         error: Option<String>,
         /// Its questions.
         interrupts: Vec<Interrupt>,
+        /// Where its routes and commands lead, besides its node's edges.
+        gotos: Vec<GotoRecord>,
         /// Whether it is an error handler.
         handler: bool,
+    },
+    /// An attempt of a task failed, and another one follows.
+    Retried {
+        /// Which attempt it was: 1 for the first.
+        attempt: u32,
+        /// Its error.
+        error: String,
+        /// How long the next one waits.
+        wait: Duration,
+    },
+    /// An outside call of a task came back: see [`Context::task`](crate::Context::task).
+    Effect {
+        /// Its name and key.
+        key: String,
+        /// What it brought.
+        result: Value,
+        /// Whether it was not made, but known from before.
+        known: bool,
     },
     /// A checkpoint was made.
     Checkpoint {
@@ -91,7 +123,10 @@ impl EventKind {
             Self::Update { .. } | Self::Interrupted(_) => Mode::Updates,
             Self::Custom(_) => Mode::Custom,
             Self::Message(_) => Mode::Messages,
-            Self::TaskStarted { .. } | Self::TaskFinished { .. } => Mode::Tasks,
+            Self::TaskStarted { .. } | Self::TaskFinished { .. } | Self::Retried { .. } => {
+                Mode::Tasks
+            }
+            Self::Effect { .. } => Mode::Effects,
             Self::Checkpoint { .. } => Mode::Checkpoints,
         }
     }
@@ -131,16 +166,25 @@ pub enum Mode {
     Custom = 4,
     /// What nodes write with [`Context::message`](crate::Context::message).
     Messages = 8,
-    /// The start and the end of each task.
+    /// The start and the end of each task, and its attempts that failed.
     Tasks = 16,
     /// Each checkpoint.
     Checkpoints = 32,
+    /// Each outside call that came back.
+    Effects = 64,
 }
 
 impl Mode {
-    /// All there is: tasks and checkpoints with all the rest.
-    pub const DEBUG: [Self; 6] =
-        [Self::Values, Self::Updates, Self::Custom, Self::Messages, Self::Tasks, Self::Checkpoints];
+    /// All there is: tasks, checkpoints and effects with all the rest.
+    pub const DEBUG: [Self; 7] = [
+        Self::Values,
+        Self::Updates,
+        Self::Custom,
+        Self::Messages,
+        Self::Tasks,
+        Self::Checkpoints,
+        Self::Effects,
+    ];
 }
 
 /// A state in an event. It is made into JSON only when somebody asks.
@@ -193,6 +237,7 @@ pub(crate) struct Sink {
     subgraphs: bool,
     run: Arc<str>,
     namespace: Arc<str>,
+    outer: Option<TaskId>,
 }
 
 impl Sink {
@@ -203,12 +248,16 @@ impl Sink {
         run: Arc<str>,
     ) -> Self {
         let modes = modes.iter().fold(0, |all, mode| all | *mode as u8);
-        Self { events, modes, subgraphs, run, namespace: Arc::from("") }
+        Self { events, modes, subgraphs, run, namespace: Arc::from(""), outer: None }
     }
 
-    /// The sink of a graph inside this one, if such events are wanted.
-    pub(crate) fn nested(&self, namespace: &str) -> Option<Self> {
-        self.subgraphs.then(|| Self { namespace: Arc::from(namespace), ..self.clone() })
+    /// The sink of a graph that a task of this one runs, if such events are wanted.
+    pub(crate) fn nested(&self, namespace: &str, task: &TaskContext) -> Option<Self> {
+        self.subgraphs.then(|| Self {
+            namespace: Arc::from(namespace),
+            outer: Some(task.id()),
+            ..self.clone()
+        })
     }
 
     pub(crate) fn wants(&self, mode: Mode) -> bool {
@@ -230,11 +279,14 @@ impl Sink {
         let event = Event {
             // Numbered by the reader: several tasks send at once, and the channel decides the order.
             seq: 0,
+            at: Instant::now(),
             run: self.run.clone(),
             namespace: self.namespace.clone(),
             step,
             task: task.map(TaskContext::id),
             node: task.map(|it| Arc::from(it.node())),
+            handles: task.and_then(TaskContext::handles),
+            outer: self.outer,
             kind,
         };
         // A reader that is gone wants nothing more; the run itself is ended by dropping its future.

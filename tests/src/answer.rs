@@ -51,7 +51,7 @@ impl Trace {
                 let full = values.get().map(JsonState::to_full_value);
                 self.values.push(full.unwrap_or_else(|| values.to_json()));
             }
-            EventKind::Update { writes, cached, handler } => {
+            EventKind::Update { writes, cached, handler, .. } => {
                 let mut shown = Map::from_iter([(name(handler), update(&writes))]);
                 if cached {
                     shown.insert("__cached__".to_owned(), Value::Bool(true));
@@ -69,7 +69,7 @@ impl Trace {
                 };
                 self.steps.entry(event.step).or_default().push(task);
             }
-            EventKind::TaskFinished { writes, error, interrupts, handler } => {
+            EventKind::TaskFinished { writes, error, interrupts, handler, .. } => {
                 let interrupts = interrupts.into_iter().map(|it| it.value).collect();
                 let finish = Finish { result: writes_to_json(&writes), error, interrupts };
                 let name = name(handler);

@@ -1,10 +1,13 @@
 //! Events: what the engine tells those who watch. Nothing is made that nobody asked for.
 
+use std::{sync::atomic::Ordering, time::Duration};
+
 use serde_json::Value;
 
 use super::Engine;
 use crate::{
-    FieldWrite, Interrupt,
+    FieldWrite, Interrupt, NodeError,
+    checkpoint::GotoRecord,
     context::{Failure, TaskContext},
     state::erased::ErasedState,
     stream::{EventKind, Mode, Sink, Values},
@@ -12,7 +15,25 @@ use crate::{
 
 /// What a task shows that was answered and then failed, as LangGraph does.
 pub(super) const EMPTY_UPDATE: EventKind =
-    EventKind::Update { writes: Vec::new(), cached: false, handler: false };
+    EventKind::Update { writes: Vec::new(), gotos: Vec::new(), cached: false, handler: false };
+
+/// How a task ended, for who watches.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    pub(super) writes: Vec<FieldWrite>,
+    pub(super) error: Option<String>,
+    pub(super) interrupts: Vec<Interrupt>,
+    pub(super) gotos: Vec<GotoRecord>,
+}
+
+/// Tells that an attempt of a task failed, and that another one follows.
+pub(crate) async fn retried(task: &TaskContext, error: &NodeError, wait: Duration) {
+    if let Some(sink) = &task.scope.events {
+        let attempt = task.attempt.load(Ordering::Relaxed);
+        let kind = EventKind::Retried { attempt, error: error.to_string(), wait };
+        sink.task_event(task, kind).await;
+    }
+}
 
 /// Tells that a task failed whose handler takes over.
 pub(crate) async fn task_failed(task: &TaskContext, failure: &Failure) {
@@ -24,6 +45,7 @@ pub(crate) async fn task_failed(task: &TaskContext, failure: &Failure) {
             writes: Vec::new(),
             error: Some(failure.error.clone()),
             interrupts: Vec::new(),
+            gotos: Vec::new(),
             handler: false,
         };
         sink.task_event(task, kind).await;
@@ -71,25 +93,20 @@ impl Engine {
         &self,
         task: &TaskContext,
         writes: &[FieldWrite],
+        gotos: &[GotoRecord],
         cached: bool,
         handler: bool,
     ) {
         if let Some(sink) = self.sink(Mode::Updates) {
-            let writes = writes.to_vec();
-            sink.task_event(task, EventKind::Update { writes, cached, handler }).await;
+            let (writes, gotos) = (writes.to_vec(), gotos.to_vec());
+            sink.task_event(task, EventKind::Update { writes, gotos, cached, handler }).await;
         }
     }
 
-    pub(super) async fn show_end(
-        &self,
-        task: &TaskContext,
-        writes: Vec<FieldWrite>,
-        error: Option<String>,
-        interrupts: Vec<Interrupt>,
-        handler: bool,
-    ) {
+    pub(super) async fn show_end(&self, task: &TaskContext, end: Shown, handler: bool) {
         if let Some(sink) = self.sink(Mode::Tasks) {
-            let kind = EventKind::TaskFinished { writes, error, interrupts, handler };
+            let Shown { writes, error, interrupts, gotos } = end;
+            let kind = EventKind::TaskFinished { writes, error, interrupts, gotos, handler };
             sink.task_event(task, kind).await;
         }
     }

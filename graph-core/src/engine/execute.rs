@@ -29,6 +29,7 @@ use crate::{
     graph::{Graph, NodeIdx, RouteCall},
     label::END_NAME,
     node::{AnyUpdate, NodeBody, Outcome, TaskInput},
+    spans,
     state::{Fold, erased::ErasedState},
 };
 
@@ -89,7 +90,11 @@ impl From<TaskEnd> for Report {
 }
 
 /// Runs a task: its attempts, then its handler.
-pub(crate) async fn run_task(job: Job) -> Report {
+pub(crate) fn run_task(job: Job) -> impl Future<Output = Report> + Send {
+    spans::within(spans::task(&job.cx), run_attempts(job))
+}
+
+async fn run_attempts(job: Job) -> Report {
     let Job { cx, input, view, failed } = job;
     let entry = cx.scope.graph.node(cx.node);
     let body = entry.body.as_ref().expect("START is never run as a task");
@@ -163,7 +168,9 @@ async fn attempts(
         failed += 1;
         match retries.iter().find(|it| it.applies(&error)) {
             Some(retry) if failed < retry.attempts => {
-                sleep(retry.delay(failed)).await;
+                let wait = retry.delay(failed);
+                super::events::retried(cx, &error, wait).await;
+                sleep(wait).await;
                 cx.next_attempt();
             }
             _ => return Err(error),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Engine,
-    events::EMPTY_UPDATE,
+    events::{EMPTY_UPDATE, Shown},
     execute::{Done, Report, TaskEnd, failure},
     persist::Durability,
     step::Slot,
@@ -100,8 +100,10 @@ impl Engine {
                     cache.put((**key).clone(), result, policy.unwrap_or_default().ttl).await;
                 }
                 if slot.plan.node != self.scope.graph.start {
-                    self.show_update(task, &writes, false, done.handled).await;
-                    self.show_end(task, writes.clone(), None, Vec::new(), done.handled).await;
+                    self.show_update(task, &writes, &gotos, false, done.handled).await;
+                    let shown =
+                        Shown { writes: writes.clone(), gotos: gotos.clone(), ..Shown::default() };
+                    self.show_end(task, shown, done.handled).await;
                 }
                 records.push(task.record(self.done_event(writes, gotos)));
             }
@@ -112,15 +114,16 @@ impl Engine {
                 {
                     sink.task_event(task, EMPTY_UPDATE).await;
                 }
-                self.show_end(task, writes, Some(error.clone()), Vec::new(), handled.is_some())
-                    .await;
+                let shown = Shown { writes, error: Some(error.clone()), ..Shown::default() };
+                self.show_end(task, shown, handled.is_some()).await;
                 records.push(task.record(Event::Failed { error, handled: false }));
                 records.extend(answered(task));
             }
             TaskEnd::Asked(interrupts) => {
                 let asked = interrupts.clone();
                 self.show_interrupts(asked.clone()).await;
-                self.show_end(task, writes, None, asked.clone(), handled.is_some()).await;
+                let shown = Shown { writes, interrupts: asked.clone(), ..Shown::default() };
+                self.show_end(task, shown, handled.is_some()).await;
                 records.push(task.record(Event::Asked { interrupts: asked }));
                 records.extend(answered(task));
             }

@@ -7,7 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::checkpoint::{CheckpointError, Checkpointer, Lease, Place, TaskRecord, Write};
+use crate::{
+    checkpoint::{CheckpointError, Checkpointer, Lease, Place, TaskRecord, Write},
+    spans,
+};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -71,7 +74,7 @@ impl Writer {
     /// Stores writes in order, now or in a while.
     pub(crate) async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
         match &self.queue {
-            None => self.saver.write(writes).await,
+            None => store(&*self.saver, writes).await,
             Some(queue) => {
                 for write in writes {
                     self.enqueue(queue, Op::Write(write)).await?;
@@ -149,6 +152,10 @@ impl Closer {
     }
 }
 
+async fn store(saver: &dyn Checkpointer, writes: Vec<Write>) -> Result<(), CheckpointError> {
+    spans::within(spans::checkpoint(writes.len()), saver.write(writes)).await
+}
+
 /// Stores what comes, in order; after a failure nothing more, or there would be a gap.
 ///
 /// All that has come while the last writes were stored is stored at once.
@@ -184,7 +191,7 @@ async fn drain(
         }
         if failed.get().is_none()
             && !writes.is_empty()
-            && let Err(error) = saver.write(writes).await
+            && let Err(error) = store(&*saver, writes).await
         {
             let _ = failed.set(error);
         }

@@ -145,7 +145,7 @@ impl Engine {
             if let Some((Cached { writes, gotos }, done)) =
                 cached.and_then(|it| fits(&it).ok().map(|done| (it, done)))
             {
-                self.show_update(&slot.cx, &writes, true, false).await;
+                self.show_update(&slot.cx, &writes, &gotos, true, false).await;
                 let event = self.done_event(writes, gotos);
                 self.record(vec![slot.cx.record(event)]).await?;
                 slot.end = Some(TaskEnd::Done(done));

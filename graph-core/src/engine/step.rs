@@ -209,7 +209,9 @@ impl Engine {
         for slot in self.visible(slots) {
             if let Some(done) = slot.done() {
                 let writes = self.writes_of(done).unwrap_or_default();
-                self.show_update(&slot.cx, &writes, true, done.handled).await;
+                let hops = done.hops.iter().map(|it| it.to_record(&self.scope.graph));
+                let gotos: Vec<_> = hops.filter_map(Result::ok).collect();
+                self.show_update(&slot.cx, &writes, &gotos, true, done.handled).await;
             }
         }
     }

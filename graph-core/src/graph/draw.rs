@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::{Graph, NodeEntry};
 use crate::{
@@ -65,6 +66,15 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Draws the graph in Graphviz's DOT language, with its subgraphs opened `depth` levels deep.
     pub fn dot(&self, depth: usize) -> String {
         dot::text(&self.drawing(depth))
+    }
+
+    /// A hash of what the graph declares: its nodes, edges and branches, its state's fields, its subgraphs.
+    ///
+    /// The same for the same graph in every build; what the nodes' functions do is not part of it.
+    pub fn identity(&self) -> String {
+        let fields = self.erased().initial.fields().iter().map(|it| it.name.to_string());
+        let declared = json!({ "graph": self.drawing(32), "fields": fields.collect::<Vec<_>>() });
+        format!("{:032x}", xxh3_128(declared.to_string().as_bytes()))
     }
 
     /// Draws the graph as JSON in the shape that LangGraph's `to_json` has.

@@ -3,13 +3,16 @@
 use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     RunError, State,
     command::{Gotos, Route},
     engine::{CommandInput, Resume, RunInput},
+    graph::Graph,
     node::AnyUpdate,
+    state::FieldError,
+    stream::writes_to_json,
 };
 
 /// What a run starts with: a state or an update as fresh input, nothing, or a command.
@@ -75,6 +78,35 @@ impl<S: State> Input<S> {
         self.gotos.extend(route.gotos());
         self.command = true;
         self
+    }
+
+    /// The input as JSON, for a trace: the fields it sets, or what the command holds. `null` where nothing is given.
+    pub(crate) fn to_json(&self, graph: &Graph) -> Result<Value, FieldError> {
+        let mut shown = Map::new();
+        if let Some(update) = &self.update {
+            let state = graph.initial.as_any().downcast_ref::<S>();
+            let writes = state.map_or(Ok(Vec::new()), |it| it.writes(update))?;
+            shown.insert("update".to_owned(), writes_to_json(&writes));
+        }
+        if !self.gotos.is_empty() {
+            let names = self.gotos.iter().map(|it| it.to.as_str()).collect();
+            shown.insert("goto".to_owned(), names);
+        }
+        match &self.resume {
+            Some(Resume::One(answer)) => drop(shown.insert("resume".to_owned(), answer.clone())),
+            // Their ids are other ones in every run.
+            Some(Resume::Many(answers)) => {
+                drop(shown.insert("resume".to_owned(), answers.values().cloned().collect()));
+            }
+            None => {}
+        }
+        match (self.command, shown.remove("update")) {
+            (false, update) => Ok(update.unwrap_or_default()),
+            (true, update) => {
+                shown.extend(update.map(|it| ("update".to_owned(), it)));
+                Ok(Value::Object(shown))
+            }
+        }
     }
 
     pub(crate) fn erase(self) -> RunInput {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Control;
 use crate::{
+    effects::Effects,
     engine::{Durability, RunSettings},
     graph::Stops,
     random,
@@ -38,6 +39,7 @@ impl Default for RunOptions {
                 stop_after: None,
                 metadata: Default::default(),
                 config: Default::default(),
+                effects: None,
             },
             control: Control::new(),
             modes: vec![Mode::Updates],
@@ -108,6 +110,12 @@ impl RunOptions {
     /// Lets this control stop the run.
     pub fn control(mut self, control: Control) -> Self {
         self.control = control;
+        self
+    }
+
+    /// Lets somebody watch the run's outside calls: record them, or give them back without making them.
+    pub fn effects(mut self, effects: Arc<dyn Effects>) -> Self {
+        self.settings.effects = Some(effects);
         self
     }
 

@@ -91,6 +91,16 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         &self.place.name
     }
 
+    /// The graph.
+    pub fn graph(&self) -> &CompiledGraph<S, C> {
+        &self.graph
+    }
+
+    /// What holds for its runs.
+    pub fn options(&self) -> &RunOptions {
+        &self.options
+    }
+
     /// The same thread, its runs having these options.
     #[must_use]
     pub fn with(mut self, options: RunOptions) -> Self {

@@ -1,0 +1,71 @@
+//! A graph whose spans go to an OpenTelemetry collector over OTLP.
+//!
+//! Start a collector that takes OTLP over HTTP (Jaeger does, on port 4318), then:
+//! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run -p otlp-example`
+//!
+//! The spans are `graph.run`, `graph.superstep`, `graph.task` and `graph.checkpoint`; what the nodes log and what
+//! they call lies inside their task's span.
+#![expect(clippy::print_stdout, reason = "an example for the terminal")]
+
+use graph_core::{END, MemorySaver, Route, START, State, StateGraph};
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
+use tracing::Level;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
+
+#[derive(State, Clone, Debug, Default)]
+struct Essay {
+    topic: String,
+    #[reduce(append)]
+    drafts: Vec<String>,
+}
+
+async fn write(essay: &Essay) -> EssayUpdate {
+    tracing::info!(draft = essay.drafts.len() + 1, "writing");
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    Essay::update().drafts([format!("Draft {} on {}", essay.drafts.len() + 1, essay.topic)])
+}
+
+#[derive(Route)]
+enum Verdict {
+    #[to(write)]
+    Again,
+    #[to(END)]
+    Good,
+}
+
+fn review(essay: &Essay) -> Verdict {
+    if essay.drafts.len() < 3 { Verdict::Again } else { Verdict::Good }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // The exporter reads OTEL_EXPORTER_OTLP_ENDPOINT. It is made before the runtime, since its client blocks.
+    let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpJson).build()?;
+    let provider = SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(Resource::builder().with_service_name("essay").build())
+        .build();
+    tracing_subscriber::registry()
+        .with(Targets::new().with_default(Level::INFO).with_target("graph_core", Level::DEBUG))
+        .with(tracing_opentelemetry::layer().with_tracer(provider.tracer("essay")))
+        .init();
+    let runtime = tokio::runtime::Runtime::new()?;
+    let drafts = runtime.block_on(run())?;
+    println!("{drafts} drafts");
+    // What is left in the batch is sent; a collector that is not there is told here.
+    provider.shutdown()?;
+    Ok(())
+}
+
+async fn run() -> Result<usize, Box<dyn std::error::Error>> {
+    let graph = StateGraph::<Essay>::new()
+        .node(write)
+        .edge(START, write)
+        .branch(write, review)
+        .checkpointer(MemorySaver::new())
+        .compile()?;
+    let thread = graph.thread("essay-1", ());
+    let exit = thread.run(Essay { topic: "Rust".into(), ..Essay::default() }).await?;
+    Ok(exit.state().drafts.len())
+}
