@@ -5,7 +5,9 @@
 
 use std::{env, time::Duration};
 
-use graph_core::{Context, Durability, END, NodeError, Route, RunOptions, START, State, StateGraph};
+use graph_core::{
+    Context, Durability, END, NodeError, Route, RunOptions, START, State, StateGraph,
+};
 use graph_store::SqliteSaver;
 
 #[derive(State, Clone, Debug, Default)]
