@@ -348,6 +348,8 @@ pub(crate) struct TaskContext {
     pub(crate) resuming: bool,
     pub(crate) attempt: AtomicU32,
     pub(crate) failure: Option<Box<Failure>>,
+    /// Which payload the failed task was sent, in a handler's context.
+    handled_push: Option<u32>,
     id: OnceLock<TaskId>,
     asked: AtomicUsize,
     called: AtomicUsize,
@@ -388,6 +390,7 @@ impl TaskContext {
             resuming,
             attempt: AtomicU32::new(1),
             failure: None,
+            handled_push: None,
             id: OnceLock::new(),
             asked: AtomicUsize::new(0),
             called: AtomicUsize::new(0),
@@ -429,6 +432,10 @@ impl TaskContext {
             self.resuming,
         );
         handler.failure = Some(Box::new(failure));
+        handler.handled_push = match self.kind {
+            TaskKind::Push(nth) => Some(nth),
+            TaskKind::Pull | TaskKind::Handler(_) => None,
+        };
         handler
     }
 
@@ -540,7 +547,10 @@ impl TaskContext {
         match self.kind {
             TaskKind::Pull => format!("{graph}{step}:{node}"),
             TaskKind::Push(nth) => format!("{graph}{step}:{node}#{nth}"),
-            TaskKind::Handler(_) => format!("{graph}{step}:{node}!"),
+            TaskKind::Handler(_) => match self.handled_push {
+                Some(nth) => format!("{graph}{step}:{node}#{nth}!"),
+                None => format!("{graph}{step}:{node}!"),
+            },
         }
     }
 
@@ -551,7 +561,10 @@ impl TaskContext {
         match effects.recall(EffectCall { place: &place, key }) {
             Recall::Make => Ok(None),
             Recall::Came(value) => Ok(Some(value)),
-            Recall::Failed(error) => Err(RecordedError(error).into()),
+            Recall::Failed { error, terminal: true } => {
+                Err(NodeError::terminal(RecordedError(error)))
+            }
+            Recall::Failed { error, terminal: false } => Err(RecordedError(error).into()),
             Recall::Diverged(problem) => {
                 Err(NodeError::terminal(Diverged { place, key: key.to_owned(), problem }))
             }
@@ -560,10 +573,10 @@ impl TaskContext {
 
     /// Tells what a call came to, if somebody watches calls.
     fn made(&self, key: &str, outcome: Result<&Value, &NodeError>) {
-        if let Some(effects) = &self.scope.settings.effects {
-            let (place, error) = (self.path(), outcome.err().map(ToString::to_string));
-            let call = EffectCall { place: &place, key };
-            effects.made(call, outcome.map_err(|_| error.as_deref().unwrap_or_default()));
+        // A call that asks a question has not come to anything yet.
+        let asks = outcome.is_err_and(|it| it.source().is_none());
+        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !asks) {
+            effects.made(EffectCall { place: &self.path(), key }, outcome);
         }
     }
 

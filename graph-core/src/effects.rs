@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::NodeError;
+
 /// One outside call: a [`Context::task`](crate::Context::task), the clock or a random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectCall<'a> {
@@ -20,8 +22,13 @@ pub enum Recall {
     Make,
     /// It came back with this before, and is not made again.
     Came(Value),
-    /// It failed with this before, and is not made again.
-    Failed(String),
+    /// It failed before, and is not made again.
+    Failed {
+        /// Its error in words.
+        error: String,
+        /// Whether the failure is final: see [`NodeError::terminal`].
+        terminal: bool,
+    },
     /// It is not the call that was expected: the run ends with this problem.
     Diverged(String),
 }
@@ -33,8 +40,8 @@ pub trait Effects: Send + Sync + fmt::Debug {
     /// Asked before a call is made, unless the thread's own journal knows its result.
     fn recall(&self, call: EffectCall<'_>) -> Recall;
 
-    /// Told what a call that was made came to: its result, or its error in words.
-    fn made(&self, call: EffectCall<'_>, outcome: Result<&Value, &str>);
+    /// Told what a call that was made came to: its result, or its error.
+    fn made(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>);
 }
 
 /// A call that is not the one that was expected.

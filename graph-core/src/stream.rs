@@ -35,7 +35,8 @@ pub struct Event {
     pub node: Option<Arc<str>>,
     /// The failed task whose place this one takes, where it is an error handler's event.
     pub handles: Option<TaskId>,
-    /// The task that runs the graph it happened in, where that is a subgraph.
+    /// The task that runs the graph it happened in, where that is a subgraph; where an error handler runs it, the
+    /// failed task.
     pub outer: Option<TaskId>,
     /// What happened.
     pub kind: EventKind,
@@ -255,7 +256,8 @@ impl Sink {
     pub(crate) fn nested(&self, namespace: &str, task: &TaskContext) -> Option<Self> {
         self.subgraphs.then(|| Self {
             namespace: Arc::from(namespace),
-            outer: Some(task.id()),
+            // Nobody announces a handler: it is known as the task whose place it takes.
+            outer: Some(task.handles().unwrap_or_else(|| task.id())),
             ..self.clone()
         })
     }
@@ -289,7 +291,10 @@ impl Sink {
             outer: self.outer,
             kind,
         };
-        // A reader that is gone wants nothing more; the run itself is ended by dropping its future.
-        let _ = self.events.send(event).await;
+        // A reader that is gone wants nothing more; the run itself is ended by dropping its future. A task on another
+        // worker is ended where it waits next: it is to wait here, before it stores what nobody was told of.
+        if self.events.send(event).await.is_err() {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -44,9 +44,8 @@ async fn name(_: &Essay) -> EssayUpdate {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let naming = StateGraph::<Essay>::new().node(name).edge(START, name).compile()?;
-    let naming = subgraph("naming", &naming, Essay::clone, |it: Essay| {
-        Essay::update().title(it.title)
-    });
+    let naming =
+        subgraph("naming", &naming, Essay::clone, |it: Essay| Essay::update().title(it.title));
     let graph = StateGraph::<Essay>::new()
         .node(plan.retry(2))
         .node(write)

@@ -18,6 +18,35 @@ pub struct Recorded<S> {
     pub trace: Trace,
     /// How it ended.
     pub outcome: Result<Exit<S>, RunError>,
+    builder: TraceBuilder,
+}
+
+impl<S: State> Recorded<S> {
+    /// Runs the thread again and records that too: both make one trace.
+    ///
+    /// What is done once more takes the place of what was done before, so a thread that failed or crashed and went on
+    /// has the trace of one that did not.
+    pub async fn then<C: Send + Sync + 'static>(
+        self,
+        thread: &Thread<S, C>,
+        input: impl Into<Input<S>>,
+    ) -> Self {
+        let input = input.into();
+        let header = header(thread.graph(), &input);
+        collect(watched(thread).stream(input), header, self.builder).await
+    }
+}
+
+impl<S> AsRef<Trace> for Recorded<S> {
+    fn as_ref(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+impl AsRef<Self> for Trace {
+    fn as_ref(&self) -> &Self {
+        self
+    }
 }
 
 /// Runs a graph once and records what it does.
@@ -52,34 +81,64 @@ pub async fn record<S: State, C: Send + Sync + 'static>(
 ) -> Recorded<S> {
     let input = input.into();
     let header = header(graph, &input);
-    collect(graph.stream(input, deps, watched(options)), header).await
+    let events = graph.stream(input, deps, TraceBuilder::watch(options));
+    collect(events, header, TraceBuilder::new()).await
 }
 
 /// Runs a thread and records what it does.
+///
+/// ```
+/// use graph_core::{Context, Input, MemorySaver, NodeError, START, State, StateGraph};
+///
+/// #[derive(State, Clone, Debug, Default)]
+/// struct Order {
+///     item: String,
+///     approved: bool,
+/// }
+///
+/// async fn approve(order: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
+///     let answer: bool = cx.interrupt(format!("buy {}?", order.item))?;
+///     Ok(Order::update().approved(answer))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = StateGraph::<Order>::new()
+///     .node(approve)
+///     .edge(START, approve)
+///     .checkpointer(MemorySaver::new())
+///     .compile()?;
+/// let thread = graph.thread("order-7", ());
+/// let order = Order { item: "tea".into(), ..Order::default() };
+/// let asked = graph_trace::record_thread(&thread, order).await;
+/// let recorded = asked.then(&thread, Input::resume(true)?).await;
+/// let approve = &recorded.trace.root.steps[1].tasks[0];
+/// assert_eq!(approve.questions[0], "buy tea?");
+/// assert_eq!(approve.writes[0].value, true);
+/// # Ok(())
+/// # }
+/// ```
 pub async fn record_thread<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,
     input: impl Into<Input<S>>,
 ) -> Recorded<S> {
     let input = input.into();
     let header = header(thread.graph(), &input);
-    let watched = thread.clone().with(watched(thread.options().clone()));
-    collect(watched.stream(input), header).await
+    collect(watched(thread).stream(input), header, TraceBuilder::new()).await
 }
 
-/// The options with everything switched on that a trace needs.
-fn watched(options: RunOptions) -> RunOptions {
-    let modes = [
-        Mode::Values,
-        Mode::Updates,
-        Mode::Custom,
-        Mode::Messages,
-        Mode::Tasks,
-        Mode::Effects,
-    ];
-    options.modes(modes).subgraphs()
+fn watched<S: State, C: Send + Sync + 'static>(thread: &Thread<S, C>) -> Thread<S, C> {
+    thread.clone().with(TraceBuilder::watch(thread.options().clone()))
 }
 
-fn header<S: State, C: Send + Sync + 'static>(
+impl TraceBuilder {
+    /// The options with everything switched on that a trace needs: all kinds of events, and those of subgraphs.
+    pub fn watch(options: RunOptions) -> RunOptions {
+        options.modes(Mode::DEBUG).subgraphs()
+    }
+}
+
+pub(crate) fn header<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
     input: &Input<S>,
 ) -> Header {
@@ -88,17 +147,22 @@ fn header<S: State, C: Send + Sync + 'static>(
         graph: graph.identity(),
         engine: graph_core::VERSION.to_owned(),
         input: input.unwrap_or_else(|error| Value::String(format!("<not JSON: {error}>"))),
+        then: Vec::new(),
     }
 }
 
-async fn collect<S: State>(mut events: RunStream<S>, header: Header) -> Recorded<S> {
-    let mut builder = TraceBuilder::new();
+async fn collect<S: State>(
+    mut events: RunStream<S>,
+    header: Header,
+    mut builder: TraceBuilder,
+) -> Recorded<S> {
+    builder.begin(header.input.clone());
     while let Some(event) = events.next().await {
         builder.note(&event);
     }
     let outcome = events.finish().await;
     let end = End::of(&outcome);
-    Recorded { trace: builder.finish(header, end), outcome }
+    Recorded { trace: builder.clone().finish(header, end), outcome, builder }
 }
 
 impl End {

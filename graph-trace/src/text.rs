@@ -45,16 +45,23 @@ impl Trace {
     pub fn text(&self, shape: Shape) -> String {
         let mut text = Text { out: String::new(), shape };
         text.line(0, format_args!("input {}", compact(&self.header.input)));
+        for input in &self.header.then {
+            text.line(0, format_args!("then {}", compact(input)));
+        }
         text.graph(0, &self.root);
-        let end = match &self.end {
-            End::Done => "done".to_owned(),
-            End::Asked => "waits for an answer".to_owned(),
-            End::Stopped => "stopped where it was told to".to_owned(),
-            End::Failed(error) => format!("failed: {}", one_line(error)),
-            End::Unfinished => "unfinished".to_owned(),
-        };
-        text.line(0, format_args!("{end}"));
+        text.line(0, format_args!("{}", end(&self.end)));
         text.out
+    }
+}
+
+/// How a run ended, in words.
+pub(crate) fn end(end: &End) -> String {
+    match end {
+        End::Done => "done".to_owned(),
+        End::Asked => "waits for an answer".to_owned(),
+        End::Stopped => "stopped where it was told to".to_owned(),
+        End::Failed(error) => format!("failed: {}", one_line(error)),
+        End::Unfinished => "unfinished".to_owned(),
     }
 }
 
@@ -100,21 +107,18 @@ impl Text {
         for retry in &task.retries {
             let error = one_line(&retry.error);
             self.line(inside, format_args!("attempt {} failed: {error}", retry.attempt));
+            self.said(inside + 1, &retry.custom, &retry.messages);
         }
         if self.shape.detail >= Detail::Updates {
             for effect in &task.effects {
                 let result = compact(&effect.result);
                 self.line(inside, format_args!("call {} = {result}", one_line(&effect.key)));
             }
-            for value in &task.custom {
-                self.line(inside, format_args!("says {}", compact(value)));
-            }
-            for value in &task.messages {
-                self.line(inside, format_args!("message {}", compact(value)));
-            }
         }
+        self.said(inside, &task.custom, &task.messages);
         for (nth, graph) in task.graphs.iter().enumerate() {
-            let number = if task.graphs.len() > 1 { format!(" {}", nth + 1) } else { String::new() };
+            let number =
+                if task.graphs.len() > 1 { format!(" {}", nth + 1) } else { String::new() };
             self.line(inside, format_args!("graph{number}"));
             self.graph(inside + 1, graph);
         }
@@ -123,6 +127,9 @@ impl Text {
         }
         if task.handled {
             self.line(inside, format_args!("handled"));
+        }
+        if task.cached {
+            self.line(inside, format_args!("known already"));
         }
         for question in &task.questions {
             self.line(inside, format_args!("asks {}", compact(question)));
@@ -141,6 +148,18 @@ impl Text {
                 Detail::Routes => self.line(inside, format_args!("=> {}", send.to)),
                 _ => self.line(inside, format_args!("=> {} {}", send.to, compact(&send.payload))),
             }
+        }
+    }
+
+    fn said(&mut self, depth: usize, custom: &[Value], messages: &[Value]) {
+        if self.shape.detail < Detail::Updates {
+            return;
+        }
+        for value in custom {
+            self.line(depth, format_args!("says {}", compact(value)));
+        }
+        for value in messages {
+            self.line(depth, format_args!("message {}", compact(value)));
         }
     }
 }

@@ -19,14 +19,19 @@ pub struct Trace {
 }
 
 /// What ran, and on what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The hash of what the graph declares.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub graph: String,
     /// The version of the engine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub engine: String,
     /// What the run was given.
     pub input: Value,
+    /// What later runs of the thread were given, in order: answers, mostly.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<Value>,
 }
 
 /// What one graph did in one visit: the root, or a graph that a task ran.
@@ -41,7 +46,7 @@ pub struct GraphTrace {
 pub struct StepTrace {
     /// Its number.
     pub step: i64,
-    /// Its tasks, in task order.
+    /// Its tasks as they were announced: payloads in the order sent, then nodes by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrace>,
     /// The state after it, if it changed anything.
@@ -50,26 +55,28 @@ pub struct StepTrace {
 }
 
 /// What one task did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+///
+/// Two are equal if they did the same, however long it took.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskTrace {
     /// Its node.
     pub node: String,
     /// What it ran on.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// Its attempts that failed before the last one.
+    /// Its attempts that failed before the last one, each with what it said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retries: Vec<Retry>,
     /// Its outside calls, by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectTrace>,
-    /// What it wrote to the custom stream, in order.
+    /// What its last attempt wrote to the custom stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub custom: Vec<Value>,
-    /// What it wrote to the stream of messages, in order.
+    /// What its last attempt wrote to the stream of messages, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Value>,
-    /// The graphs it ran, in order.
+    /// The graphs that its last attempt ran, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphTrace>,
     /// Its error, once its attempts were used up.
@@ -78,7 +85,10 @@ pub struct TaskTrace {
     /// Whether its error handler took over: then what follows is the handler's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handled: bool,
-    /// What it asked.
+    /// Whether it was not run, since its result was known: from the cache, or from a run that is not part of the trace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+    /// What it asked, with what was answered by now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Value>,
     /// What it wrote, in order.
@@ -95,13 +105,47 @@ pub struct TaskTrace {
     pub timing: Option<Timing>,
 }
 
+impl PartialEq for TaskTrace {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            node,
+            input,
+            retries,
+            effects,
+            custom,
+            messages,
+            graphs,
+            error,
+            handled,
+            cached,
+            questions,
+            writes,
+            routes,
+            sends,
+            timing: _,
+        } = self;
+        (node, input, retries, effects)
+            == (&other.node, &other.input, &other.retries, &other.effects)
+            && (custom, messages, graphs) == (&other.custom, &other.messages, &other.graphs)
+            && (error, handled, cached) == (&other.error, &other.handled, &other.cached)
+            && (questions, writes) == (&other.questions, &other.writes)
+            && (routes, sends) == (&other.routes, &other.sends)
+    }
+}
+
 /// An attempt that failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
     /// Which attempt: 1 for the first.
     pub attempt: u32,
     /// Its error.
     pub error: String,
+    /// What it wrote to the custom stream, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub custom: Vec<Value>,
+    /// What it wrote to the stream of messages, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Value>,
 }
 
 /// An outside call.

@@ -1,0 +1,200 @@
+//! From layers to places on the page.
+
+use super::layers::{Edge, Layered};
+
+/// Between neighbours in a layer, and between layers.
+const GAP_X: f64 = 26.0;
+const GAP_Y: f64 = 36.0;
+/// How far apart edges arrive at a node, at most.
+const PORT: f64 = 18.0;
+/// How often the layers are moved; in the last six rounds towards both sides at once.
+const SWEEPS: usize = 20;
+/// How far an edge from a node to itself goes out.
+const LOOP: f64 = 22.0;
+
+/// Where everything is.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    /// The upper left corner of each node.
+    pub(super) nodes: Vec<(f64, f64)>,
+    /// The points that each edge goes through, the way it leads.
+    pub(super) edges: Vec<Vec<(f64, f64)>>,
+}
+
+/// Places nodes of these sizes.
+pub(super) fn place(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> Placed {
+    let loops = |node: usize| ends.iter().any(|it| it.from == node && it.to == node);
+    let widths: Vec<_> = (0..layered.n_items)
+        .map(|item| match sizes.get(item) {
+            Some(size) => size.0 + if loops(item) { 2.0 * LOOP } else { 0.0 },
+            None => 8.0,
+        })
+        .collect();
+    let centers = centers(layered, &widths, sizes.len());
+    let (tops, heights) = rows(layered, sizes);
+    let middle = |item: usize| (centers[item], tops[item] + heights[item] / 2.0);
+    let nodes = sizes.iter().enumerate().map(|(node, size)| {
+        let (x, y) = middle(node);
+        (x - size.0 / 2.0, y - size.1 / 2.0)
+    });
+    let nodes: Vec<_> = nodes.collect();
+
+    let ports = ports(layered, &centers, sizes);
+    let mut edges = Vec::new();
+    for (edge, chain) in layered.chains.iter().enumerate() {
+        let [first, between @ .., last] = &chain[..] else {
+            let node = ends[edge].from;
+            edges.push(own_loop(nodes[node], sizes[node]));
+            continue;
+        };
+        let mut points = vec![(ports[edge].0, nodes[*first].1 + sizes[*first].1)];
+        for item in between {
+            points.push((centers[*item], tops[*item]));
+            points.push((centers[*item], tops[*item] + heights[*item]));
+        }
+        points.push((ports[edge].1, nodes[*last].1));
+        if layered.turned[edge] {
+            points.reverse();
+        }
+        edges.push(points);
+    }
+    let right = |it: usize| centers[it] + widths[it] / 2.0;
+    Placed {
+        width: (0..layered.n_items).map(right).fold(0.0, f64::max),
+        height: (0..layered.n_items).map(|it| tops[it] + heights[it]).fold(0.0, f64::max),
+        nodes,
+        edges,
+    }
+}
+
+/// The middle of each item, from left to right.
+///
+/// Each layer is moved towards what it is tied to, down and up in turns, as far as its items leave each other room.
+fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
+    let (up, down) = layered.ties();
+    let mut centers = vec![0.0; layered.n_items];
+    for layer in &layered.layers {
+        let wanted: Vec<_> = layer.iter().map(|_| (0.0, 1.0)).collect();
+        settle(layer, &wanted, widths, &mut centers);
+    }
+    // Long edges are straight before all else: what holds two of their places together is strongest.
+    let is_place = |item: usize| item >= n_nodes;
+    let strength = |a: usize, b: usize| match (is_place(a), is_place(b)) {
+        (true, true) => 8.0,
+        (false, false) => 1.0,
+        _ => 2.0,
+    };
+    let n_layers = layered.layers.len();
+    for sweep in 0..SWEEPS {
+        for nth in 0..n_layers {
+            let downwards = sweep % 2 == 0;
+            let layer = &layered.layers[if downwards { nth } else { n_layers - 1 - nth }];
+            let wish = |item: usize| {
+                let ties = match (downwards, sweep + 6 > SWEEPS) {
+                    (_, true) => [&up[item][..], &down[item][..]],
+                    (true, _) => [&up[item][..], &[]],
+                    (false, _) => [&down[item][..], &[]],
+                };
+                let ties = ties.into_iter().flatten();
+                let (sum, weight) = ties.fold((0.0, 0.0), |(sum, weight), tie| {
+                    let strength = strength(item, *tie);
+                    (sum + strength * centers[*tie], weight + strength)
+                });
+                if weight > 0.0 { (sum / weight, weight) } else { (centers[item], 0.1) }
+            };
+            let wanted: Vec<_> = layer.iter().map(|it| wish(*it)).collect();
+            settle(layer, &wanted, widths, &mut centers);
+        }
+    }
+    let left = (0..layered.n_items).map(|it| centers[it] - widths[it] / 2.0);
+    let left = left.fold(f64::INFINITY, f64::min);
+    centers.iter_mut().for_each(|it| *it -= left);
+    centers
+}
+
+/// Puts the items of a layer as near as they can be to where they want to be.
+///
+/// Neighbours that want to be nearer than they may are put side by side around the mean of their wishes, and then
+/// count as one.
+fn settle(layer: &[usize], wanted: &[(f64, f64)], widths: &[f64], centers: &mut [f64]) {
+    struct Group {
+        mean: f64,
+        weight: f64,
+        items: usize,
+    }
+    // How far each item is from the first at least.
+    let mut offsets = Vec::with_capacity(layer.len());
+    let mut offset = 0.0;
+    for (at, item) in layer.iter().enumerate() {
+        if at > 0 {
+            offset += (widths[layer[at - 1]] + widths[*item]) / 2.0 + GAP_X;
+        }
+        offsets.push(offset);
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for ((wish, weight), offset) in wanted.iter().zip(&offsets) {
+        let mut group = Group { mean: wish - offset, weight: *weight, items: 1 };
+        while let Some(last) = groups.pop_if(|it| it.mean > group.mean) {
+            let weight = last.weight + group.weight;
+            group = Group {
+                mean: (last.mean * last.weight + group.mean * group.weight) / weight,
+                weight,
+                items: last.items + group.items,
+            };
+        }
+        groups.push(group);
+    }
+    let means = groups.iter().flat_map(|it| std::iter::repeat_n(it.mean, it.items));
+    for ((item, offset), mean) in layer.iter().zip(offsets).zip(means) {
+        centers[*item] = mean + offset;
+    }
+}
+
+/// The top and the height of the layer that each item is in.
+fn rows(layered: &Layered, sizes: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
+    let (mut tops, mut heights) = (vec![0.0; layered.n_items], vec![0.0; layered.n_items]);
+    let mut top = 0.0;
+    for layer in &layered.layers {
+        let height =
+            layer.iter().filter_map(|it| sizes.get(*it)).map(|it| it.1).fold(0.0, f64::max);
+        for item in layer {
+            (tops[*item], heights[*item]) = (top, height);
+        }
+        top += height + GAP_Y;
+    }
+    (tops, heights)
+}
+
+/// Where each edge leaves its upper node and where it arrives at its lower one: side by side, in the order of where
+/// they lead, so that they do not cross.
+fn ports(layered: &Layered, centers: &[f64], sizes: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut ports = vec![(0.0, 0.0); layered.chains.len()];
+    for (node, size) in sizes.iter().enumerate() {
+        for leaves in [true, false] {
+            let edges = layered.chains.iter().enumerate().filter_map(|(edge, chain)| {
+                let (end, next) = match leaves {
+                    true => (chain.first()?, chain.get(1)?),
+                    false => (chain.last()?, chain.get(chain.len().checked_sub(2)?)?),
+                };
+                (*end == node).then_some((centers[*next], edge))
+            });
+            let mut edges: Vec<_> = edges.collect();
+            edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let gap = PORT.min((size.0 - 16.0) / edges.len().max(1) as f64);
+            let first = centers[node] - gap * (edges.len().saturating_sub(1)) as f64 / 2.0;
+            for (nth, (_, edge)) in edges.into_iter().enumerate() {
+                let x = first + gap * nth as f64;
+                if leaves { ports[edge].0 = x } else { ports[edge].1 = x }
+            }
+        }
+    }
+    ports
+}
+
+/// Out of a node's right side and back into it. Its points are one corner each of a curve.
+fn own_loop((x, y): (f64, f64), (width, height): (f64, f64)) -> Vec<(f64, f64)> {
+    let (right, low, high) = (x + width, y + height * 0.7, y + height * 0.3);
+    vec![(right, low), (right + 1.6 * LOOP, low), (right + 1.6 * LOOP, high), (right, high)]
+}

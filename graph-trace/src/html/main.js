@@ -1,0 +1,58 @@
+// What is chosen, and how one goes on from there.
+
+let chosen = rows[0];
+
+function select(row) {
+  if (!row) return;
+  chosen = row;
+  ringNodes(row);
+  focusTimeline(row);
+  focusList(row);
+  drawDetail(row);
+}
+
+// The next task of a node, after the one that is chosen.
+function nextOf(id) {
+  const own = tasks.filter((it) => it.id === id);
+  select(own.find((it) => it.at > chosen.at) ?? own[0]);
+}
+
+const goStep = (by) => select(outer[outer.indexOf(root(chosen)) + by]);
+const goRow = (by) => select(rows[chosen.at + by]);
+const keys = { ArrowLeft: () => goStep(-1), ArrowRight: () => goStep(1), ArrowUp: () => goRow(-1), ArrowDown: () => goRow(1), Home: () => select(rows[0]), End: () => select(rows.at(-1)), z: toggleZoom };
+
+function press(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  // Up and down scroll where something is being read.
+  const reads = byId("detail").contains(event.target) || byId("lanes").contains(event.target);
+  if (!Object.hasOwn(keys, event.key) || (reads && /Up|Down|Home|End/.test(event.key))) return;
+  event.preventDefault();
+  keys[event.key]();
+}
+
+function drawHeader() {
+  const ends = { done: ["good", "done"], asked: ["ask", "waits for an answer"], stopped: ["ask", "stopped where it was told to"], unfinished: ["bad", "unfinished"] };
+  const [kind, text] = ends[data.end] ?? ["bad", "failed"];
+  byId("title").textContent = visible(data.title);
+  byId("end").append(el("span", { class: "end " + kind }, text), typeof data.end === "object" ? el("span", { class: "why" }, " " + visible(String(data.end.failed))) : "");
+  const sum = (of) => tasks.reduce((all, it) => all + (of(it.task) ?? []).length, 0);
+  const facts = [["supersteps", outer.filter((it) => it.tasks.length > 0).length], ["tasks", tasks.length], ["outside calls", sum((it) => it.effects)], ["retries", sum((it) => it.retries)]];
+  if (timed) facts.unshift(["time", took(length)]);
+  byId("facts").append(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+  byId("facts").append(el("div", {}, el("dt", {}, "graph"), el("dd", { title: `graph ${data.graph}, engine ${data.engine}` }, short(data.graph, 9))));
+}
+
+drawHeader();
+drawGraph();
+drawTimes();
+if (rows.length > 0) {
+  setUpTimeline();
+  setUpList();
+  byId("back").addEventListener("click", () => goStep(-1));
+  byId("on").addEventListener("click", () => goStep(1));
+  document.addEventListener("keydown", press);
+  // What went wrong is what one wants to see first.
+  select(tasks.findLast((it) => it.task.error && !it.task.handled) ?? tasks.find(waits) ?? outer.find((it) => it.tasks.length > 0) ?? rows[0]);
+} else {
+  byId("detail").append(el("p", { class: "note" }, "Nothing happened in this run."));
+}

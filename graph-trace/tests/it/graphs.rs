@@ -1,0 +1,250 @@
+//! The graphs that are traced: a fan-out, a loop with a subgraph, one that asks, and subgraphs that run at once.
+//!
+//! Their nodes take another time in every run: the world around them has a seed, and all of it is drawn from there.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use graph_core::{
+    CompiledGraph, Configure, Context, END, Input, MemorySaver, NodeError, Retry, Route, START,
+    State, StateGraph, subgraph, subgraph_on,
+};
+
+/// What is outside: its latency, and how often it was called.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    seed: Arc<Mutex<u64>>,
+    calls: Arc<AtomicUsize>,
+    /// The part whose draft comes out another way.
+    planted: Option<u32>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed: Arc::new(Mutex::new(seed)), ..Self::default() }
+    }
+
+    /// The draft of this part comes out another way.
+    pub(crate) fn plant(mut self, part: u32) -> Self {
+        self.planted = Some(part);
+        self
+    }
+
+    /// Another number each time.
+    pub(crate) fn draw(&self, below: u64) -> u64 {
+        let mut seed = self.seed.lock().unwrap();
+        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed ^ (mixed >> 31)) % below
+    }
+
+    /// Takes its time.
+    pub(crate) async fn pause(&self) {
+        match self.draw(5) {
+            0 => tokio::time::sleep(Duration::from_micros(200 * self.draw(6))).await,
+            1 => {}
+            often => {
+                for _ in 0..often {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn call(&self, what: &str) -> Result<String, NodeError> {
+        self.pause().await;
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Ok(format!("all about {what}"))
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(State, Clone, Debug, Default, PartialEq)]
+pub(crate) struct Essay {
+    pub(crate) topic: String,
+    #[reduce(append)]
+    pub(crate) drafts: Vec<String>,
+    pub(crate) notes: String,
+    pub(crate) approved: bool,
+}
+
+/// A graph with what it is run on.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) stored: CompiledGraph<Essay, World>,
+    pub(crate) plain: CompiledGraph<Essay, World>,
+}
+
+pub(crate) fn tea() -> Input<Essay> {
+    Essay { topic: "tea".into(), ..Essay::default() }.into()
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let both = |name, graph: fn() -> StateGraph<Essay, World>| Case {
+        name,
+        stored: graph().checkpointer(MemorySaver::new()).compile().unwrap(),
+        plain: graph().compile().unwrap(),
+    };
+    vec![
+        both("fan out", fan_out),
+        both("loop", looped),
+        both("question", question),
+        both("nested", nested),
+    ]
+}
+
+/// One case by its name.
+pub(crate) fn case(name: &str) -> Case {
+    cases().into_iter().find(|it| it.name == name).unwrap()
+}
+
+#[derive(Route)]
+enum Parts {
+    #[to(write)]
+    Each(Vec<u32>),
+}
+
+fn parts(_: &Essay) -> Parts {
+    Parts::Each((1..=5).collect())
+}
+
+async fn plan(_: &Essay, cx: &Context<World>) {
+    cx.emit("planning").await;
+    cx.deps().pause().await;
+}
+
+async fn write(part: u32, cx: &Context<World>) -> Result<EssayUpdate, NodeError> {
+    let world = cx.deps();
+    cx.emit(format!("part {part}, attempt {}", cx.attempt())).await;
+    world.pause().await;
+    let fact = format!("part {part}");
+    let fact: String = cx.task("look up", part, world.call(&fact)).await?;
+    if part % 2 == 1 && cx.attempt() == 1 {
+        return Err("no idea yet".into());
+    }
+    let (first, second) = tokio::join!(
+        cx.task("check", 1, world.call("spelling")),
+        cx.task("check", 2, world.call("facts")),
+    );
+    cx.message(format!("{} and {}", first?, second?)).await;
+    world.pause().await;
+    let planted = if world.planted == Some(part) { " (planted)" } else { "" };
+    Ok(Essay::update().drafts([format!("{fact}{planted}")]))
+}
+
+async fn merge(essay: &Essay, cx: &Context<World>) -> EssayUpdate {
+    cx.deps().pause().await;
+    Essay::update().notes(format!("{} drafts", essay.drafts.len()))
+}
+
+fn fan_out() -> StateGraph<Essay, World> {
+    let retry = Retry::attempts(3).backoff(Duration::from_micros(300), 1.0).without_jitter();
+    StateGraph::new()
+        .node(plan)
+        .node(write.retry(retry))
+        .node(merge)
+        .edge(START, plan)
+        .branch(plan, parts)
+        .edge(write, merge)
+}
+
+async fn draft(essay: &Essay, cx: &Context<World>) -> Result<EssayUpdate, NodeError> {
+    let nth = essay.drafts.len();
+    let text = cx.task("ask", nth, cx.deps().call(&format!("draft {nth}"))).await?;
+    Ok(Essay::update().drafts([text]))
+}
+
+async fn read(_: &Essay, cx: &Context<World>) -> Result<(), NodeError> {
+    cx.deps().pause().await;
+    cx.emit("reading").await;
+    cx.task("read", (), cx.deps().call("style")).await?;
+    Ok(())
+}
+
+async fn judge(essay: &Essay, cx: &Context<World>) -> EssayUpdate {
+    cx.deps().pause().await;
+    Essay::update().notes(format!("judged {}", essay.drafts.len()))
+}
+
+#[derive(Route)]
+enum Verdict {
+    #[to(draft)]
+    Again,
+    #[to(END)]
+    Good,
+}
+
+fn verdict(essay: &Essay) -> Verdict {
+    if essay.drafts.len() < 3 { Verdict::Again } else { Verdict::Good }
+}
+
+fn review() -> CompiledGraph<Essay, World> {
+    let review = StateGraph::<Essay, World>::new()
+        .node(read)
+        .node(judge)
+        .edge(START, read)
+        .edge(START, judge)
+        .node(merge)
+        .join((read, judge), merge);
+    review.compile().unwrap()
+}
+
+fn looped() -> StateGraph<Essay, World> {
+    let review =
+        subgraph("review", &review(), Essay::clone, |it: Essay| Essay::update().notes(it.notes));
+    StateGraph::new()
+        .node(draft)
+        .node(review)
+        .edge(START, draft)
+        .edge(draft, "review")
+        .branch("review", verdict)
+}
+
+async fn approve(essay: &Essay, cx: &Context<World>) -> Result<EssayUpdate, NodeError> {
+    cx.deps().pause().await;
+    let price = cx.task("price", &essay.topic, cx.deps().call("prices")).await?;
+    let approved: bool = cx.interrupt(format!("buy {} ({price})?", essay.topic))?;
+    let note: String = cx.interrupt("why?")?;
+    cx.deps().pause().await;
+    Ok(Essay::update().approved(approved).notes(note))
+}
+
+fn question() -> StateGraph<Essay, World> {
+    StateGraph::new()
+        .node(approve)
+        .node(read)
+        .node(draft)
+        .edge(START, draft)
+        .edge(draft, approve)
+        .edge(draft, read)
+        .join(["approve", "read"], "finish")
+        .node_as("finish", merge)
+}
+
+#[derive(Route)]
+enum Reviews {
+    #[to("review")]
+    Each(Vec<u32>),
+}
+
+fn reviews(_: &Essay) -> Reviews {
+    Reviews::Each(vec![1, 2, 3])
+}
+
+fn nested() -> StateGraph<Essay, World> {
+    let review = subgraph_on(
+        "review",
+        &review(),
+        |part: u32| Essay { topic: format!("part {part}"), ..Essay::default() },
+        |it: Essay| Essay::update().drafts([it.topic + &it.notes]),
+    );
+    StateGraph::new().node(plan).node(review).edge(START, plan).branch(plan, reviews)
+}

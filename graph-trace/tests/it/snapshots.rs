@@ -1,0 +1,32 @@
+//! Snapshots of the example graphs, in every form.
+
+use graph_core::{Input, RunOptions};
+use graph_trace::{Detail, Redactions, Snapshot, assert_trace_snapshot, record, record_thread};
+
+use crate::graphs::{World, case, tea};
+
+#[tokio::test]
+async fn fan_out() {
+    assert_trace_snapshot!(case("fan out").plain, tea(), World::new(1));
+    let options = RunOptions::new().concurrency(2);
+    assert_trace_snapshot!(case("fan out").plain, tea(), World::new(2), options; Snapshot::new(Detail::Full).named("fan_out_in_full"));
+}
+
+#[tokio::test]
+async fn looped() {
+    let recorded = record(&case("loop").plain, tea(), World::new(1), RunOptions::new()).await;
+    assert_trace_snapshot!(recorded; Snapshot::new(Detail::Routes));
+    assert_trace_snapshot!(recorded.trace; Snapshot::new(Detail::Routes).json());
+}
+
+#[tokio::test]
+async fn question() {
+    let thread = case("question").stored.thread("t", World::new(1));
+    let mut recorded = record_thread(&thread, tea()).await;
+    assert_trace_snapshot!(recorded);
+    recorded = recorded.then(&thread, Input::resume(true).unwrap()).await;
+    recorded = recorded.then(&thread, Input::resume("it is good").unwrap()).await;
+    let redactions =
+        Redactions::new().path("drafts[*]", "[draft]").text("(all about *)", "[price]");
+    assert_trace_snapshot!(recorded; Snapshot::default().redactions(redactions));
+}

@@ -1,0 +1,191 @@
+//! A headless Chromium, spoken to over a pipe.
+//!
+//! With `--remote-debugging-pipe` Chromium reads commands from its file descriptor 3 and writes answers to 4, as JSON
+//! that ends with a zero byte. A shell puts its standard streams there, so nothing more than the standard library is
+//! needed, and nothing has to be added to the page that is looked at.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc::{self, Receiver},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A browser with one page.
+pub(crate) struct Browser {
+    child: Child,
+    input: ChildStdin,
+    output: Receiver<Value>,
+    session: Option<String>,
+    n_calls: u64,
+    /// What it told without being asked.
+    events: Vec<Value>,
+    /// Where its profile and the page lie.
+    folder: PathBuf,
+}
+
+impl Browser {
+    /// Starts a browser, or says loudly that there is none.
+    pub(crate) fn start() -> Option<Self> {
+        let Some(program) = find() else {
+            assert!(
+                std::env::var_os("GRAPH_REQUIRE_CHROMIUM").is_none(),
+                "GRAPH_REQUIRE_CHROMIUM is set, but no Chromium is installed"
+            );
+            let name = std::thread::current().name().unwrap_or("a test").to_owned();
+            // Past the capture of a test's output: it is to be seen.
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: {name} opens a page, and no Chromium is installed"
+            );
+            return None;
+        };
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("graph-trace-page-{}-{nth}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 >/dev/null"#])
+            .arg(program)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+            .args(["--remote-debugging-pipe", "--no-first-run", "--disable-dev-shm-usage"])
+            .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+            .arg("about:blank")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap());
+        let (sender, output) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut message = Vec::new();
+            while matches!(answers.read_until(0, &mut message), Ok(read) if read > 0) {
+                message.pop_if(|it| *it == 0);
+                let Ok(value) = serde_json::from_slice(&message) else { return };
+                if sender.send(value).is_err() {
+                    return;
+                }
+                message.clear();
+            }
+        });
+        let mut browser =
+            Self { child, input, output, session: None, n_calls: 0, events: Vec::new(), folder };
+        browser.attach();
+        Some(browser)
+    }
+
+    fn attach(&mut self) {
+        let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }));
+        let target = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = self.call("Target.attachToTarget", &target);
+        self.session = session["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
+            self.call(domain, &json!({}));
+        }
+    }
+
+    /// The size of the window, and whether the user likes it dark.
+    pub(crate) fn look(&mut self, width: u32, height: u32, scheme: &str) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.call("Emulation.setDeviceMetricsOverride", &size);
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// Opens a page from a file and waits until it is loaded.
+    pub(crate) fn open(&mut self, html: &str) {
+        let path = self.folder.join("page.html");
+        std::fs::write(&path, html).unwrap();
+        self.events.clear();
+        self.call("Page.navigate", &json!({ "url": format!("file://{}", path.display()) }));
+        while !self.events.iter().any(|it| it["method"] == "Page.loadEventFired") {
+            let event = self.receive();
+            self.events.push(event);
+        }
+    }
+
+    /// What an expression comes to in the page.
+    #[track_caller]
+    pub(crate) fn eval(&mut self, script: &str) -> Value {
+        let options = json!({ "expression": script, "returnByValue": true, "awaitPromise": true });
+        let answer = self.call("Runtime.evaluate", &options);
+        assert!(answer["exceptionDetails"].is_null(), "{script}: {answer:#}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Presses a key, as a user does.
+    pub(crate) fn press(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            self.call("Input.dispatchKeyEvent", &json!({ "type": kind, "key": key }));
+        }
+    }
+
+    /// What went wrong in the page: errors, what the policy forbade, what was written to the console.
+    pub(crate) fn problems(&mut self) -> Vec<String> {
+        // What is on its way comes before an answer.
+        self.eval("new Promise((done) => setTimeout(done, 50))");
+        let told = ["Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"];
+        let told = self.events.iter().filter(|it| told.iter().any(|kind| it["method"] == *kind));
+        told.map(|it| it["params"].to_string()).collect()
+    }
+
+    fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.n_calls += 1;
+        let mut message = json!({ "id": self.n_calls, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        self.input.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let mut answer = self.receive();
+            if answer["id"] == self.n_calls {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].take();
+            }
+            self.events.push(answer);
+        }
+    }
+
+    fn receive(&self) -> Value {
+        self.output.recv_timeout(PATIENCE).expect("Chromium answers in time")
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Asked to close it ends its helpers first, which would write to its folder otherwise.
+        let close = json!({ "id": 0, "method": "Browser.close" });
+        let _ = self.input.write_all(format!("{close}\0").as_bytes());
+        let gone = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        let mut waits = std::iter::repeat_n(Duration::from_millis(50), 100);
+        while !gone(&mut self.child) {
+            match waits.next() {
+                Some(wait) => std::thread::sleep(wait),
+                None => drop(self.child.kill()),
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn find() -> Option<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |it| it.join(name)))
+        .find(|it| it.is_file())
+}
