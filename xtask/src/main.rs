@@ -12,14 +12,14 @@ mod bench;
 mod callgrind;
 mod error;
 mod lint;
-mod postgres;
+mod needs;
 mod step;
 mod test;
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--nightly]      every check that CI makes, on PostgreSQL too, which it installs where it may;
+  test [--nightly]      every check that CI makes; PostgreSQL and Chromium are installed where it may;
                         --nightly: with the long property tests
   lint                  the quick part of it: format, clippy, documentation
   bench [ARGS...]       the measurements; ARGS go to the bench program

@@ -28,7 +28,7 @@ pub(crate) struct Plan {
 }
 
 /// A step that this machine has not the tool for.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct LeftOut {
     pub(crate) title: &'static str,
     pub(crate) install: &'static str,

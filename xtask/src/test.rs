@@ -9,7 +9,7 @@ use std::{
 use crate::{
     error::Error,
     lint,
-    postgres::Postgres,
+    needs::{Found, NEEDS},
     step::{LeftOut, Plan, Step, run_all},
 };
 
@@ -17,7 +17,7 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
     let here = Here {
         examples: examples(root)?,
         cargo_deny: has_cargo_deny(),
-        postgres: Postgres::look(),
+        needs: NEEDS.map(|it| it.look()),
     };
     run_all(root, &plan(&here, depth))
 }
@@ -33,14 +33,18 @@ pub(crate) enum Depth {
 struct Here {
     examples: Vec<Example>,
     cargo_deny: bool,
-    postgres: Postgres,
+    /// How each of [`NEEDS`] is met.
+    needs: [Found; NEEDS.len()],
 }
 
 fn plan(here: &Here, depth: Depth) -> Plan {
     let mut plan = Plan::default();
-    plan.steps.extend(here.postgres.install());
-    plan.left_out.extend(here.postgres.left_out());
-    let tests = here.postgres.require(tests(depth));
+    let mut tests = tests(depth);
+    for (need, found) in NEEDS.iter().zip(here.needs) {
+        plan.steps.extend(need.install(found));
+        plan.left_out.extend(need.left_out(found));
+        tests = need.require(found, tests);
+    }
     plan.steps.extend([lint::format(), lint::clippy(), tests, lint::doc(), conformance()]);
     plan.steps.extend(here.examples.iter().map(Example::step));
     if here.cargo_deny {
@@ -95,7 +99,7 @@ fn deny() -> [Step; 2] {
 }
 
 /// The crates with examples.
-const PACKAGES: [&str; 2] = ["graph-core", "graph-store"];
+const PACKAGES: [&str; 3] = ["graph-core", "graph-store", "graph-trace"];
 
 fn examples(root: &Path) -> Result<Vec<Example>, Error> {
     let mut examples = vec![];
@@ -134,7 +138,7 @@ mod tests {
     use std::env;
 
     use super::*;
-    use crate::postgres::Rights;
+    use crate::needs::Rights;
 
     #[track_caller]
     fn check(plan: &Plan, expect: &str) {
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here = Here { examples: vec![], cargo_deny: false, postgres: Postgres::Missing };
+        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 2] };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
@@ -158,7 +162,11 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
         let left_out: Vec<&str> = plan.left_out.iter().map(|it| it.install).collect();
         assert_eq!(
             left_out,
-            ["sudo apt-get install postgresql", "cargo install cargo-deny --locked"]
+            [
+                "sudo apt-get install postgresql",
+                "sudo apt-get install chromium",
+                "cargo install cargo-deny --locked"
+            ]
         );
     }
 
@@ -167,14 +175,14 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
         let examples = [("graph-core", "a"), ("graph-store", "b")];
         let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
         let examples = Vec::from(examples);
-        let here = Here { examples, cargo_deny: true, postgres: Postgres::Here };
+        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 2] };
         let plan = plan(&here, Depth::Nightly);
         check(
             &plan,
             "\
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 cargo test --workspace --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -186,15 +194,15 @@ cargo deny --offline check bans licenses sources",
     }
 
     #[test]
-    fn postgres_is_installed_first_and_required_then() {
+    fn what_is_missing_is_installed_first_and_required_then() {
         for (rights, start) in [(Rights::Root, "sh -ec "), (Rights::Sudo, "sudo -n sh -ec ")] {
-            let postgres = Postgres::Installable(rights);
-            let plan = plan(&Here { examples: vec![], cargo_deny: true, postgres }, Depth::Usual);
+            let needs = [Found::Installable(rights), Found::Missing];
+            let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
             let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
             assert!(lines[0].starts_with(start), "{}", lines[0]);
             assert!(lines[0].ends_with("install -y --no-install-recommends postgresql'"));
             assert_eq!(lines[3], "GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features");
-            assert!(plan.left_out.is_empty());
+            assert_eq!(plan.left_out[0].install, "sudo apt-get install chromium");
         }
     }
 
