@@ -69,6 +69,8 @@ pub enum EventKind {
     TaskStarted {
         /// What it runs on.
         input: Value,
+        /// Whether that was sent to it. Tasks that were not come first in task order.
+        sent: bool,
     },
     /// A task is over.
     TaskFinished {

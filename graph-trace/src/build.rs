@@ -131,10 +131,10 @@ impl TraceBuilder {
             self.root.renew(self.lives.next());
         }
         let id = event.handles.or(event.task);
-        if let (EventKind::TaskStarted { input }, Some(id)) = (&event.kind, id) {
+        if let (EventKind::TaskStarted { input, sent }, Some(id)) = (&event.kind, id) {
             let life = self.lives.next();
             let node = event.node.as_deref().unwrap_or_default();
-            let task = Task::new(id, node, input.clone(), life, since);
+            let task = Task::new(id, node, (input.clone(), *sent), life, since);
             let Some(visit) = self.visit(event) else { return };
             let again = visit.announce(event.step, task);
             if event.outer.is_none() {
@@ -310,7 +310,9 @@ impl Step {
         again
     }
 
-    fn finish(self) -> StepTrace {
+    fn finish(mut self) -> StepTrace {
+        // Task order: those led to by edges first. They are announced the other way round.
+        self.tasks.sort_by_key(|it| it.sent);
         let tasks = self.tasks.into_iter().map(Task::finish).collect();
         StepTrace { step: self.number, tasks, state: self.state }
     }

@@ -46,7 +46,7 @@ pub struct GraphTrace {
 pub struct StepTrace {
     /// Its number.
     pub step: i64,
-    /// Its tasks as they were announced: payloads in the order sent, then nodes by name.
+    /// Its tasks in task order: nodes led to by edges, by name, then payloads in the order sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrace>,
     /// The state after it, if it changed anything.

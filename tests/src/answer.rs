@@ -59,7 +59,7 @@ impl Trace {
                 self.updates.entry(event.step).or_default().push(Value::Object(shown));
             }
             EventKind::Custom(value) => self.custom.push(value),
-            EventKind::TaskStarted { input } => {
+            EventKind::TaskStarted { input, .. } => {
                 let task = TaskTrace {
                     id: event.task,
                     name: name(false),

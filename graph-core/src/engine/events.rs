@@ -8,7 +8,7 @@ use super::Engine;
 use crate::{
     FieldWrite, Interrupt, NodeError,
     checkpoint::GotoRecord,
-    context::{Failure, TaskContext},
+    context::{Failure, TaskContext, TaskKind},
     state::erased::ErasedState,
     stream::{EventKind, Mode, Sink, Values},
 };
@@ -84,7 +84,8 @@ impl Engine {
 
     pub(super) async fn show_start(&self, task: &TaskContext, input: impl FnOnce() -> Value) {
         if let Some(sink) = self.sink(Mode::Tasks) {
-            sink.task_event(task, EventKind::TaskStarted { input: input() }).await;
+            let sent = matches!(task.kind, TaskKind::Push(_));
+            sink.task_event(task, EventKind::TaskStarted { input: input(), sent }).await;
         }
     }
 

@@ -93,7 +93,7 @@ async fn tasks_are_shown_with_their_input_and_their_end() {
     assert!(
         shown[4..].contains(&"end b".to_owned()) && shown[4..].contains(&"end c failed".to_owned())
     );
-    let EventKind::TaskStarted { input } = &events[2].kind else { panic!("a start") };
+    let EventKind::TaskStarted { input, .. } = &events[2].kind else { panic!("a start") };
     assert_eq!(input["path"], json!(["a"]));
     assert_eq!(
         events[2].task,

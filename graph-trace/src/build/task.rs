@@ -17,6 +17,8 @@ pub(super) struct Task {
     pub(super) life: u64,
     node: String,
     input: Value,
+    /// Whether its input was sent to it.
+    pub(super) sent: bool,
     timing: Timing,
     body: Part,
     handler: Part,
@@ -56,12 +58,19 @@ struct Question {
 }
 
 impl Task {
-    pub(super) fn new(id: TaskId, node: &str, input: Value, life: u64, at: Since) -> Self {
+    pub(super) fn new(
+        id: TaskId,
+        node: &str,
+        (input, sent): (Value, bool),
+        life: u64,
+        at: Since,
+    ) -> Self {
         Self {
             id,
             life,
             node: node.to_owned(),
             input,
+            sent,
             timing: Timing { start: at, end: at },
             body: Part::default(),
             handler: Part::default(),

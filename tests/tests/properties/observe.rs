@@ -375,7 +375,7 @@ async fn watch(mut run: graph_core::RunStream<JsonState>, shown: &mut Vec<String
             EventKind::Values(values) => {
                 shown.push(format!("{} values {}", event.step, values.to_json()));
             }
-            EventKind::TaskStarted { input } => {
+            EventKind::TaskStarted { input, .. } => {
                 let node = event.node.as_deref().unwrap_or_default();
                 shown.push(format!("{} {node} {input}", event.step));
             }
