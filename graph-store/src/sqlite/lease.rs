@@ -91,9 +91,12 @@ pub(super) fn take(
 
 /// Whether the thread is still the holder's of this token.
 pub(super) fn holds(connection: &Connection, thread: &str, token: i64) -> rusqlite::Result<bool> {
-    connection
-        .prepare_cached("SELECT 1 FROM lease WHERE thread = ?1 AND token = ?2")?
-        .exists(params![thread, token])
+    // Compared here: with the token as a parameter SQLite would prepare the statement anew each time.
+    let held: Option<i64> = connection
+        .prepare_cached("SELECT token FROM lease WHERE thread = ?1")?
+        .query_row([thread], |row| row.get(0))
+        .optional()?;
+    Ok(held == Some(token))
 }
 
 /// A thread that is held, or about to be taken; gives it free when it is dropped.

@@ -53,20 +53,26 @@ impl Put {
         let Place { thread, namespace, id } = &self.place;
         let namespace_id = namespace_id(connection, thread, namespace)?;
         let moved = || CheckpointError::HeadMoved { thread: thread.clone() };
-        match run_of(connection, namespace_id, *id)? {
-            Some(run) if run == self.run => return Ok(()),
-            Some(_) => return Err(moved().into()),
-            None => {}
+        let (head, newest_tips) = newest(connection, namespace_id)?.unzip();
+        if head != self.expected_head || head.is_some_and(|it| *id <= it) {
+            return Err(match run_of(connection, namespace_id, *id)? {
+                // It was stored before.
+                Some(run) if run == self.run => return Ok(()),
+                None if head == self.expected_head => {
+                    CheckpointError::NotNewer { thread: thread.clone(), id: *id }
+                }
+                _ => moved(),
+            }
+            .into());
         }
-        if head(connection, namespace_id)? != self.expected_head {
-            return Err(moved().into());
-        }
-        if self.expected_head.is_some_and(|it| *id < it) {
-            return Err(CheckpointError::NotNewer { thread: thread.clone(), id: *id }.into());
-        }
+        let stored_tips = match self.base {
+            base if base == head => newest_tips,
+            Some(base) => tips(connection, namespace_id, base)?,
+            None => None,
+        };
         let mut tips = match self.base {
             None => Tips::new(),
-            Some(base) => match tips(connection, namespace_id, base)? {
+            Some(base) => match stored_tips {
                 Some(bytes) => decode_tips(&bytes).map_err(|it| damaged(&self.place, &it))?,
                 None => {
                     return Err(CheckpointError::UnknownCheckpoint {
@@ -212,14 +218,24 @@ pub(super) fn tips(
         .optional()
 }
 
+/// The newest checkpoint of a namespace, and where its fields' values stand.
+fn newest(
+    connection: &Connection,
+    namespace: i64,
+) -> rusqlite::Result<Option<(CheckpointId, Vec<u8>)>> {
+    connection
+        .prepare_cached(
+            "SELECT id, tips FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([namespace], |row| Ok((id_at(row, 0)?, row.get(1)?)))
+        .optional()
+}
+
 pub(super) fn head(
     connection: &Connection,
     namespace: i64,
 ) -> rusqlite::Result<Option<CheckpointId>> {
-    connection
-        .prepare_cached("SELECT id FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1")?
-        .query_row([namespace], |row| id_at(row, 0))
-        .optional()
+    Ok(newest(connection, namespace)?.map(|it| it.0))
 }
 
 /// A checkpoint's id in a column.
