@@ -18,10 +18,24 @@ pub(crate) const SPAN: u32 = 200;
 
 /// Where a field's value stands at a checkpoint: its newest link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// Without the names, which would stand in every checkpoint once for each field.
+#[serde(from = "(i64, u32)", into = "(i64, u32)")]
 pub(crate) struct Tip {
     pub(crate) link: i64,
     /// How many changes lie between this link and the chain's first.
     pub(crate) depth: u32,
+}
+
+impl From<(i64, u32)> for Tip {
+    fn from((link, depth): (i64, u32)) -> Self {
+        Self { link, depth }
+    }
+}
+
+impl From<Tip> for (i64, u32) {
+    fn from(tip: Tip) -> Self {
+        (tip.link, tip.depth)
+    }
 }
 
 /// The newest link of each field that has a value.

@@ -1,10 +1,5 @@
 //! Writing checkpoints and records.
 
-use std::{
-    sync::atomic::{AtomicI64, Ordering},
-    time::SystemTime,
-};
-
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointId, NewCheckpoint, Place, TaskRecord,
 };
@@ -147,31 +142,20 @@ impl Records {
         for RecordRow { task, slot, keeps_first, body } in self.rows {
             let insert = match keeps_first {
                 true => {
-                    "INSERT INTO record (namespace, checkpoint, task, slot, seq, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING"
+                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
+                     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
                 }
                 false => {
-                    "INSERT INTO record (namespace, checkpoint, task, slot, seq, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
+                     VALUES (?1, ?2, ?3, ?4, ?5)
                      ON CONFLICT DO UPDATE SET body = excluded.body"
                 }
             };
-            let (checkpoint, seq) = (self.place.id.to_bytes(), next_seq());
-            let row = params![namespace, checkpoint, task, slot, seq, body];
+            let row = params![namespace, self.place.id.to_bytes(), task, slot, body];
             connection.prepare_cached(insert)?.execute(row)?;
         }
         Ok(())
     }
-}
-
-/// A number that is greater than all before it: the time, or one more than the last.
-fn next_seq() -> i64 {
-    static LAST: AtomicI64 = AtomicI64::new(0);
-    let now = nanos(SystemTime::now());
-    let next = |last: i64| Some(now.max(last.saturating_add(1)));
-    // It never gives up, since `next` always gives a number.
-    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(0);
-    now.max(last.saturating_add(1))
 }
 
 /// The row of a namespace, made if it is missing.

@@ -251,8 +251,8 @@ fn copy_namespace(
     }
     connection
         .prepare_cached(
-            "INSERT INTO record (namespace, checkpoint, task, slot, seq, body)
-             SELECT ?2, checkpoint, task, slot, seq, body FROM record WHERE namespace = ?1",
+            "INSERT INTO record (namespace, checkpoint, task, slot, body)
+             SELECT ?2, checkpoint, task, slot, body FROM record WHERE namespace = ?1 ORDER BY seq",
         )?
         .execute([from, to])?;
     Ok(())

@@ -28,16 +28,17 @@ CREATE TABLE link (
     body BLOB NOT NULL
 ) STRICT;
 
--- What happened to the tasks of the step that follows a checkpoint. `seq` is the order in which it came.
+-- What happened to the tasks of the step that follows a checkpoint, in the order in which it came. With a rowid: a row
+-- beyond a quarter of a page would take a page of its own in a table without one.
 CREATE TABLE record (
+    seq INTEGER PRIMARY KEY,
     namespace INTEGER NOT NULL,
     checkpoint BLOB NOT NULL,
     task BLOB NOT NULL,
     slot TEXT NOT NULL,
-    seq INTEGER NOT NULL,
     body BLOB NOT NULL,
-    PRIMARY KEY (namespace, checkpoint, task, slot)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (namespace, checkpoint, task, slot)
+) STRICT;
 
 -- Who works on a thread. The token is another one each time, so that a late writer is told apart.
 CREATE TABLE lease (
