@@ -287,6 +287,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _copied bigint;
 BEGIN
+    PERFORM @.need_read_committed();
+    -- Of two who copy to one name the second waits here, and then sees what the first one made.
+    PERFORM pg_advisory_xact_lock(@.lock_of('copy', _to));
     PERFORM FROM @.namespace n WHERE n.thread = _to ORDER BY n.name FOR UPDATE;
     PERFORM FROM @.namespace n JOIN @.checkpoint c ON c.namespace = n.id WHERE n.thread = _to LIMIT 1;
     IF FOUND THEN
@@ -296,8 +299,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    -- Records may lie there for checkpoints that never came.
-    PERFORM @.delete_thread(_to);
+    -- Records may lie there for checkpoints that never came. A checkpoint that comes this moment stays, and the copy fails.
+    DELETE FROM @.record r USING @.namespace n WHERE r.namespace = n.id AND n.thread = _to
+        AND NOT EXISTS (SELECT FROM @.checkpoint c WHERE c.namespace = n.id);
+    DELETE FROM @.namespace n WHERE n.thread = _to
+        AND NOT EXISTS (SELECT FROM @.checkpoint c WHERE c.namespace = n.id);
     -- One statement: it sees one state of the thread, whatever is written to it meanwhile.
     WITH made AS (
         INSERT INTO @.namespace (thread, name)
