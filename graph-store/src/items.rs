@@ -6,7 +6,6 @@
 mod failures;
 mod finder;
 mod names;
-mod time;
 mod vectors;
 
 use graph_core::store::{
@@ -16,14 +15,16 @@ use graph_core::store::{
 use serde_json::Value;
 
 pub use self::failures::CacheFailures;
+use self::vectors::Vectors;
 pub(crate) use self::{
     failures::Failures,
     finder::Finder,
     names::{Spot, namespace, range},
-    time::{nanos, time},
 };
-use self::{time::lifetime, vectors::Vectors};
-use crate::codec::Codec;
+use crate::{
+    codec::Codec,
+    time::{lifetime, nanos, time},
+};
 
 /// An operation that is checked and encoded, so that only the database can fail it.
 #[derive(Debug)]

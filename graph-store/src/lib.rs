@@ -20,6 +20,8 @@ mod retention;
 mod sizes;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod stored;
+mod time;
 
 pub use codec::CodecError;
 #[cfg(feature = "encryption")]

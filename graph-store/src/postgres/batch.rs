@@ -17,11 +17,12 @@ use super::{
     failure::Failure,
     group::{Group, Stored},
     known::{Known, Numbers},
-    ops::{NewChange, Op, Put, Records},
+    ops::Op,
 };
 use crate::{
     chain::{self, Hook, Link, Tip, Tips},
     codec::CodecError,
+    stored::{NewChange, Put, Records},
 };
 
 /// Writes that are to be stored at once.

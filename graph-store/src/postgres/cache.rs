@@ -11,7 +11,8 @@ use graph_core::cache::{Cache, CacheKey, Cached};
 use tokio_postgres::{Row, types::ToSql};
 
 use super::database::Postgres;
-use crate::items::{CacheFailures, Failures, nanos};
+use crate::items::{CacheFailures, Failures};
+use crate::time::nanos;
 
 /// How many expired results a put removes on its way.
 const PURGE: i64 = 16;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
 use tokio_postgres::types::ToSql;
 
-use super::ops::{Put, Records};
 use crate::chain::Tips;
+use crate::stored::{Put, Records};
 
 /// How many parameters the function has.
 pub(super) const PARAMS: usize = 21;

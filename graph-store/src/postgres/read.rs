@@ -17,10 +17,7 @@ use super::{
     failure::Failure,
     known::Known,
 };
-use crate::{
-    body::{Body, damaged},
-    codec::{Codec, CodecError},
-};
+use crate::{body::Body, codec::Codec, stored};
 
 /// How many checkpoints one statement of a listing reads.
 const PAGE: usize = 256;
@@ -300,8 +297,7 @@ fn record(
     row: &Row,
     column: usize,
 ) -> Result<TaskRecord, Failure<CheckpointError>> {
-    let decoded = codec.decode(|| "a task's record".to_owned(), row.try_get(column)?);
-    Ok(decoded.map_err(|it: CodecError| damaged(place, &it))?)
+    Ok(stored::record(codec, place, row.try_get(column)?)?)
 }
 
 /// A checkpoint's id in a column; one that is none becomes the least of all, which nothing has.

@@ -12,9 +12,9 @@ use tokio_postgres::Row;
 use super::{
     database::Postgres,
     failure::{Failure, code},
-    ops::nanos,
     visits,
 };
+use crate::{stored::unknown_rule, time::nanos};
 
 /// How many rows one statement removes, so that others do not wait long.
 const SLICE: usize = 500;
@@ -72,15 +72,7 @@ async fn old(
                 )
                 .await
         }
-        other => {
-            let problem = format!("this version cannot prune by {other:?}");
-            return Err(CheckpointError::Storage(std::sync::Arc::from(Box::<
-                dyn std::error::Error + Send + Sync,
-            >::from(
-                problem
-            )))
-            .into());
-        }
+        other => return Err(unknown_rule(other).into()),
     }?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }

@@ -16,7 +16,8 @@ use super::{
     database::Postgres,
     failure::{Failure, is_conflict, is_lost},
 };
-use crate::items::{Touch, Work, nanos, prepare};
+use crate::items::{Touch, Work, prepare};
+use crate::time::nanos;
 
 /// How many expired items one statement of a sweep removes.
 const SLICE: i64 = 1_000;

@@ -13,12 +13,13 @@ use super::{
     group::Group,
     known::{Known, Numbers},
     lanes::{Lanes, statement},
-    ops::{Op, Put},
+    ops::Op,
 };
 use crate::{
     body::damaged,
     chain::{Tip, Tips},
     codec::CodecError,
+    stored::Put,
 };
 
 /// How often a base is read again that has changed meanwhile. It changes where a thread is deleted and copied to

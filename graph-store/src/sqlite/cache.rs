@@ -18,7 +18,8 @@ use super::{
 use crate::{
     codec::{Codec, CodecError},
     error::OpenError,
-    items::{CacheFailures, Failures, nanos},
+    items::{CacheFailures, Failures},
+    time::nanos,
 };
 
 /// How many expired results a put removes on its way.

@@ -12,6 +12,7 @@ use crate::{
     body::damaged,
     chain::{self, Hook, Link, Tip, Tips},
     codec::{Codec, CodecError},
+    stored::NewChange,
 };
 
 /// A chain that cannot be read, or cannot be written.
@@ -120,13 +121,8 @@ impl<'a> Links<'a> {
     }
 
     /// Stores a change of a field and gives its new tip; `None` if the field has no value now.
-    pub(super) fn add(
-        &mut self,
-        field: &str,
-        change: NewChange,
-        tip: Option<Tip>,
-    ) -> Result<Option<Tip>, Broken> {
-        let NewChange { change, encoded } = change;
+    pub(super) fn add(&mut self, new: NewChange, tip: Option<Tip>) -> Result<Option<Tip>, Broken> {
+        let NewChange { field, change, encoded } = new;
         if matches!(change, Change::Clear) {
             return Ok(None);
         }
@@ -134,7 +130,7 @@ impl<'a> Links<'a> {
             Hook::First => (None, 0, encoded),
             Hook::Next { tip, depth } => (Some(tip), depth, encoded),
             Hook::Over { tip, depth, back_to } => {
-                let before = self.chain(tip, field, |it| it.depth > back_to)?;
+                let before = self.chain(tip, &field, |it| it.depth > back_to)?;
                 let before = before.into_iter().map(|it| Link::clone(&it)).collect();
                 let link = chain::take_in(before, change, depth);
                 match self.codec.encode(|| format!("field `{field}`"), &link.changes) {
@@ -160,20 +156,6 @@ pub(super) fn bound(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
     hash.update(&depth.to_le_bytes());
     hash.update(body);
     hash.digest() as i64
-}
-
-/// A change with its stored form, which is made before the writer's thread gets it.
-#[derive(Debug)]
-pub(super) struct NewChange {
-    change: Change,
-    encoded: Vec<u8>,
-}
-
-impl NewChange {
-    pub(super) fn new(codec: &Codec, field: &str, change: Change) -> Result<Self, CodecError> {
-        let encoded = codec.encode(|| format!("field `{field}`"), &[&change])?;
-        Ok(Self { change, encoded })
-    }
 }
 
 /// The tips as they are stored: names and numbers only, so never encrypted.

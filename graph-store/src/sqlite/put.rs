@@ -1,45 +1,21 @@
 //! Writing checkpoints and records.
 
-use graph_core::checkpoint::{
-    Change, CheckpointError, CheckpointId, NewCheckpoint, Place, TaskRecord,
-};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    chains::{Links, NewChange, decode_tips, encode_tips},
+    chains::{Links, decode_tips, encode_tips},
     failure::Failure,
-    read::nanos,
 };
 use crate::{
-    body::{Body, damaged},
+    body::damaged,
     chain::Tips,
-    codec::{Codec, CodecError},
+    codec::Codec,
+    stored::{Put, RecordRow, Records},
 };
 
-/// A checkpoint with its stored form, which is made before the writer's thread gets it.
-#[derive(Debug)]
-pub(super) struct Put {
-    place: Place,
-    expected_head: Option<CheckpointId>,
-    base: Option<CheckpointId>,
-    made_at: i64,
-    run: String,
-    body: Vec<u8>,
-    changes: Vec<(String, NewChange)>,
-}
-
 impl Put {
-    pub(super) fn new(codec: &Codec, checkpoint: NewCheckpoint) -> Result<Self, CodecError> {
-        let NewCheckpoint { place, expected_head, base, header, cursor, changes } = checkpoint;
-        let body = Body::encode(codec, place.id, &header, &cursor)?;
-        let encode = |(field, change): (String, Change)| {
-            NewChange::new(codec, &field, change).map(|change| (field, change))
-        };
-        let changes = changes.into_iter().map(encode).collect::<Result<_, _>>()?;
-        let made_at = nanos(header.created_at);
-        Ok(Self { place, expected_head, base, made_at, run: header.run, body, changes })
-    }
-
+    /// Stores it, unless the thread has moved on.
     pub(super) fn run(
         self,
         connection: &Connection,
@@ -80,8 +56,9 @@ impl Put {
             },
         };
         let mut links = Links::new(connection, codec);
-        for (field, change) in self.changes {
-            let tip = links.add(&field, change, tips.get(&field).copied());
+        for new in self.changes {
+            let field = new.field.clone();
+            let tip = links.add(new, tips.get(&field).copied());
             match tip.map_err(|it| it.at(&self.place))? {
                 Some(tip) => drop(tips.insert(field, tip)),
                 None => drop(tips.remove(&field)),
@@ -104,39 +81,8 @@ impl Put {
     }
 }
 
-/// Records with their stored form.
-#[derive(Debug)]
-pub(super) struct Records {
-    place: Place,
-    rows: Vec<RecordRow>,
-}
-
-#[derive(Debug)]
-struct RecordRow {
-    task: [u8; 16],
-    slot: String,
-    keeps_first: bool,
-    body: Vec<u8>,
-}
-
 impl Records {
-    pub(super) fn new(
-        codec: &Codec,
-        place: Place,
-        records: &[TaskRecord],
-    ) -> Result<Self, CodecError> {
-        let row = |record: &TaskRecord| {
-            let slot = record.event.slot();
-            let what = || format!("what node `{}` came to ({slot})", record.node);
-            // With the checkpoint's id, since that stands in the row's key only.
-            let body = codec.encode(what, &(place.id, record))?;
-            let keeps_first = record.event.keeps_first();
-            Ok(RecordRow { task: record.task.to_bytes(), slot, keeps_first, body })
-        };
-        let rows = records.iter().map(row).collect::<Result<_, _>>()?;
-        Ok(Self { place, rows })
-    }
-
+    /// Stores them, each in its slot.
     pub(super) fn run(self, connection: &Connection) -> Result<(), Failure<CheckpointError>> {
         let namespace = namespace_id(connection, &self.place.thread, &self.place.namespace)?;
         for RecordRow { task, slot, keeps_first, body } in self.rows {
@@ -151,7 +97,7 @@ impl Records {
                      ON CONFLICT DO UPDATE SET body = excluded.body"
                 }
             };
-            let row = params![namespace, self.place.id.to_bytes(), task, slot, body];
+            let row = params![namespace, self.place.id.to_bytes(), task.to_bytes(), slot, body];
             connection.prepare_cached(insert)?.execute(row)?;
         }
         Ok(())

@@ -1,7 +1,5 @@
 //! Reading checkpoints.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use graph_core::checkpoint::{Checkpoint, CheckpointError, CheckpointId, History, Lookup, Place};
 use rusqlite::{Connection, Row, params};
 
@@ -13,6 +11,7 @@ use super::{
 use crate::{
     body::{Body, damaged},
     codec::{Codec, CodecError},
+    stored::record,
 };
 
 /// One checkpoint: the addressed one, or the namespace's newest.
@@ -112,21 +111,7 @@ fn whole(
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
         let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-        let what = || "a task's record".to_owned();
-        let (at, record): (CheckpointId, _) = codec.decode(what, bytes).map_err(damaged)?;
-        if at != place.id {
-            let problem = format!("it was stored for checkpoint {at}");
-            return Err(damaged(CodecError::Decode { what: what(), problem }).into());
-        }
-        records.push(record);
+        records.push(record(codec, &place, bytes)?);
     }
     Ok(Checkpoint { place, header: body.header, cursor: body.cursor, values, records })
-}
-
-/// A time as it is stored: nanoseconds since 1970, as far as they can be told.
-pub(super) fn nanos(time: SystemTime) -> i64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |it| -it),
-    }
 }

@@ -9,10 +9,9 @@ use super::{
     chains::{bound, decode_tips, encode_tips},
     failure::Failure,
     put::{find_namespace, head, id_at, tips},
-    read::nanos,
     sweep::reachable,
 };
-use crate::{body::Body, codec::Codec};
+use crate::{body::Body, codec::Codec, stored::unknown_rule, time::nanos};
 
 /// How many rows one piece of work removes, so that others do not wait long.
 pub(super) const SLICE: usize = 500;
@@ -72,15 +71,7 @@ pub(super) fn prune(
              ) ORDER BY id LIMIT ?3",
             params![namespace, nanos(since), SLICE as i64],
         ),
-        other => {
-            let problem = format!("this version cannot prune by {other:?}");
-            return Err(CheckpointError::Storage(std::sync::Arc::from(Box::<
-                dyn std::error::Error + Send + Sync,
-            >::from(
-                problem
-            )))
-            .into());
-        }
+        other => return Err(unknown_rule(other).into()),
     }?;
     remove(connection, old.into_iter().map(|id| (namespace, id)))
 }

@@ -13,12 +13,16 @@ use super::{
     Sqlite,
     failure::Failure,
     lease::{self, Held},
-    put::{Put, Records},
     read,
     remove::{self, Removed, SLICE},
     sizes,
 };
-use crate::{codec::CodecError, error::OpenError, sizes::Sizes};
+use crate::{
+    codec::CodecError,
+    error::OpenError,
+    sizes::Sizes,
+    stored::{Put, Records},
+};
 
 /// Keeps threads in a SQLite file. Cloning gives another handle to the same file.
 ///

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     error::OpenError,
-    items::{Work, nanos, prepare},
+    items::{Work, prepare},
+    time::nanos,
 };
 
 /// How many expired items one transaction of a sweep removes.

@@ -8,9 +8,8 @@ use tokio_postgres::{Row, types::ToSql};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::{database::Postgres, failure::Failure};
-use crate::items::{
-    Finder, NewItem, Spot, Stored, Touch, Work, hidden_until, listed, nanos, range,
-};
+use crate::items::{Finder, NewItem, Spot, Stored, Touch, Work, hidden_until, listed, range};
+use crate::time::nanos;
 
 /// How many rows one statement of a search reads.
 const CHUNK: usize = 200;

@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::super::failure::Failure;
 use crate::{
     codec::Codec,
-    items::{Finder, NewItem, Spot, Stored, Touch, Work, hidden_until, listed, nanos, range},
+    items::{Finder, NewItem, Spot, Stored, Touch, Work, hidden_until, listed, range},
+    time::nanos,
 };
 
 /// Does operations in order. Prolonging the lives that they touch is left to the caller.

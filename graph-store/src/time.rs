@@ -15,7 +15,7 @@ pub(crate) fn time(nanos: i64) -> SystemTime {
 }
 
 /// A lifetime as it is stored; one of centuries is no end.
-pub(super) fn lifetime(lifetime: Duration) -> Option<i64> {
+pub(crate) fn lifetime(lifetime: Duration) -> Option<i64> {
     i64::try_from(lifetime.as_nanos()).ok()
 }
 
