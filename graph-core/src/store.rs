@@ -66,31 +66,16 @@ pub use self::{
 
 /// Keeps JSON objects under namespaces and keys, and finds them again.
 ///
-/// A back end writes the five methods that take a request;
-/// `put`, `get` and `delete` are the short forms for requests without options.
+/// A back end writes [`batch`](Self::batch), and [`sweep`](Self::sweep) if its items expire; all the others are
+/// batches of one. `put`, `get` and `delete` are the short forms for requests without options.
 /// [`backend`] has what most back ends need, and an implementation passes the suite in
 /// [`testkit`](crate::store) (feature `testkit`).
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
-    /// Writes an item, replacing the one at the same address.
+    /// Runs operations in the order given, with one outcome for each, of the kind that belongs to it.
     ///
-    /// The time of creation is that of the first put.
-    async fn put_item(&self, put: Put) -> Result<(), StoreError>;
-
-    /// Reads one item; `None` if there is none or it has expired.
-    async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError>;
-
-    /// Removes one item; a missing one is no error.
-    async fn delete_item(&self, at: Address) -> Result<(), StoreError>;
-
-    /// Finds items under a namespace prefix.
-    ///
-    /// With a query, the most similar come first and carry a score, and items that
-    /// have no vector follow; otherwise the order is that of namespace and key.
-    async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError>;
-
-    /// Lists the namespaces that hold items, in order.
-    async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError>;
+    /// Whether they are done whole or not at all is the store's to promise.
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError>;
 
     /// Removes the items that have expired, and says how many.
     ///
@@ -99,22 +84,49 @@ pub trait Store: Debug + Send + Sync {
         Ok(0)
     }
 
-    /// Runs operations in the order given, with one outcome for each.
+    /// Writes an item, replacing the one at the same address.
     ///
-    /// By default they run one by one, and an error leaves the earlier ones done.
-    /// A store with a faster way overrides this, and may promise more.
-    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
-        let mut outcomes = Vec::with_capacity(ops.len());
-        for op in ops {
-            outcomes.push(match op {
-                Op::Put(put) => self.put_item(put).await.map(|()| Outcome::Done)?,
-                Op::Get(get) => Outcome::Item(self.get_item(get).await?),
-                Op::Delete(at) => self.delete_item(at).await.map(|()| Outcome::Done)?,
-                Op::Search(search) => Outcome::Items(self.search(search).await?),
-                Op::List(list) => Outcome::Namespaces(self.list_namespaces(list).await?),
-            });
+    /// The time of creation is that of the first put.
+    async fn put_item(&self, put: Put) -> Result<(), StoreError> {
+        match self.batch(vec![Op::Put(put)]).await?.pop() {
+            Some(Outcome::Done) => Ok(()),
+            other => Err(StoreError::wrong_outcome("a put", other.as_ref())),
         }
-        Ok(outcomes)
+    }
+
+    /// Reads one item; `None` if there is none or it has expired.
+    async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError> {
+        match self.batch(vec![Op::Get(get)]).await?.pop() {
+            Some(Outcome::Item(item)) => Ok(item),
+            other => Err(StoreError::wrong_outcome("a get", other.as_ref())),
+        }
+    }
+
+    /// Removes one item; a missing one is no error.
+    async fn delete_item(&self, at: Address) -> Result<(), StoreError> {
+        match self.batch(vec![Op::Delete(at)]).await?.pop() {
+            Some(Outcome::Done) => Ok(()),
+            other => Err(StoreError::wrong_outcome("a delete", other.as_ref())),
+        }
+    }
+
+    /// Finds items under a namespace prefix.
+    ///
+    /// With a query, the most similar come first and carry a score, and items that
+    /// have no vector follow; otherwise the order is that of namespace and key.
+    async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
+        match self.batch(vec![Op::Search(search)]).await?.pop() {
+            Some(Outcome::Items(items)) => Ok(items),
+            other => Err(StoreError::wrong_outcome("a search", other.as_ref())),
+        }
+    }
+
+    /// Lists the namespaces that hold items, in order.
+    async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
+        match self.batch(vec![Op::List(list)]).await?.pop() {
+            Some(Outcome::Namespaces(namespaces)) => Ok(namespaces),
+            other => Err(StoreError::wrong_outcome("a listing", other.as_ref())),
+        }
     }
 
     /// Writes `value`, which must be an object; [`Put`] has the options.

@@ -9,8 +9,9 @@
 //! |---|---|---|
 //! | `journal_mode` | `WAL` | readers do not wait for the writer, and a commit is one `fsync` |
 //! | `synchronous` | [`Full`](Synchronous::Full) | what was answered survives a loss of power; [`Normal`](Synchronous::Normal) survives a crash of the process, and after a loss of power lacks the last commits, never those in the middle |
+//! | `page_size` | 8,192 bytes | what a step stores lies on fewer pages, and each costs a commit a write; a file that was made with other pages keeps them |
 //! | `auto_vacuum` | `INCREMENTAL` | [`Sqlite::vacuum`] gives room back in small steps, beside live traffic |
-//! | `wal_autocheckpoint` | 4,000 pages | the log is folded into the file every 16 MB, not every 4 |
+//! | `wal_autocheckpoint` | 2,000 pages | the log is folded into the file every 16 MB, not every 4 |
 //! | `journal_size_limit` | 64 MB | a log that grew under load shrinks again |
 //! | `busy_timeout` | 10 s | how long a write waits for another process's |
 //! | `trusted_schema`, `cell_size_check` | off, on | a file from elsewhere runs no code and is checked while it is read |
@@ -23,11 +24,13 @@
 
 mod cache;
 mod chains;
+mod copy;
 mod database;
 mod failure;
 mod lease;
 mod put;
 mod read;
+mod records;
 mod remove;
 mod saver;
 mod schema;

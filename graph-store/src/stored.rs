@@ -1,5 +1,7 @@
 //! Writes in their stored form, which is made before a database gets them.
 
+use std::collections::{HashMap, hash_map::Entry};
+
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointId, Keep, NewCheckpoint, Place, TaskId, TaskRecord,
 };
@@ -51,7 +53,15 @@ pub(crate) struct Records {
     pub(crate) rows: Vec<RecordRow>,
 }
 
+/// A record, with what it is found by where each has a row of its own.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(
+        dead_code,
+        reason = "in SQLite records hang on each other and are told apart when read"
+    )
+)]
 pub(crate) struct RecordRow {
     pub(crate) task: TaskId,
     pub(crate) slot: String,
@@ -92,6 +102,23 @@ pub(crate) fn record(
         return Err(damaged(CodecError::Decode { what: what(), problem }));
     }
     Ok(record)
+}
+
+/// What counts of these records, in the order in which they came: in each slot of a task the first, or the last.
+pub(crate) fn one_a_slot(records: impl IntoIterator<Item = TaskRecord>) -> Vec<TaskRecord> {
+    let mut slots: HashMap<(TaskId, String), usize> = HashMap::new();
+    let mut kept: Vec<TaskRecord> = Vec::new();
+    for record in records {
+        match slots.entry((record.task, record.event.slot())) {
+            Entry::Vacant(slot) => {
+                slot.insert(kept.len());
+                kept.push(record);
+            }
+            Entry::Occupied(slot) if !record.event.keeps_first() => kept[*slot.get()] = record,
+            Entry::Occupied(_) => {}
+        }
+    }
+    kept
 }
 
 /// A rule that a later version of `graph-core` knows.

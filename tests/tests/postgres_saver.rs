@@ -81,6 +81,37 @@ async fn a_lost_session_takes_its_threads_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_not_free_yet_is_asked_for_again() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let (one, two) = (saver(&url).await, saver(&url).await);
+    let _lease = one.lease("t").await.unwrap();
+    let mut head = put(&one, step("t", None)).await.unwrap();
+    // Whoever queues for the lock has it once the session ends, as a session has whose end the server has not noticed.
+    let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).build().unwrap();
+    let client = pool.get().await.unwrap();
+    let queued = tokio::spawn(async move {
+        let lock = "SELECT pg_advisory_lock(graph_store.lock_of('lease', 't'))";
+        client.batch_execute(lock).await.map(|()| client)
+    });
+    wait_until(|| lease_sessions(server, &url) == "2").await;
+    end_lease_sessions(server, &url);
+    let client = queued.await.unwrap().unwrap();
+    head = put(&one, step("t", Some(head))).await.unwrap();
+    wait_until(|| open_lease_sessions(server, &url) == "1").await;
+    client.batch_execute("SELECT pg_advisory_unlock_all()").await.unwrap();
+    let mut tries = 0;
+    while lease_sessions(server, &url) != "1" {
+        tries += 1;
+        assert!(tries < 500, "the lock is not asked for again");
+        head = put(&one, step("t", Some(head))).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
+    put(&one, step("t", Some(head))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_handle_frees_its_threads() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
@@ -626,6 +657,14 @@ fn lease_sessions(server: &Server, url: &str) -> String {
         url,
         "SELECT count(DISTINCT l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
          WHERE l.locktype = 'advisory' AND d.datname = current_database()",
+    )
+}
+
+fn open_lease_sessions(server: &Server, url: &str) -> String {
+    server.sql(
+        url,
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE application_name = 'graph-store leases' AND datname = current_database()",
     )
 }
 

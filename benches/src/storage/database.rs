@@ -31,6 +31,8 @@ pub struct Pair {
     pub theirs: String,
     /// A folder on the disk that holds both.
     pub folder: PathBuf,
+    /// What they are.
+    pub store: Store,
 }
 
 impl<'a> Databases<'a> {
@@ -65,7 +67,8 @@ impl<'a> Databases<'a> {
         let file = |whose: &str| self.folder.join(format!("{whose}-{}.db", self.made));
         let saver = SqliteSaver::open(file("ours")).map_err(io::Error::other)?;
         let theirs = text(&file("theirs"))?;
-        Ok(Pair { saver: Arc::new(saver), theirs, folder: self.folder.to_owned() })
+        let folder = self.folder.to_owned();
+        Ok(Pair { saver: Arc::new(saver), theirs, folder, store: Store::Sqlite })
     }
 
     fn on_server(&mut self) -> io::Result<Option<Pair>> {
@@ -76,7 +79,8 @@ impl<'a> Databases<'a> {
         let saver =
             self.runtime.block_on(PostgresSaver::connect(&url)).map_err(io::Error::other)?;
         let folder = server.folder().to_owned();
-        Ok(Some(Pair { saver: Arc::new(saver), theirs: server.fresh_database(), folder }))
+        let theirs = server.fresh_database();
+        Ok(Some(Pair { saver: Arc::new(saver), theirs, folder, store: Store::Postgres }))
     }
 }
 

@@ -23,6 +23,12 @@ pub fn about(folder: &Path) -> String {
     }
 }
 
+/// How many bytes this process has written so far; `None` where the system does not say.
+pub fn written() -> Option<usize> {
+    let counts = fs::read_to_string("/proc/self/io").ok()?;
+    counts.lines().find_map(|it| it.strip_prefix("wchar: "))?.parse().ok()
+}
+
 /// The kind of the innermost mount that holds the path.
 fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {

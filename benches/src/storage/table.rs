@@ -93,7 +93,7 @@ fn micros(cost: Option<Cost>, absent: &str) -> [String; 2] {
 
 /// What the table has no room for.
 fn remarks(rows: &[timed::Row]) -> String {
-    rows.iter().flat_map(|it| [growing_floor(it), weaker(it)]).flatten().collect()
+    rows.iter().flat_map(|it| [growing_floor(it), heavy_floor(it), weaker(it)]).flatten().collect()
 }
 
 fn growing_floor(row: &timed::Row) -> Option<String> {
@@ -105,6 +105,18 @@ fn growing_floor(row: &timed::Row) -> Option<String> {
         "{name} {bytes}: {:.2} commits a step; on a file that grows they take {floor} µs, ratio {medians:.2} \
          (quickest rounds {mins:.2})\n",
         ours.commits_a_step,
+    ))
+}
+
+fn heavy_floor(row: &timed::Row) -> Option<String> {
+    let (ours, heavy) = (row.ours?, row.ours?.heavy_floor?);
+    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
+    let Ratio { medians, mins } = Ratio::of(ours.cost, heavy.cost);
+    let [floor, _] = micros(Some(heavy.cost), "-");
+    Some(format!(
+        "{name} {bytes}: with the {} bytes that the database writes for a commit they take {floor} µs, ratio \
+         {medians:.2} (quickest rounds {mins:.2})\n",
+        grouped(heavy.bytes),
     ))
 }
 
@@ -209,6 +221,7 @@ mod tests {
             cost: cost(it),
             floor: cost(60.0),
             growing_floor: cost(100.0),
+            heavy_floor: None,
             commits_a_step: 1.01,
         };
         let row = |workload: Workload, load: usize, micros: f64| timed::Row {
@@ -220,12 +233,15 @@ mod tests {
             weaker: None,
         };
         let weaker = Some(cost(900.0));
+        let mut heavy = row(Workload::SqliteOne, 0, 100.0);
+        let heavy_floor = Some(timed::HeavyFloor { bytes: 12_345, cost: cost(80.0) });
+        heavy.ours = heavy.ours.map(|it| timed::Ours { heavy_floor, ..it });
         let absent = row(Workload::PostgresOne, 0, 0.0);
         let size = |steps, ours, langgraph| size::Row { steps, ours, langgraph };
         Report {
             notes: vec!["a note".to_owned()],
             timed: vec![
-                row(Workload::SqliteOne, 0, 100.0),
+                heavy,
                 row(Workload::SqliteOne, 1, 150.0),
                 timed::Row { weaker, ..row(Workload::SqliteMany, 0, 100.0) },
                 timed::Row { ours: None, langgraph: None, ..absent },
@@ -246,6 +262,7 @@ sqlite-16            16 × 100    100       100   50.0      60.0   30.0   1.67  
 postgres-one          1 × 300    100  not here      -         -      -      -      -      not here      -             -
 
 sqlite-one 100: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.00 (quickest rounds 1.00)
+sqlite-one 100: with the 12,345 bytes that the database writes for a commit they take 80.0 µs, ratio 1.25 (quickest rounds 1.25)
 sqlite-one 1,024: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.50 (quickest rounds 1.50)
 sqlite-16 100: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.00 (quickest rounds 1.00)
 sqlite-16 100: LangGraph as installed, which does not sync every commit: 900 µs, 9.0 times slower (quickest rounds 9.0)

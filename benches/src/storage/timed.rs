@@ -6,9 +6,10 @@ use graph_core::checkpoint::Checkpointer;
 use tokio::runtime::Handle;
 
 use super::{
-    Load, Workload, chat,
+    Load, Store, Workload, chat,
     counted::Counted,
     database::{Databases, Pair},
+    disk,
     floor::{Commits, Floor, Room},
     theirs::{self, Promise},
 };
@@ -44,8 +45,19 @@ pub struct Ours {
     pub floor: Cost,
     /// The same on a file that grows.
     pub growing_floor: Cost,
+    /// The same with as many bytes as the database writes; `None` where that cannot be counted.
+    pub heavy_floor: Option<HeavyFloor>,
     /// What the floors wrote for each step.
     pub commits_a_step: f64,
+}
+
+/// A floor that writes what the database does.
+#[derive(Clone, Copy, Debug)]
+pub struct HeavyFloor {
+    /// The bytes of a commit.
+    pub bytes: usize,
+    /// A step.
+    pub cost: Cost,
 }
 
 /// Measures one row.
@@ -70,45 +82,74 @@ pub fn row(
     Ok(Row { ours: sides.costs(), langgraph, weaker, ..absent })
 }
 
-/// Our side and the two floors.
+/// Our side and the floors.
 struct Sides {
-    sides: [Side; 3],
+    /// Ours, the floor, the one that grows, and the one with the database's bytes, where they can be counted.
+    sides: Vec<Side>,
     commits_a_step: f64,
+    heavy_bytes: usize,
 }
 
 impl Sides {
     fn new(pair: &Pair, load: Load, runtime: &Handle) -> io::Result<Self> {
-        let commits = commits(&pair.saver, load, runtime);
-        let floor = |name: &str, room| floor(&pair.folder.join(name), commits, room);
-        let (kept, grown) = (floor("kept", Room::Kept)?, floor("grown", Room::Grown)?);
-        let runs = [ours(pair.saver.clone(), load, runtime), kept, grown];
+        let Needs { commits, heavy } = needs(&pair.saver, load, runtime);
+        let floor = |name: &str, commits, room| floor(&pair.folder.join(name), commits, room);
+        let mut runs = vec![
+            ours(pair.saver.clone(), load, runtime),
+            floor("kept", commits, Room::Kept)?,
+            floor("grown", commits, Room::Grown)?,
+        ];
+        // A server's writes are not this process's, and not counted here.
+        if let (Some(heavy), Store::Sqlite) = (heavy, pair.store) {
+            runs.push(floor("heavy", heavy, Room::Kept)?);
+        }
         let steps = load.all_steps();
-        let commits_a_step = commits.count as f64 / steps as f64;
-        Ok(Self { sides: runs.map(|it| Side::warmed_up(it, steps)), commits_a_step })
+        Ok(Self {
+            sides: runs.into_iter().map(|it| Side::warmed_up(it, steps)).collect(),
+            commits_a_step: commits.count as f64 / steps as f64,
+            heavy_bytes: heavy.map_or(0, |it| it.bytes),
+        })
     }
 
     /// Some rounds of each, which cost little beside one of LangGraph.
     fn round(&mut self, round: usize) {
+        let count = self.sides.len();
         for turn in 0..TURNS {
-            for side in 0..3 {
-                self.sides[(round + turn + side) % 3].round();
+            for side in 0..count {
+                self.sides[(round + turn + side) % count].round();
             }
         }
     }
 
     fn costs(&self) -> Option<Ours> {
-        let [cost, floor, growing_floor] = self.sides.each_ref().map(Side::cost);
-        let (cost, floor, growing_floor) = (cost?, floor?, growing_floor?);
-        Some(Ours { cost, floor, growing_floor, commits_a_step: self.commits_a_step })
+        let cost = |index: usize| self.sides.get(index).and_then(Side::cost);
+        let heavy = |cost| HeavyFloor { bytes: self.heavy_bytes, cost };
+        Some(Ours {
+            cost: cost(0)?,
+            floor: cost(1)?,
+            growing_floor: cost(2)?,
+            heavy_floor: cost(3).map(heavy),
+            commits_a_step: self.commits_a_step,
+        })
     }
 }
 
-/// Counts what a run makes durable.
-fn commits(saver: &Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Commits {
+/// What a run makes durable.
+struct Needs {
+    /// As the engine asks for it.
+    commits: Commits,
+    /// With what this process wrote for it.
+    heavy: Option<Commits>,
+}
+
+fn needs(saver: &Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Needs {
     let counted = Arc::new(Counted::new(saver.clone()));
+    let before = disk::written();
     runtime.block_on(chat::run(&chat::graph(counted.clone()), "counted", load));
+    let written = before.zip(disk::written()).map(|(before, after)| after - before);
     let count = counted.commits();
-    Commits { count, bytes: counted.bytes() / count.max(1) }
+    let commits = |bytes: usize| Commits { count, bytes: bytes / count.max(1) };
+    Needs { commits: commits(counted.bytes()), heavy: written.map(commits) }
 }
 
 fn ours(saver: Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Run {
@@ -145,7 +186,7 @@ impl Theirs {
         let savers = langgraph.as_ref().and_then(LangGraph::savers);
         let promises: &[Promise] = match savers {
             None => &[],
-            Some(it) if it.promise_less() && workload.store() == super::Store::Sqlite => {
+            Some(it) if it.promise_less() && workload.store() == Store::Sqlite => {
                 &[Promise::Full, Promise::AsInstalled]
             }
             Some(_) => &[Promise::AsInstalled],
@@ -189,7 +230,7 @@ mod tests {
     use tokio::runtime::Runtime;
 
     use super::*;
-    use crate::storage::{Store, disk};
+    use crate::storage::disk;
 
     #[test]
     fn our_side_and_the_floors_run() {
@@ -199,7 +240,11 @@ mod tests {
         let load = Load { threads: 2, steps: 5, message: 10 };
         let mut sides = Sides::new(&pair, load, runtime.handle()).unwrap();
         sides.round(0);
+        let costs = sides.costs().unwrap();
         // Both threads store their input and START beside their steps.
-        assert_eq!(sides.costs().unwrap().commits_a_step, 14.0 / 10.0);
+        assert_eq!(costs.commits_a_step, 14.0 / 10.0);
+        // SQLite writes whole pages.
+        #[cfg(target_os = "linux")]
+        assert!(costs.heavy_floor.unwrap().bytes > 1_000);
     }
 }

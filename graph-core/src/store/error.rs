@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use super::{Address, FilterError, Namespace};
+use super::{Address, FilterError, Namespace, Outcome};
 
 /// Says why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +150,20 @@ impl StoreError {
     /// Wraps an embedder's own error.
     pub fn embed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Embed(error.into())
+    }
+
+    /// A store's batch gave something else than was asked for: the values are left out, they are not for logs.
+    pub(super) fn wrong_outcome(asked: &str, given: Option<&Outcome>) -> Self {
+        let given = match given {
+            None => "no outcome",
+            Some(Outcome::Done) => "only that it was done",
+            Some(Outcome::Item(_)) => "an item",
+            Some(Outcome::Items(_)) => "items",
+            Some(Outcome::Namespaces(_)) => "namespaces",
+        };
+        Self::backend(format!(
+            "its `batch` gave {given} for {asked}; report it to the store's makers"
+        ))
     }
 
     /// Wraps a back end's own error.

@@ -14,10 +14,7 @@ use std::{
 use async_trait::async_trait;
 
 use self::shelves::Shelves;
-use super::{
-    Address, Get, IndexConfig, Item, ListNamespaces, Namespace, Op, Outcome, Put, Search, Store,
-    StoreError, TtlConfig, backend::Settings,
-};
+use super::{IndexConfig, Op, Outcome, Store, StoreError, TtlConfig, backend::Settings};
 
 /// Keeps items in memory, for tests and for programs that need no more.
 ///
@@ -58,7 +55,7 @@ impl InMemoryStore {
         self
     }
 
-    /// Sets how items expire; [`Put::ttl`] works without it.
+    /// Sets how items expire; [`Put::ttl`](super::Put::ttl) works without it.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
         self
@@ -83,32 +80,6 @@ impl InMemoryStore {
 
 #[async_trait]
 impl Store for InMemoryStore {
-    async fn put_item(&self, put: Put) -> Result<(), StoreError> {
-        self.batch(vec![Op::Put(put)]).await.map(|_| ())
-    }
-
-    async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError> {
-        let moment = self.settings.moment();
-        Ok(self.lock().get(&get, moment))
-    }
-
-    async fn delete_item(&self, at: Address) -> Result<(), StoreError> {
-        self.lock().remove(&at);
-        Ok(())
-    }
-
-    async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
-        match self.batch(vec![Op::Search(search)]).await?.pop() {
-            Some(Outcome::Items(items)) => Ok(items),
-            _ => unreachable!("a search gives items"),
-        }
-    }
-
-    async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
-        let moment = self.settings.moment();
-        self.lock().list(&list, moment)
-    }
-
     async fn sweep(&self) -> Result<usize, StoreError> {
         let moment = self.settings.moment();
         Ok(self.lock().sweep(moment))

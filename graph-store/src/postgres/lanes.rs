@@ -1,9 +1,11 @@
 //! Writes of several threads at once.
 //!
-//! A write that comes while few others are on their way goes its own way. Those that come while many are wait
+//! A write that comes while few others are on their way goes its own way. Those that come while some are wait
 //! for a moment, and then go together, in one statement: that is one round trip and one commit for all of them, and
-//! few of the server's processes at work instead of many. Each still is stored or refused by itself: the function
-//! in the database answers for each, and one that is refused leaves nothing behind.
+//! few of the server's processes at work instead of many. What a transaction costs besides the rows it stores is
+//! most of what a small one costs, so few full statements beat many that are nearly empty. Each write still is
+//! stored or refused by itself: the function in the database answers for each, and one that is refused leaves
+//! nothing behind.
 
 use std::{
     collections::VecDeque,
@@ -21,10 +23,14 @@ use super::{
     group::{Group, PARAMS},
 };
 
-/// How many statements are on their way at once before others wait.
-const LANES: usize = 4;
-/// How many groups one statement takes; a power of two.
+/// How many statements are on their way at once before others wait: while one waits for the disk, another is worked on.
+const LANES: usize = 2;
+/// How many there may be once so many wait that each goes full.
+const FULL_LANES: usize = 8;
+/// How many groups one statement takes at most.
 const TOGETHER: usize = 16;
+/// How many groups statements take. There is a prepared one for each of these, and not for every number.
+const SIZES: [usize; 8] = [TOGETHER, 12, 8, 6, 4, 3, 2, 1];
 
 /// The statements on their way, and the groups that wait for one.
 #[derive(Default)]
@@ -59,6 +65,10 @@ impl Lanes {
             } else {
                 let (answer, answered) = oneshot::channel();
                 traffic.waiting.push_back(Waiting { group: group.clone(), answer });
+                if traffic.waiting.len() >= TOGETHER && traffic.busy < FULL_LANES {
+                    traffic.busy += 1;
+                    Convoy::start(self.clone(), database);
+                }
                 Some(answered)
             }
         };
@@ -94,9 +104,7 @@ impl Drop for Lane {
             return;
         }
         drop(traffic);
-        let convoy = Convoy { lanes: self.lanes.clone(), is_over: false };
-        let database = self.database.clone();
-        drop(self.database.runtime().spawn(async move { convoy.run(&database).await }));
+        Convoy::start(self.lanes.clone(), &self.database);
     }
 }
 
@@ -107,21 +115,29 @@ struct Convoy {
 }
 
 impl Convoy {
+    /// Goes on in a lane that is counted as busy.
+    fn start(lanes: Arc<Lanes>, database: &Postgres) {
+        let convoy = Self { lanes, is_over: false };
+        let (runtime, database) = (database.runtime(), database.clone());
+        drop(runtime.spawn(async move { convoy.run(&database).await }));
+    }
+
     async fn run(mut self, database: &Postgres) {
         while let Some(groups) = self.next() {
             store_together(database, groups).await;
+            // Those who were answered this moment come with their next write in the next one.
+            tokio::task::yield_now().await;
         }
     }
 
     fn next(&mut self) -> Option<Vec<Waiting>> {
         let mut traffic = self.lanes.lock();
-        let Some(log) = traffic.waiting.len().min(TOGETHER).checked_ilog2() else {
+        let Some(size) = SIZES.into_iter().find(|it| *it <= traffic.waiting.len()) else {
             traffic.busy -= 1;
             self.is_over = true;
             return None;
         };
-        // There is a prepared statement for each power of two, and not for each number.
-        Some(traffic.waiting.drain(..1 << log).collect())
+        Some(traffic.waiting.drain(..size).collect())
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
     fmt,
     hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use deadpool_postgres::{ClientWrapper, Object, PoolError};
@@ -33,14 +34,37 @@ const SETTINGS: &str = "
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
 
+/// How long to wait before locks are asked for again that a lost session still has.
+const RETAKE: Duration = Duration::from_secs(1);
+
 /// The threads that are held here.
 pub(super) struct Leases {
     // Tokio's mutex: one connects anew, and the others wait for it.
-    session: tokio::sync::Mutex<Option<Arc<ClientWrapper>>>,
+    session: tokio::sync::Mutex<Option<Session>>,
     // A std mutex: it is held for a moment only.
     holds: Mutex<HashMap<String, Hold>>,
     /// Where the database was opened.
     runtime: Handle,
+}
+
+/// The session that holds the locks.
+struct Session {
+    client: Arc<ClientWrapper>,
+    /// Threads that are held here, but whose locks it has not got yet: the server has not noticed that the session
+    /// before is lost, and keeps them for it.
+    missing: Vec<(String, i64)>,
+    asked_at: Option<Instant>,
+}
+
+impl Session {
+    fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Whether it is time to ask for the missing locks.
+    fn should_ask(&self) -> bool {
+        !self.missing.is_empty() && self.asked_at.is_none_or(|it| it.elapsed() >= RETAKE)
+    }
 }
 
 enum Hold {
@@ -138,9 +162,9 @@ impl Postgres {
     /// The token to write to a thread with, if it is held here.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         let token = self.leases().token(thread)?;
-        // Who writes finds out early that the session is lost; its threads are taken again aside.
+        // Who writes finds out early that the session is lost; its threads are taken again aside, as often as it takes.
         if let Ok(session) = self.leases().session.try_lock()
-            && session.as_ref().is_some_and(|it| it.is_closed())
+            && session.as_ref().is_none_or(|it| it.is_closed() || it.should_ask())
         {
             let database = self.clone();
             drop(self.runtime().spawn(async move { database.session().await.map(drop) }));
@@ -156,31 +180,50 @@ impl Postgres {
     /// The session that holds the locks. A new one takes the threads again that are held here.
     async fn session(&self) -> Result<Arc<ClientWrapper>, PoolError> {
         let mut session = self.leases().session.lock().await;
-        if let Some(session) = session.as_ref().filter(|it| !it.is_closed()) {
-            return Ok(session.clone());
-        }
-        let new = Arc::new(Object::take(self.connection().await?));
-        new.simple_query(SETTINGS).await?;
-        let again = new.prepare_cached(&self.sql("SELECT @.take_again($1, $2)")).await?;
-        let held: Vec<(String, i64)> = {
-            let holds = self.leases().lock();
-            let held = |(thread, hold): (&String, &Hold)| match hold {
-                Hold::Held(token) => Some((thread.clone(), *token)),
-                Hold::Taking | Hold::Leaving(_) => None,
-            };
-            holds.iter().filter_map(held).collect()
+        let open = match &mut *session {
+            Some(open) if !open.is_closed() => open,
+            closed => closed.insert(self.new_session().await?),
         };
-        for (thread, token) in held {
-            // Whoever took it meanwhile keeps it: the token tells the holder at its next write.
-            new.query(&again, &[&thread.as_bytes(), &token]).await?;
+        if open.should_ask() {
+            open.missing = self.take_again(open).await?;
+            open.asked_at = Some(Instant::now());
         }
-        *session = Some(new.clone());
-        Ok(new)
+        Ok(open.client.clone())
+    }
+
+    async fn new_session(&self) -> Result<Session, PoolError> {
+        let client = Arc::new(Object::take(self.connection().await?));
+        client.simple_query(SETTINGS).await?;
+        let holds = self.leases().lock();
+        let missing = holds.iter().filter_map(|(thread, hold)| match hold {
+            Hold::Held(token) => Some((thread.clone(), *token)),
+            Hold::Taking | Hold::Leaving(_) => None,
+        });
+        Ok(Session { client, missing: missing.collect(), asked_at: None })
+    }
+
+    /// Asks for the locks that a session lacks, and gives those that somebody else still has.
+    async fn take_again(&self, session: &Session) -> Result<Vec<(String, i64)>, PoolError> {
+        let again = self.sql("SELECT @.take_again($1, $2)");
+        let again = session.client.prepare_cached(&again).await?;
+        let mut missing = Vec::new();
+        for (thread, token) in &session.missing {
+            if self.leases().token(thread) != Some(*token) {
+                continue;
+            }
+            // Whoever took it meanwhile keeps it: the token tells the holder at its next write.
+            let row = session.client.query_one(&again, &[&thread.as_bytes(), token]).await?;
+            if !row.try_get::<_, bool>(0)? {
+                missing.push((thread.clone(), *token));
+            }
+        }
+        Ok(missing)
     }
 
     async fn give_back(&self, thread: &str, token: i64) {
-        let session = self.leases().session.lock().await.clone();
-        let Some(open) = session.filter(|it| !it.is_closed()) else { return };
+        let session = self.leases().session.lock().await;
+        let Some(open) = session.as_ref().map(|it| it.client.clone()) else { return };
+        drop(session);
         let given_back = async {
             let give = open.prepare_cached(&self.sql("SELECT @.give_back($1, $2)")).await?;
             open.query(&give, &[&thread.as_bytes(), &token]).await
@@ -188,7 +231,7 @@ impl Postgres {
         if given_back.await.is_err() {
             // The server gives everything free with the session; what is still held is taken again by the next.
             let mut session = self.leases().session.lock().await;
-            if session.as_ref().is_some_and(|it| Arc::ptr_eq(it, &open)) {
+            if session.as_ref().is_some_and(|it| Arc::ptr_eq(&it.client, &open)) {
                 *session = None;
             }
         }

@@ -6,8 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use graph_core::store::{
-    Address, Get, IndexConfig, Item, ListNamespaces, Namespace, Op, Outcome, Put, Search, Store,
-    StoreError, TtlConfig,
+    IndexConfig, Op, Outcome, Store, StoreError, TtlConfig,
     backend::{Moment, Settings},
 };
 use tokio_postgres::IsolationLevel;
@@ -54,7 +53,7 @@ impl PostgresStore {
         self
     }
 
-    /// Sets how items expire; [`Put::ttl`] works without it.
+    /// Sets how items expire; [`Put::ttl`](graph_core::store::Put::ttl) works without it.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
         self
@@ -75,10 +74,6 @@ impl PostgresStore {
     /// The database.
     pub fn database(&self) -> &Postgres {
         &self.database
-    }
-
-    async fn one(&self, op: Op) -> Result<Outcome, StoreError> {
-        Ok(self.batch(vec![op]).await?.swap_remove(0))
     }
 
     fn explain(&self, failure: Failure<StoreError>) -> StoreError {
@@ -166,35 +161,6 @@ impl From<StoreError> for Failure<StoreError> {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn put_item(&self, put: Put) -> Result<(), StoreError> {
-        self.one(Op::Put(put)).await.map(|_| ())
-    }
-
-    async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError> {
-        match self.one(Op::Get(get)).await? {
-            Outcome::Item(item) => Ok(item),
-            other => unreachable!("a get gives an item, not {other:?}"),
-        }
-    }
-
-    async fn delete_item(&self, at: Address) -> Result<(), StoreError> {
-        self.one(Op::Delete(at)).await.map(|_| ())
-    }
-
-    async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
-        match self.one(Op::Search(search)).await? {
-            Outcome::Items(items) => Ok(items),
-            other => unreachable!("a search gives items, not {other:?}"),
-        }
-    }
-
-    async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
-        match self.one(Op::List(list)).await? {
-            Outcome::Namespaces(namespaces) => Ok(namespaces),
-            other => unreachable!("a listing gives namespaces, not {other:?}"),
-        }
-    }
-
     async fn sweep(&self) -> Result<usize, StoreError> {
         let now = nanos(self.settings.moment().now);
         let mut swept = 0;

@@ -1,4 +1,7 @@
 //! Chains in the table `link`.
+//!
+//! All that is long and only ever added stands in this one table: changes of fields, headers of checkpoints, records of
+//! tasks. So what a commit adds lies on one page most of the time, and threads that commit together share it.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -63,24 +66,8 @@ impl<'a> Links<'a> {
         if let Some(link) = self.known.get(&id) {
             return Ok(link.clone());
         }
-        let row = self
-            .connection
-            .prepare_cached("SELECT prev, depth, bound, body FROM link WHERE id = ?1")?
-            .query_row([id], |row| {
-                let body = row.get_ref(3)?.as_blob()?.to_vec();
-                Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, body))
-            })
-            .optional()?;
         let what = || format!("field `{field}`");
-        let Some((prev, depth, found, body)) = row else {
-            let problem = format!("link {id} of its chain is missing");
-            return Err(CodecError::Decode { what: what(), problem }.into());
-        };
-        // A link is newer than the one it hooks on to, so a chain has an end.
-        if found != bound(prev, depth, &body) || prev.is_some_and(|it| it >= id) {
-            let problem = format!("link {id} of its chain was changed since it was stored");
-            return Err(CodecError::Decode { what: what(), problem }.into());
-        }
+        let Row { prev, depth, body } = read_link(self.connection, id, what)?;
         let changes = self.codec.decode(what, &body)?;
         let link = Rc::new(Link { prev, depth, changes });
         self.known.insert(id, link.clone());
@@ -141,16 +128,57 @@ impl<'a> Links<'a> {
                 }
             }
         };
-        let mut insert = self.connection.prepare_cached(
-            "INSERT INTO link (prev, depth, bound, body) VALUES (?1, ?2, ?3, ?4)",
-        )?;
-        let link = insert.insert(params![prev, depth, bound(prev, depth, &body), body])?;
+        let link = add_link(self.connection, prev, depth, &body)?;
         Ok(Some(Tip { link, depth }))
     }
 }
 
-/// The checksum over a link's row.
-pub(super) fn bound(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
+/// A row of the table.
+pub(super) struct Row {
+    pub(super) prev: Option<i64>,
+    pub(super) depth: u32,
+    pub(super) body: Vec<u8>,
+}
+
+/// Reads a row; `what` names in errors what it belongs to.
+pub(super) fn read_link(
+    connection: &Connection,
+    id: i64,
+    what: impl Fn() -> String,
+) -> Result<Row, Broken> {
+    let row = connection
+        .prepare_cached("SELECT prev, depth, bound, body FROM link WHERE id = ?1")?
+        .query_row([id], |row| {
+            let body = row.get_ref(3)?.as_blob()?.to_vec();
+            Ok((Row { prev: row.get(0)?, depth: row.get(1)?, body }, row.get::<_, i64>(2)?))
+        })
+        .optional()?;
+    let Some((row, found)) = row else {
+        let problem = format!("link {id} of its chain is missing");
+        return Err(CodecError::Decode { what: what(), problem }.into());
+    };
+    // A link is newer than the one it hooks on to, so a chain has an end.
+    if found != bound(row.prev, row.depth, &row.body) || row.prev.is_some_and(|it| it >= id) {
+        let problem = format!("link {id} of its chain was changed since it was stored");
+        return Err(CodecError::Decode { what: what(), problem }.into());
+    }
+    Ok(row)
+}
+
+/// Adds a row and gives its number.
+pub(super) fn add_link(
+    connection: &Connection,
+    prev: Option<i64>,
+    depth: u32,
+    body: &[u8],
+) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("INSERT INTO link (prev, depth, bound, body) VALUES (?1, ?2, ?3, ?4)")?
+        .insert(params![prev, depth, bound(prev, depth, body), body])
+}
+
+/// The checksum over a row.
+fn bound(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
     let mut hash = Xxh3Default::new();
     hash.update(&prev.unwrap_or(-1).to_le_bytes());
     hash.update(&depth.to_le_bytes());

@@ -138,7 +138,8 @@ impl Settings {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(self.busy_timeout)?;
-        // Before the first table: it cannot be changed later.
+        // Before the first table: these two cannot be changed later.
+        connection.pragma_update(None, "page_size", 8_192)?;
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = match self.synchronous {
@@ -148,7 +149,7 @@ impl Settings {
         connection.pragma_update(None, "synchronous", synchronous)?;
         // On macOS only this reaches the disk; elsewhere it does nothing.
         connection.pragma_update(None, "fullfsync", self.synchronous == Synchronous::Full)?;
-        connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+        connection.pragma_update(None, "wal_autocheckpoint", 2_000)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;

@@ -4,14 +4,15 @@ use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    chains::{Links, decode_tips, encode_tips},
+    chains::{Links, add_link, decode_tips, encode_tips},
     failure::Failure,
+    records,
 };
 use crate::{
     body::damaged,
     chain::Tips,
     codec::Codec,
-    stored::{Put, RecordRow, Records},
+    stored::{Put, Records},
 };
 
 impl Put {
@@ -64,10 +65,12 @@ impl Put {
                 None => drop(tips.remove(&field)),
             }
         }
+        let body = add_link(connection, None, 0, &self.body)?;
+        let records = records::take_early(connection, namespace_id, *id)?;
         connection
             .prepare_cached(
-                "INSERT INTO checkpoint (namespace, id, made_at, run, tips, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO checkpoint (namespace, id, made_at, run, tips, body, records)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![
                 namespace_id,
@@ -75,32 +78,18 @@ impl Put {
                 self.made_at,
                 self.run,
                 encode_tips(&tips)?,
-                self.body
+                body,
+                records
             ])?;
         Ok(())
     }
 }
 
 impl Records {
-    /// Stores them, each in its slot.
-    pub(super) fn run(self, connection: &Connection) -> Result<(), Failure<CheckpointError>> {
+    /// Stores them.
+    pub(super) fn run(&self, connection: &Connection) -> rusqlite::Result<()> {
         let namespace = namespace_id(connection, &self.place.thread, &self.place.namespace)?;
-        for RecordRow { task, slot, keeps_first, body } in self.rows {
-            let insert = match keeps_first {
-                true => {
-                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
-                }
-                false => {
-                    "INSERT INTO record (namespace, checkpoint, task, slot, body)
-                     VALUES (?1, ?2, ?3, ?4, ?5)
-                     ON CONFLICT DO UPDATE SET body = excluded.body"
-                }
-            };
-            let row = params![namespace, self.place.id.to_bytes(), task.to_bytes(), slot, body];
-            connection.prepare_cached(insert)?.execute(row)?;
-        }
-        Ok(())
+        records::add(connection, namespace, self.place.id, self.rows.iter().map(|it| &it.body[..]))
     }
 }
 

@@ -4,14 +4,14 @@ use graph_core::checkpoint::{Checkpoint, CheckpointError, CheckpointId, History,
 use rusqlite::{Connection, Row, params};
 
 use super::{
-    chains::{Links, decode_tips},
+    chains::{Links, decode_tips, read_link},
     failure::Failure,
     put::{find_namespace, id_at},
+    records,
 };
 use crate::{
     body::{Body, damaged},
-    codec::{Codec, CodecError},
-    stored::record,
+    codec::Codec,
 };
 
 /// One checkpoint: the addressed one, or the namespace's newest.
@@ -26,20 +26,20 @@ pub(super) fn get(
     let mut rows = match at.id {
         Some(id) => stored(
             connection,
-            "SELECT id, tips, body FROM checkpoint WHERE namespace = ?1 AND id = ?2",
+            "SELECT id, tips, body, records FROM checkpoint WHERE namespace = ?1 AND id = ?2",
             params![namespace, id.to_bytes()],
         ),
         None => stored(
             connection,
-            "SELECT id, tips, body FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
+            "SELECT id, tips, body, records FROM checkpoint
+             WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
             params![namespace],
         ),
     }?;
     let Some(stored) = rows.pop() else { return Ok(None) };
     let place = Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: stored.id };
-    let body = Body::decode(codec, &place, &stored.body)?;
-    let mut links = Links::new(connection, codec);
-    whole(connection, codec, namespace, place, body, &stored.tips, &mut links).map(Some)
+    let body = body(connection, codec, &place, stored.body)?;
+    whole(connection, codec, place, body, &stored, &mut Links::new(connection, codec)).map(Some)
 }
 
 /// The checkpoints of a namespace that are asked for, newest first.
@@ -52,7 +52,8 @@ pub(super) fn list(
         return Ok(Vec::new());
     };
     let mut select = connection.prepare_cached(
-        "SELECT id, tips, body FROM checkpoint WHERE namespace = ?1 AND id < ?2 ORDER BY id DESC",
+        "SELECT id, tips, body, records FROM checkpoint
+         WHERE namespace = ?1 AND id < ?2 ORDER BY id DESC",
     )?;
     // No id is as great as this one.
     let before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
@@ -60,11 +61,12 @@ pub(super) fn list(
     let mut links = Links::new(connection, codec);
     let mut found = Vec::new();
     while let (true, Some(row)) = (query.limit.is_none_or(|it| found.len() < it), rows.next()?) {
-        let Stored { id, tips, body } = Stored::read(row)?;
-        let place = Place { thread: query.thread.clone(), namespace: query.namespace.clone(), id };
-        let body = Body::decode(codec, &place, &body)?;
-        if query.matches(id, &body.header) {
-            found.push(whole(connection, codec, namespace, place, body, &tips, &mut links)?);
+        let stored = Stored::read(row)?;
+        let (thread, namespace) = (query.thread.clone(), query.namespace.clone());
+        let place = Place { thread, namespace, id: stored.id };
+        let body = body(connection, codec, &place, stored.body)?;
+        if query.matches(stored.id, &body.header) {
+            found.push(whole(connection, codec, place, body, &stored, &mut links)?);
         }
     }
     Ok(found)
@@ -74,12 +76,13 @@ pub(super) fn list(
 struct Stored {
     id: CheckpointId,
     tips: Vec<u8>,
-    body: Vec<u8>,
+    body: i64,
+    records: Option<i64>,
 }
 
 impl Stored {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { id: id_at(row, 0)?, tips: row.get(1)?, body: row.get(2)? })
+        Ok(Self { id: id_at(row, 0)?, tips: row.get(1)?, body: row.get(2)?, records: row.get(3)? })
     }
 }
 
@@ -91,27 +94,28 @@ fn stored(
     connection.prepare_cached(select)?.query_map(params, Stored::read)?.collect()
 }
 
-/// Puts a checkpoint together from its rows.
+/// Reads a checkpoint's header and cursor.
+pub(super) fn body(
+    connection: &Connection,
+    codec: &Codec,
+    place: &Place,
+    link: i64,
+) -> Result<Body, Failure<CheckpointError>> {
+    let row = read_link(connection, link, || "its head".to_owned()).map_err(|it| it.at(place))?;
+    Ok(Body::decode(codec, place, &row.body)?)
+}
+
+/// Puts a checkpoint together from its parts.
 fn whole(
     connection: &Connection,
     codec: &Codec,
-    namespace: i64,
     place: Place,
     body: Body,
-    tips: &[u8],
+    stored: &Stored,
     links: &mut Links<'_>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
-    let damaged = |error: CodecError| damaged(&place, &error);
-    let tips = decode_tips(tips).map_err(damaged)?;
+    let tips = decode_tips(&stored.tips).map_err(|error| damaged(&place, &error))?;
     let values = links.values(&tips).map_err(|it| it.at(&place))?;
-    let mut select = connection.prepare_cached(
-        "SELECT body FROM record WHERE namespace = ?1 AND checkpoint = ?2 ORDER BY seq",
-    )?;
-    let mut rows = select.query(params![namespace, place.id.to_bytes()])?;
-    let mut records = Vec::new();
-    while let Some(row) = rows.next()? {
-        let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-        records.push(record(codec, &place, bytes)?);
-    }
+    let records = records::read(connection, codec, &place, stored.records)?;
     Ok(Checkpoint { place, header: body.header, cursor: body.cursor, values, records })
 }

@@ -10,7 +10,7 @@ use graph_core::checkpoint::{
 use rusqlite::Connection;
 
 use super::{
-    Sqlite,
+    Sqlite, copy,
     failure::Failure,
     lease::{self, Held},
     read,
@@ -168,7 +168,7 @@ impl Checkpointer for SqliteSaver {
             }
             ready.into_iter().try_for_each(|write| match write {
                 Ready::Put(put) => put.run(connection, &codec),
-                Ready::Record(records) => records.run(connection),
+                Ready::Record(records) => Ok(records.run(connection)?),
             })
         })
         .await
@@ -213,7 +213,7 @@ impl Checkpointer for SqliteSaver {
     async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
         let thread = thread.to_owned();
         let removed = self.commit(move |connection| remove::delete_thread(connection, &thread));
-        self.sweep(Vec::new(), removed.await?.tips).await
+        self.sweep(Vec::new(), removed.await?.links).await
     }
 
     async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
@@ -224,7 +224,7 @@ impl Checkpointer for SqliteSaver {
             let slice = slice.to_vec();
             let removed =
                 self.commit(move |connection| remove::remove(connection, slice.into_iter()));
-            gone.extend(removed.await?.tips);
+            gone.extend(removed.await?.links);
         }
         let mut namespaces: Vec<i64> = found.into_iter().map(|(namespace, _)| namespace).collect();
         namespaces.dedup();
@@ -233,7 +233,7 @@ impl Checkpointer for SqliteSaver {
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        self.commit(move |connection| remove::copy_thread(connection, &from, &to)).await
+        self.commit(move |connection| copy::copy_thread(connection, &from, &to)).await
     }
 
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
@@ -247,7 +247,7 @@ impl Checkpointer for SqliteSaver {
                     .in_slices(|| move |connection| remove::prune(connection, namespace, keep))
                     .await?;
                 pruned.checkpoints += removed.checkpoints;
-                self.sweep(vec![namespace], removed.tips).await?;
+                self.sweep(vec![namespace], removed.links).await?;
             }
             let outlived = self.in_slices(|| {
                 let (codec, thread) = (self.database.codec().clone(), thread.clone());
@@ -255,7 +255,7 @@ impl Checkpointer for SqliteSaver {
             });
             let outlived = outlived.await?;
             pruned.checkpoints += outlived.checkpoints;
-            self.sweep(Vec::new(), outlived.tips).await?;
+            self.sweep(Vec::new(), outlived.links).await?;
         }
         Ok(pruned)
     }

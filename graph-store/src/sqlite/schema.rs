@@ -1,12 +1,15 @@
 //! The tables, and how older ones become newer ones.
 
+mod to_2;
+
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Says in the file's header whose database it is: "gSto".
 pub(super) const APPLICATION_ID: i64 = 0x6753_746f;
 
 /// What makes version `n + 1` of the tables out of version `n`. Never change one that was released.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+const MIGRATIONS: &[fn(&Connection) -> rusqlite::Result<()>] =
+    &[|connection| connection.execute_batch(include_str!("schema/1.sql")), to_2::migrate];
 
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 
@@ -29,9 +32,8 @@ pub(super) fn prepare(connection: &mut Connection) -> rusqlite::Result<Found> {
         return Ok(found);
     }
     let version = number(&transaction, "user_version")?;
-    let missing = MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0));
-    for migration in missing {
-        transaction.execute_batch(migration)?;
+    for migrate in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+        migrate(&transaction)?;
     }
     transaction.pragma_update(None, "user_version", NEWEST)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use graph_core::checkpoint::CheckpointError;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::{database::Sqlite, failure::Failure, remove::namespaces, sweep::reachable};
 use crate::sizes::Sizes;
@@ -97,19 +97,14 @@ fn fold_log(connection: &Connection) -> Result<(), Failure<CheckpointError>> {
 
 /// What is stored of all threads.
 pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointError>> {
-    let count = |select: &str| {
-        connection.query_row(select, [], |row| Ok((row.get::<_, u64>(0)?, row.get::<_, u64>(1)?)))
-    };
-    let (checkpoints, checkpoint_bytes) =
-        count("SELECT count(*), coalesce(sum(length(tips) + length(body)), 0) FROM checkpoint")?;
-    let (links, link_bytes) = count("SELECT count(*), coalesce(sum(length(body)), 0) FROM link")?;
-    let (records, record_bytes) =
-        count("SELECT count(*), coalesce(sum(length(body)), 0) FROM record")?;
+    let links = count(connection, "SELECT count(*), coalesce(sum(length(body)), 0) FROM link", [])?;
     let (threads, _) = count(
+        connection,
         "SELECT count(DISTINCT thread), 0 FROM namespace n
          WHERE EXISTS (SELECT 1 FROM checkpoint c WHERE c.namespace = n.id)",
+        [],
     )?;
-    Ok(Sizes { threads, checkpoints, checkpoint_bytes, links, link_bytes, records, record_bytes })
+    Ok(Sizes { threads, ..sizes(connection, "", [], links)? })
 }
 
 /// What is stored of one thread.
@@ -117,30 +112,69 @@ pub(super) fn of_thread(
     connection: &Connection,
     thread: &str,
 ) -> Result<Sizes, Failure<CheckpointError>> {
-    let mut sizes = Sizes::default();
+    let mut sum = Sizes::default();
     let mut link_size = connection.prepare_cached("SELECT length(body) FROM link WHERE id = ?1")?;
     for namespace in namespaces(connection, thread)? {
-        let count = |select: &str| {
-            connection.query_row(select, params![namespace], |row| {
-                Ok((row.get::<_, u64>(0)?, row.get::<_, u64>(1)?))
-            })
-        };
-        let (checkpoints, bytes) = count(
-            "SELECT count(*), coalesce(sum(length(tips) + length(body)), 0)
-             FROM checkpoint WHERE namespace = ?1",
-        )?;
-        sizes.checkpoints += checkpoints;
-        sizes.checkpoint_bytes += bytes;
-        let (records, bytes) = count(
-            "SELECT count(*), coalesce(sum(length(body)), 0) FROM record WHERE namespace = ?1",
-        )?;
-        sizes.records += records;
-        sizes.record_bytes += bytes;
+        let mut links = (0, 0);
         for link in reachable(connection, namespace)?.into_keys() {
-            sizes.links += 1;
-            sizes.link_bytes += link_size.query_row([link], |row| row.get::<_, u64>(0))?;
+            links.0 += 1;
+            links.1 += link_size.query_row([link], |row| row.get::<_, u64>(0))?;
         }
+        let sizes = sizes(connection, "WHERE namespace = ?1", [namespace], links)?;
+        sum.checkpoints += sizes.checkpoints;
+        sum.checkpoint_bytes += sizes.checkpoint_bytes;
+        sum.links += sizes.links;
+        sum.link_bytes += sizes.link_bytes;
+        sum.records += sizes.records;
+        sum.record_bytes += sizes.record_bytes;
     }
-    sizes.threads = u64::from(sizes.checkpoints > 0);
-    Ok(sizes)
+    sum.threads = u64::from(sum.checkpoints > 0);
+    Ok(sum)
+}
+
+/// What is stored of some checkpoints. `links` are all links that they need: what is neither a header nor a record among
+/// them is a change of a field.
+fn sizes(
+    connection: &Connection,
+    which: &str,
+    params: impl rusqlite::Params + Copy,
+    links: (u64, u64),
+) -> Result<Sizes, Failure<CheckpointError>> {
+    let heads = format!(
+        "SELECT count(*), coalesce(sum(length(l.body)), 0)
+         FROM (SELECT body FROM checkpoint {which}) AS c CROSS JOIN link l ON l.id = c.body"
+    );
+    let (checkpoints, head_bytes) = count(connection, &heads, params)?;
+    let tips = format!("SELECT 0, coalesce(sum(length(tips)), 0) FROM checkpoint {which}");
+    let (_, tip_bytes) = count(connection, &tips, params)?;
+    // `UNION`, and not `UNION ALL`: a damaged chain may lead in a circle.
+    let records = format!(
+        "WITH RECURSIVE chain (id, prev, bytes) AS (
+             SELECT l.id, l.prev, length(l.body) FROM (
+                 SELECT records FROM checkpoint {which} UNION ALL SELECT records FROM early {which}
+             ) AS newest CROSS JOIN link l ON l.id = newest.records
+         UNION
+             SELECT l.id, l.prev, length(l.body) FROM chain CROSS JOIN link l ON l.id = chain.prev
+         )
+         SELECT count(*), coalesce(sum(bytes), 0) FROM chain"
+    );
+    let (records, record_bytes) = count(connection, &records, params)?;
+    Ok(Sizes {
+        threads: 0,
+        checkpoints,
+        checkpoint_bytes: head_bytes + tip_bytes,
+        links: links.0.saturating_sub(checkpoints + records),
+        link_bytes: links.1.saturating_sub(head_bytes + record_bytes),
+        records,
+        record_bytes,
+    })
+}
+
+/// How many there are, and how many bytes.
+fn count(
+    connection: &Connection,
+    select: &str,
+    params: impl rusqlite::Params,
+) -> rusqlite::Result<(u64, u64)> {
+    connection.query_row(select, params, |row| Ok((row.get(0)?, row.get(1)?)))
 }

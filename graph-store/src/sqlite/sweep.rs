@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use graph_core::checkpoint::CheckpointError;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{chains::decode_tips, database::Sqlite, failure::Failure, remove::SLICE};
 
@@ -17,26 +17,43 @@ pub(super) fn reachable(
     namespace: i64,
 ) -> Result<BTreeMap<i64, Option<i64>>, Failure<CheckpointError>> {
     let mut found = BTreeMap::new();
-    for tip in tips(connection, "SELECT tips FROM checkpoint WHERE namespace = ?1", [namespace])? {
-        follow(connection, tip, &mut found, |_| false)?;
+    for link in newest_links(
+        connection,
+        "SELECT tips, body, records FROM checkpoint WHERE namespace = ?1",
+        "SELECT records FROM early WHERE namespace = ?1",
+        [namespace],
+    )? {
+        follow(connection, link, &mut found, |_| false)?;
     }
     Ok(found)
 }
 
-/// The newest links of all fields of these checkpoints.
-fn tips(
+/// The newest links of all chains: those of these checkpoints, and of these records without one.
+fn newest_links(
     connection: &Connection,
-    select: &str,
-    params: impl rusqlite::Params,
+    checkpoints: &str,
+    early: &str,
+    params: impl rusqlite::Params + Copy,
 ) -> Result<BTreeSet<i64>, Failure<CheckpointError>> {
-    let mut select = connection.prepare_cached(select)?;
+    let mut links = BTreeSet::new();
+    let mut select = connection.prepare_cached(checkpoints)?;
     let mut rows = select.query(params)?;
-    let mut tips = BTreeSet::new();
     while let Some(row) = rows.next()? {
-        let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-        tips.extend(decode_tips(bytes)?.values().map(|it| it.link));
+        links.extend(links_at(row)?);
     }
-    Ok(tips)
+    for records in connection.prepare_cached(early)?.query_map(params, |row| row.get(0))? {
+        links.insert(records?);
+    }
+    Ok(links)
+}
+
+/// The newest links of a checkpoint's chains, from its tips, body and records.
+pub(super) fn links_at(row: &Row<'_>) -> Result<Vec<i64>, Failure<CheckpointError>> {
+    let tips = decode_tips(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
+    let mut links: Vec<i64> = tips.values().map(|it| it.link).collect();
+    links.push(row.get(1)?);
+    links.extend(row.get::<_, Option<i64>>(2)?);
+    Ok(links)
 }
 
 /// Follows a chain from a link on back, up to what is known already.
@@ -82,8 +99,13 @@ impl Sqlite {
     pub(super) async fn sweep_all(&self) -> Result<usize, Failure<CheckpointError>> {
         let unneeded = self.read(|connection| {
             let mut needed = BTreeMap::new();
-            for tip in tips(connection, "SELECT tips FROM checkpoint", [])? {
-                follow(connection, tip, &mut needed, |_| false)?;
+            for link in newest_links(
+                connection,
+                "SELECT tips, body, records FROM checkpoint",
+                "SELECT records FROM early",
+                [],
+            )? {
+                follow(connection, link, &mut needed, |_| false)?;
             }
             let mut all = connection.prepare("SELECT id FROM link")?;
             let all = all.query_map([], |row| row.get(0))?;

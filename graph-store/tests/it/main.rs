@@ -3,4 +3,5 @@
 
 mod sqlite;
 mod sqlite_cache;
+mod sqlite_schema;
 mod sqlite_store;

@@ -71,7 +71,7 @@ impl Shelves {
         shelf.insert(key, entry);
     }
 
-    pub(super) fn get(&mut self, get: &Get, moment: Moment) -> Option<Item> {
+    fn get(&mut self, get: &Get, moment: Moment) -> Option<Item> {
         let (namespace, key) = (get.at.namespace(), get.at.key());
         let entry = self.0.get_mut(namespace)?.get_mut(key)?;
         if !moment.shows(entry.expires_at) {
@@ -82,7 +82,7 @@ impl Shelves {
         Some(entry.item(namespace, key))
     }
 
-    pub(super) fn remove(&mut self, at: &Address) {
+    fn remove(&mut self, at: &Address) {
         let Some(shelf) = self.0.get_mut(at.namespace()) else { return };
         shelf.remove(at.key());
         if shelf.is_empty() {
@@ -117,11 +117,7 @@ impl Shelves {
         Ok(ranking.into_page().map(give).collect())
     }
 
-    pub(super) fn list(
-        &self,
-        list: &ListNamespaces,
-        moment: Moment,
-    ) -> Result<Vec<Namespace>, StoreError> {
+    fn list(&self, list: &ListNamespaces, moment: Moment) -> Result<Vec<Namespace>, StoreError> {
         let fixed = list.fixed_prefix();
         let holding = self
             .0

@@ -1,0 +1,91 @@
+//! Records: what happened to the tasks of the step that follows a checkpoint.
+//!
+//! Each hooks on to the one before it, as changes of a field do, and the checkpoint's row names the newest. Nothing is
+//! looked for when one is added: which of two in one slot counts is settled when they are read.
+
+use graph_core::checkpoint::{CheckpointError, CheckpointId, Place, TaskRecord};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    chains::{add_link, read_link},
+    failure::Failure,
+};
+use crate::{
+    codec::Codec,
+    stored::{self, one_a_slot},
+};
+
+/// Adds records to those of a checkpoint, which need not be stored yet.
+pub(super) fn add<'a>(
+    connection: &Connection,
+    namespace: i64,
+    checkpoint: CheckpointId,
+    bodies: impl IntoIterator<Item = &'a [u8]>,
+) -> rusqlite::Result<()> {
+    let id = checkpoint.to_bytes();
+    let of_stored = connection
+        .prepare_cached("SELECT records FROM checkpoint WHERE namespace = ?1 AND id = ?2")?
+        .query_row(params![namespace, id], |row| row.get(0))
+        .optional()?;
+    let (before, update) = match of_stored {
+        Some(records) => {
+            (records, "UPDATE checkpoint SET records = ?3 WHERE namespace = ?1 AND id = ?2")
+        }
+        None => (
+            early(connection, namespace, checkpoint)?,
+            "INSERT OR REPLACE INTO early (namespace, checkpoint, records) VALUES (?1, ?2, ?3)",
+        ),
+    };
+    let mut newest = before;
+    for body in bodies {
+        newest = Some(add_link(connection, newest, 0, body)?);
+    }
+    if newest != before {
+        connection.prepare_cached(update)?.execute(params![namespace, id, newest])?;
+    }
+    Ok(())
+}
+
+/// Takes the records that came before their checkpoint, which is stored now.
+pub(super) fn take_early(
+    connection: &Connection,
+    namespace: i64,
+    checkpoint: CheckpointId,
+) -> rusqlite::Result<Option<i64>> {
+    let records = early(connection, namespace, checkpoint)?;
+    if records.is_some() {
+        connection
+            .prepare_cached("DELETE FROM early WHERE namespace = ?1 AND checkpoint = ?2")?
+            .execute(params![namespace, checkpoint.to_bytes()])?;
+    }
+    Ok(records)
+}
+
+fn early(
+    connection: &Connection,
+    namespace: i64,
+    checkpoint: CheckpointId,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT records FROM early WHERE namespace = ?1 AND checkpoint = ?2")?
+        .query_row(params![namespace, checkpoint.to_bytes()], |row| row.get(0))
+        .optional()
+}
+
+/// Reads the records of a checkpoint, from the newest one on back.
+pub(super) fn read(
+    connection: &Connection,
+    codec: &Codec,
+    place: &Place,
+    newest: Option<i64>,
+) -> Result<Vec<TaskRecord>, Failure<CheckpointError>> {
+    let mut records = Vec::new();
+    let mut next = newest;
+    while let Some(id) = next {
+        let what = || "a task's record".to_owned();
+        let link = read_link(connection, id, what).map_err(|it| it.at(place))?;
+        records.push(stored::record(codec, place, &link.body)?);
+        next = link.prev;
+    }
+    Ok(one_a_slot(records.into_iter().rev()))
+}

@@ -1,0 +1,25 @@
+-- A checkpoint's row is small, so that many lie on a page and a thread's last two nearly always lie on the same one. What is
+-- long stands in `link`: its header and cursor, and what was recorded for the step that follows it.
+ALTER TABLE checkpoint RENAME TO checkpoint_1;
+ALTER TABLE record RENAME TO record_1;
+
+CREATE TABLE checkpoint (
+    namespace INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    made_at INTEGER NOT NULL,
+    run TEXT NOT NULL,
+    tips BLOB NOT NULL,
+    -- The link that holds its header and cursor.
+    body INTEGER NOT NULL,
+    -- The newest record of a task of the step that follows; the others hang on it.
+    records INTEGER,
+    PRIMARY KEY (namespace, id)
+) STRICT, WITHOUT ROWID;
+
+-- Records that came before their checkpoint.
+CREATE TABLE early (
+    namespace INTEGER NOT NULL,
+    checkpoint BLOB NOT NULL,
+    records INTEGER NOT NULL,
+    PRIMARY KEY (namespace, checkpoint)
+) STRICT, WITHOUT ROWID;
