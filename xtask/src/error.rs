@@ -5,6 +5,7 @@ use std::{fmt, io, path::PathBuf, process::ExitCode};
 #[derive(Debug)]
 pub(crate) enum Error {
     UnknownCommand(String),
+    UnknownModel { name: String, known: Vec<&'static str> },
     Arguments { command: String, args: Vec<String> },
     NotByCargo,
     Failed { command: String },
@@ -21,7 +22,9 @@ pub(crate) enum Error {
 impl Error {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::UnknownCommand(_) | Self::Arguments { .. } => ExitCode::from(2),
+            Self::UnknownCommand(_) | Self::UnknownModel { .. } | Self::Arguments { .. } => {
+                ExitCode::from(2)
+            }
             _ => ExitCode::FAILURE,
         }
     }
@@ -32,6 +35,9 @@ impl fmt::Display for Error {
         match self {
             Self::UnknownCommand(command) => {
                 write!(f, "there is no command `{command}`; `cargo xtask help` lists them")
+            }
+            Self::UnknownModel { name, known } => {
+                write!(f, "`{name}` names no one of the models: {}", known.join(", "))
             }
             Self::Arguments { command, args } => {
                 let args = args.join(" ");

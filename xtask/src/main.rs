@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `bench` and `callgrind`.
+//! The project's own commands: `cargo xtask test`, `lint`, `bench`, `callgrind` and `model`.
 //!
 //! Only std is used here: this crate is built before anything else, on every machine.
 
@@ -6,25 +6,30 @@
 
 use std::{env, path::PathBuf, process::ExitCode};
 
-use crate::{callgrind::Baseline, error::Error, test::Depth};
+use crate::{callgrind::Baseline, error::Error, model::Model, test::Depth};
 
 mod bench;
 mod callgrind;
 mod error;
 mod lint;
+mod model;
 mod needs;
+mod peers;
 mod step;
 mod test;
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--nightly]      every check that CI makes; PostgreSQL and Chromium are installed where it may;
-                        --nightly: with the long property tests
+  test [--nightly]      every check that CI makes; PostgreSQL and Chromium are installed where it may,
+                        servers for the tests of models are fetched into the target folder;
+                        --nightly: with the long property tests, and all tests of local models
   lint                  the quick part of it: format, clippy, documentation
   bench [ARGS...]       the measurements; ARGS go to the bench program
   callgrind [--bless]   counts instructions and compares them with benches/callgrind.txt;
                         --bless: writes that file instead
+  model [NAME]          fetches a small real model into the target folder, for the tests of local models,
+                        and prints where it is
   help                  this text
 ";
 
@@ -44,6 +49,7 @@ enum Action {
     Lint,
     Bench(Vec<String>),
     Callgrind(Baseline),
+    Model(&'static Model),
     Help,
 }
 
@@ -53,16 +59,17 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
     let rest: Vec<String> = args.collect();
     let flags: Vec<&str> = rest.iter().map(String::as_str).collect();
     let action = match (command.as_str(), flags.as_slice()) {
-        ("help" | "-h" | "--help", []) | ("test" | "lint" | "callgrind", ["-h" | "--help"]) => {
-            Action::Help
-        }
+        ("help" | "-h" | "--help", [])
+        | ("test" | "lint" | "callgrind" | "model", ["-h" | "--help"]) => Action::Help,
         ("test", []) => Action::Test(Depth::Usual),
         ("test", ["--nightly"]) => Action::Test(Depth::Nightly),
         ("lint", []) => Action::Lint,
         ("bench", _) => Action::Bench(rest),
         ("callgrind", []) => Action::Callgrind(Baseline::Compare),
         ("callgrind", ["--bless"]) => Action::Callgrind(Baseline::Bless),
-        ("help" | "test" | "lint" | "callgrind", _) => {
+        ("model", []) => Action::Model(Model::first()),
+        ("model", [name]) => Action::Model(Model::named(name)?),
+        ("help" | "test" | "lint" | "callgrind" | "model", _) => {
             return Err(Error::Arguments { command, args: rest });
         }
         _ => return Err(Error::UnknownCommand(command)),
@@ -76,6 +83,7 @@ fn run(action: Action) -> Result<(), Error> {
         Action::Lint => lint::run(&root()?),
         Action::Bench(args) => bench::run(&root()?, args),
         Action::Callgrind(baseline) => callgrind::run(&root()?, baseline),
+        Action::Model(model) => model::run(&root()?, model),
         Action::Help => {
             print!("{HELP}");
             Ok(())
@@ -113,6 +121,8 @@ mod tests {
         check("lint", &Action::Lint);
         check("callgrind", &Action::Callgrind(Baseline::Compare));
         check("callgrind --bless", &Action::Callgrind(Baseline::Bless));
+        check("model", &Action::Model(Model::first()));
+        check("model qwen2.5-coder-0.5b", &Action::Model(Model::first()));
     }
 
     #[test]

@@ -6,7 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::step::{LeftOut, Step};
+use crate::{
+    peers,
+    step::{LeftOut, Step},
+};
 
 /// A program that some tests use. Without it they skip, and say so.
 #[derive(Debug, Clone, Copy)]
@@ -15,13 +18,26 @@ pub(crate) struct Need {
     left_out: LeftOut,
     /// The variable that lets its tests fail in place of skipping.
     require: &'static str,
-    /// What installs it, in a shell, with the rights of root.
-    install: &'static str,
+    install: Install,
     is_here: fn() -> bool,
 }
 
+/// What installs a program: a script for a shell.
+#[derive(Debug, Clone, Copy)]
+enum Install {
+    /// Into the system, with the rights of root.
+    System(&'static str),
+    /// Into a folder of its own, which is the script's first argument, under [`peers::folder`].
+    Folder {
+        name: &'static str,
+        script: &'static str,
+        /// A command that succeeds where the script can run.
+        by: (&'static str, &'static [&'static str]),
+    },
+}
+
 /// All that the tests need.
-pub(crate) const NEEDS: [Need; 2] = [
+pub(crate) const NEEDS: [Need; 4] = [
     Need {
         name: "PostgreSQL for the tests",
         left_out: LeftOut {
@@ -30,12 +46,14 @@ pub(crate) const NEEDS: [Need; 2] = [
         },
         require: "GRAPH_REQUIRE_POSTGRES",
         // The package would also set up a database server that runs from then on; the tests start their own.
-        install: "\
+        install: Install::System(
+            "\
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y --no-install-recommends postgresql-common
 sed -i 's/^#* *create_main_cluster .*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
 apt-get install -y --no-install-recommends postgresql",
+        ),
         is_here: || postgres_folders().iter().any(|it| it.join("initdb").is_file()),
     },
     Need {
@@ -45,14 +63,44 @@ apt-get install -y --no-install-recommends postgresql",
             install: "sudo apt-get install chromium",
         },
         require: "GRAPH_REQUIRE_CHROMIUM",
-        install: "\
+        install: Install::System(
+            "\
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y --no-install-recommends chromium",
+        ),
         is_here: || {
             let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
             path().iter().any(|folder| names.iter().any(|it| folder.join(it).is_file()))
         },
+    },
+    Need {
+        name: "aimock for the tests",
+        left_out: LeftOut {
+            title: "tests of the six providers' protocols against aimock",
+            install: "sudo apt-get install npm",
+        },
+        require: "GRAPH_REQUIRE_AIMOCK",
+        install: Install::Folder {
+            name: peers::AIMOCK,
+            script: peers::INSTALL_AIMOCK,
+            by: ("npm", &["--version"]),
+        },
+        is_here: || peers::folder().join(peers::AIMOCK).is_dir(),
+    },
+    Need {
+        name: "llama.cpp's server for the tests",
+        left_out: LeftOut {
+            title: "tests against llama.cpp's server with a real model",
+            install: "sudo apt-get install python3-pip",
+        },
+        require: "GRAPH_REQUIRE_LLAMA",
+        install: Install::Folder {
+            name: peers::LLAMA,
+            script: peers::INSTALL_LLAMA,
+            by: ("python3", &["-m", "pip", "--version"]),
+        },
+        is_here: || peers::folder().join(peers::LLAMA).is_dir(),
     },
 ];
 
@@ -65,9 +113,12 @@ pub(crate) enum Found {
     Missing,
 }
 
-/// What it takes to install a package.
+/// Who installs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rights {
+    /// Whoever we are: it goes into a folder of ours.
+    User,
+    /// We are root.
     Root,
     Sudo,
 }
@@ -78,26 +129,31 @@ impl Need {
         if (self.is_here)() {
             return Found::Here;
         }
-        if !succeeds("apt-get", &["--version"]) {
-            return Found::Missing;
-        }
-        match said("id", &["-u"]).as_deref() {
-            Some("0") => Found::Installable(Rights::Root),
-            _ if succeeds("sudo", &["-n", "true"]) => Found::Installable(Rights::Sudo),
-            _ => Found::Missing,
-        }
+        let rights = match self.install {
+            Install::System(_) => system_rights(),
+            Install::Folder { by: (program, args), .. } => {
+                succeeds(program, args).then_some(Rights::User)
+            }
+        };
+        rights.map_or(Found::Missing, Found::Installable)
     }
 
     /// The step that brings it, where it is not here and can be.
     pub(crate) fn install(&self, found: Found) -> Option<Step> {
-        let step = |program, line| {
-            Some(Step::new(self.name, program, line).args([self.install.to_owned()]))
+        let Found::Installable(rights) = found else {
+            return None;
         };
-        match found {
-            Found::Installable(Rights::Root) => step("sh", "-ec"),
-            Found::Installable(Rights::Sudo) => step("sudo", "-n sh -ec"),
-            Found::Here | Found::Missing => None,
-        }
+        let step = match rights {
+            Rights::User | Rights::Root => Step::new(self.name, "sh", "-ec"),
+            Rights::Sudo => Step::new(self.name, "sudo", "-n sh -ec"),
+        };
+        Some(match self.install {
+            Install::System(script) => step.args([script.to_owned()]),
+            Install::Folder { name, script, .. } => {
+                let folder = peers::folder().join(name).display().to_string();
+                step.args([script.to_owned(), "install".to_owned(), folder])
+            }
+        })
     }
 
     /// Lets a step's tests fail, and not skip, where they do not find it.
@@ -111,6 +167,17 @@ impl Need {
     /// What the tests have to do without.
     pub(crate) fn left_out(&self, found: Found) -> Option<LeftOut> {
         (found == Found::Missing).then_some(self.left_out)
+    }
+}
+
+/// The rights that install a package of the system, where there are any.
+fn system_rights() -> Option<Rights> {
+    if !succeeds("apt-get", &["--version"]) {
+        return None;
+    }
+    match said("id", &["-u"]).as_deref() {
+        Some("0") => Some(Rights::Root),
+        _ => succeeds("sudo", &["-n", "true"]).then_some(Rights::Sudo),
     }
 }
 

@@ -39,13 +39,19 @@ struct Here {
 
 fn plan(here: &Here, depth: Depth) -> Plan {
     let mut plan = Plan::default();
-    let mut tests = tests(depth);
     for (need, found) in NEEDS.iter().zip(here.needs) {
         plan.steps.extend(need.install(found));
         plan.left_out.extend(need.left_out(found));
-        tests = need.require(found, tests);
     }
-    plan.steps.extend([lint::format(), lint::clippy(), tests, lint::doc(), conformance()]);
+    let tests = tests(depth).map(|step| {
+        NEEDS.iter().zip(here.needs).fold(step, |step, (need, found)| need.require(found, step))
+    });
+    if depth == Depth::Nightly {
+        plan.steps.push(Step::cargo("a real model for the tests", "xtask model"));
+    }
+    plan.steps.extend([lint::format(), lint::clippy()]);
+    plan.steps.extend(tests);
+    plan.steps.extend([lint::doc(), conformance()]);
     plan.steps.extend(here.examples.iter().map(Example::step));
     if here.cargo_deny {
         plan.steps.extend(deny());
@@ -58,11 +64,16 @@ fn plan(here: &Here, depth: Depth) -> Plan {
     plan
 }
 
-fn tests(depth: Depth) -> Step {
-    let step = Step::cargo("tests", "test --workspace --all-features");
+/// The crate `llm` goes by itself: its feature for local models takes longer to build than all the rest.
+fn tests(depth: Depth) -> [Step; 2] {
+    let rest = Step::cargo("tests", "test --workspace --all-features --exclude llm");
     match depth {
-        Depth::Usual => step,
-        Depth::Nightly => step.env("GRAPH_NIGHTLY", "1"),
+        Depth::Usual => [rest, Step::cargo("tests of models", "test -p llm")],
+        Depth::Nightly => {
+            let models =
+                Step::cargo("tests of models, local ones too", "test -p llm --all-features");
+            [rest, models].map(|it| it.env("GRAPH_NIGHTLY", "1"))
+        }
     }
 }
 
@@ -99,7 +110,7 @@ fn deny() -> [Step; 2] {
 }
 
 /// The crates with examples.
-const PACKAGES: [&str; 3] = ["graph-core", "graph-store", "graph-trace"];
+const PACKAGES: [&str; 4] = ["graph-core", "graph-store", "graph-trace", "llm"];
 
 fn examples(root: &Path) -> Result<Vec<Example>, Error> {
     let mut examples = vec![];
@@ -148,14 +159,15 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 2] };
+        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 4] };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
             "\
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-cargo test --workspace --all-features
+cargo test --workspace --all-features --exclude llm
+cargo test -p llm
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
         );
@@ -165,6 +177,8 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
             [
                 "sudo apt-get install postgresql",
                 "sudo apt-get install chromium",
+                "sudo apt-get install npm",
+                "sudo apt-get install python3-pip",
                 "cargo install cargo-deny --locked"
             ]
         );
@@ -175,14 +189,16 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
         let examples = [("graph-core", "a"), ("graph-store", "b")];
         let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
         let examples = Vec::from(examples);
-        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 2] };
+        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 4] };
         let plan = plan(&here, Depth::Nightly);
         check(
             &plan,
             "\
+cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 cargo test --workspace --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 cargo test --workspace --all-features --exclude llm
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 cargo test -p llm --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -196,14 +212,30 @@ cargo deny --offline check bans licenses sources",
     #[test]
     fn what_is_missing_is_installed_first_and_required_then() {
         for (rights, start) in [(Rights::Root, "sh -ec "), (Rights::Sudo, "sudo -n sh -ec ")] {
-            let needs = [Found::Installable(rights), Found::Missing];
+            let needs =
+                [Found::Installable(rights), Found::Missing, Found::Missing, Found::Missing];
             let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
             let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
             assert!(lines[0].starts_with(start), "{}", lines[0]);
             assert!(lines[0].ends_with("install -y --no-install-recommends postgresql'"));
-            assert_eq!(lines[3], "GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features");
+            assert_eq!(
+                lines[3],
+                "GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features --exclude llm"
+            );
             assert_eq!(plan.left_out[0].install, "sudo apt-get install chromium");
         }
+    }
+
+    #[test]
+    fn what_goes_into_a_folder_needs_no_rights() {
+        let user = Found::Installable(Rights::User);
+        let needs = [Found::Here, Found::Here, user, user];
+        let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
+        let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
+        for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549"]) {
+            assert!(line.starts_with("sh -ec ") && line.ends_with(folder), "{line}");
+        }
+        assert!(lines[4].contains("GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 cargo test"));
     }
 
     #[test]

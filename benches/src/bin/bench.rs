@@ -5,6 +5,7 @@ use std::{env, fs, io, path::PathBuf, process::ExitCode, thread::available_paral
 
 use graph_benches::{
     langgraph::{self, LangGraph},
+    llm_layers,
     measure::{Samples, Side},
     storage,
     table::{self, Row},
@@ -24,7 +25,7 @@ Usage: bench [--quick] [--langgraph] [NAME...]
   --langgraph   installs LangGraph and its savers into target/langgraph-venv first, if no Python has them
   NAME          measures only these: loop, fan-out, chain, append, checkpointed-loop,
                 checkpointed-append; sqlite-one, sqlite-16, sqlite-bytes, postgres-one,
-                postgres-16, or `storage` for these five
+                postgres-16, or `storage` for these five; llm-layers
 ";
 
 fn main() -> ExitCode {
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
 struct Plan {
     workloads: Vec<Workload>,
     stored: Vec<storage::Workload>,
+    llm_layers: bool,
     rounds: usize,
     langgraph: fn() -> io::Result<Option<PathBuf>>,
 }
@@ -57,6 +59,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
     let mut plan = Plan {
         workloads: Vec::new(),
         stored: Vec::new(),
+        llm_layers: false,
         rounds: ROUNDS,
         langgraph: || Ok(langgraph::find()),
     };
@@ -66,12 +69,14 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
             "--quick" => plan.rounds = QUICK_ROUNDS,
             "--langgraph" => plan.langgraph = find_or_install,
             "storage" => plan.stored.extend(storage::Workload::ALL),
+            llm_layers::NAME => plan.llm_layers = true,
             name => plan.add(name).ok_or(arg)?,
         }
     }
-    if plan.workloads.is_empty() && plan.stored.is_empty() {
+    if plan.workloads.is_empty() && plan.stored.is_empty() && !plan.llm_layers {
         plan.workloads.extend(Workload::ALL);
         plan.stored.extend(storage::Workload::ALL);
+        plan.llm_layers = true;
     }
     Ok(Some(plan))
 }
@@ -105,6 +110,9 @@ fn measure(plan: &Plan) {
     if !plan.stored.is_empty() {
         measure_storage(plan, runtime.handle(), &mut langgraph);
     }
+    if plan.llm_layers {
+        measure_llm_layers(plan, runtime.handle());
+    }
 }
 
 fn measure_engine(plan: &Plan, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
@@ -124,6 +132,14 @@ fn measure_storage(plan: &Plan, runtime: &Handle, langgraph: &mut Option<LangGra
     match storage::measure(&plan.stored, plan.rounds, runtime, langgraph) {
         Ok(report) => print!("{}", storage::table::text(&report)),
         Err(error) => eprintln!("the stored workloads cannot be measured: {error}"),
+    }
+}
+
+fn measure_llm_layers(plan: &Plan, runtime: &Handle) {
+    eprintln!("{} …", llm_layers::NAME);
+    match llm_layers::measure(plan.rounds, runtime) {
+        Ok(rows) => println!("{}", llm_layers::text(&rows)),
+        Err(error) => eprintln!("the layers of llm cannot be measured: {error}"),
     }
 }
 

@@ -1,0 +1,56 @@
+//! Asks a model, and prints its answer as it comes.
+//!
+//! ```text
+//! cargo run -p llm --example ask -- "Why is the sky blue?"
+//! PROVIDER=anthropic ANTHROPIC_API_KEY=… cargo run -p llm --example ask -- "Why is the sky blue?"
+//! PROVIDER=ollama MODEL=qwen2.5-coder:7b cargo run -p llm --example ask -- "Why is the sky blue?"
+//! ```
+//!
+//! Without a provider a scripted model answers, so that it runs anywhere.
+
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
+
+use std::{
+    env,
+    error::Error,
+    io::{self, Write},
+};
+
+use llm::{Backoff, Budget, Llm, Piece, Request, Rule, Script, Scripted, create_provider};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let question = env::args().nth(1).unwrap_or_else(|| "Why is the sky blue?".to_owned());
+    let model = match env::var("PROVIDER") {
+        Ok(provider) => create_provider(&provider, None, env::var("MODEL").ok().as_deref())?,
+        Err(_) => scripted()?,
+    };
+    let budget = Budget::of_tokens(20_000);
+    let llm = model.budget(&budget).retry(Backoff::default());
+
+    let mut reply =
+        llm.stream(Request::new(question).system("Answer in two sentences.").max_tokens(300));
+    while let Some(piece) = reply.next().await {
+        match piece {
+            Piece::Text(text) => print!("{text}"),
+            Piece::Again => println!("\n(the connection broke; once more)"),
+            Piece::Reasoning(_) | Piece::ToolCall(_) => {}
+        }
+        io::stdout().flush()?;
+    }
+    let response = reply.response().await?;
+    let cost = response.cost.map_or_else(|| "at no known price".to_owned(), |it| it.to_string());
+    let usage = response.usage.map_or_else(
+        || "tokens not counted".to_owned(),
+        |it| format!("{} tokens read, {} written", it.input, it.output),
+    );
+    println!("\n\n{}: {usage}, {cost}", response.model);
+    Ok(())
+}
+
+fn scripted() -> Result<Llm, Box<dyn Error>> {
+    let answer =
+        "{I am a script|This is a script}, and know nothing of that. Set PROVIDER to ask a model.";
+    let script = Script::new("parrot").rule(Rule::text(answer));
+    Ok(Llm::new(Scripted::new(script)?))
+}

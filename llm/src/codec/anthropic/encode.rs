@@ -1,0 +1,185 @@
+//! Writing requests.
+
+use serde_json::{Map, Value, json};
+
+use super::super::{
+    breakpoints, family,
+    schema::{self, Dialect},
+};
+use crate::{Effort, Message, Part, Request, Role, Tool, ToolChoice};
+
+/// The least that a model may be told to think, where it is told in tokens.
+const MIN_BUDGET: u32 = 1024;
+
+pub(super) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
+    let thinking = thinking(model, request);
+    let mut body = Map::new();
+    let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
+    put("model", model.into());
+    put("max_tokens", request.max_tokens.into());
+    put("messages", messages(request).into());
+    if let Some(system) = &request.system {
+        let mut block = json!({ "type": "text", "text": system });
+        if request.cache_system {
+            block["cache_control"] = ephemeral();
+        }
+        put("system", json!([block]));
+    }
+    if request.cache_key.is_some() && !has_breakpoints(request) {
+        // It sets a breakpoint at the end by itself, each time further on.
+        put("cache_control", ephemeral());
+    }
+    // Beside thoughts no model takes one.
+    if let (Some(temperature), None) = (request.temperature, &thinking) {
+        put("temperature", temperature.into());
+    }
+    if !request.stop.is_empty() {
+        put("stop_sequences", request.stop.clone().into());
+    }
+    if !request.tools.is_empty() {
+        put("tools", tools(request).into());
+        if let Some(choice) = tool_choice(&request.tool_choice) {
+            put("tool_choice", choice);
+        }
+    }
+    if let Some(thinking) = thinking {
+        put("thinking", thinking);
+    }
+    if let Some(output) = output(model, request) {
+        put("output_config", output);
+    }
+    if stream {
+        put("stream", true.into());
+    }
+    body
+}
+
+fn ephemeral() -> Value {
+    json!({ "type": "ephemeral" })
+}
+
+fn has_breakpoints(request: &Request) -> bool {
+    request.cache_system || request.messages.iter().any(|it| it.cache)
+}
+
+fn messages(request: &Request) -> Vec<Value> {
+    let mut messages = Vec::new();
+    for (message, has_breakpoint) in breakpoints::messages(request) {
+        let mut blocks: Vec<_> = message.parts.iter().filter_map(block).collect();
+        if has_breakpoint
+            && let Some(last) = blocks.iter_mut().rev().find(|it| takes_breakpoint(it))
+        {
+            last["cache_control"] = ephemeral();
+        }
+        if !blocks.is_empty() {
+            messages.push(json!({ "role": role(message), "content": blocks }));
+        }
+    }
+    messages
+}
+
+fn role(message: &Message) -> &'static str {
+    match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+/// A part as a block. Empty words are refused, and thoughts without their signature are not believed.
+fn block(part: &Part) -> Option<Value> {
+    match part {
+        Part::Text { text } if text.is_empty() => None,
+        Part::Text { text } => Some(json!({ "type": "text", "text": text })),
+        Part::Reasoning { text, opaque } => thought(text, opaque.as_ref()?),
+        Part::ToolCall(call) => Some(
+            json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments }),
+        ),
+        Part::ToolResult { id, content, failed, .. } => {
+            let content = json!([{ "type": "text", "text": content }]);
+            let mut block = json!({ "type": "tool_result", "tool_use_id": id, "content": content });
+            if *failed {
+                block["is_error"] = true.into();
+            }
+            Some(block)
+        }
+    }
+}
+
+fn thought(text: &str, opaque: &Value) -> Option<Value> {
+    if opaque["type"] == "redacted_thinking" {
+        return Some(opaque.clone());
+    }
+    let signature = opaque["signature"].as_str()?;
+    Some(json!({ "type": "thinking", "thinking": text, "signature": signature }))
+}
+
+fn takes_breakpoint(block: &Value) -> bool {
+    block["type"] != "thinking" && block["type"] != "redacted_thinking"
+}
+
+fn tools(request: &Request) -> Vec<Value> {
+    let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
+    // Tools stand before the system text, so that its breakpoint covers them; without it they need their own.
+    if let (true, None, Some(last)) = (request.cache_system, &request.system, tools.last_mut()) {
+        last["cache_control"] = ephemeral();
+    }
+    tools
+}
+
+fn tool(tool: &Tool) -> Value {
+    let Tool { name, description, parameters } = tool;
+    json!({ "name": name, "description": description, "input_schema": schema::plain(parameters) })
+}
+
+fn tool_choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some(json!({ "type": "any" })),
+        ToolChoice::None => Some(json!({ "type": "none" })),
+        ToolChoice::Tool(name) => Some(json!({ "type": "tool", "name": name })),
+    }
+}
+
+/// Whether a model decides itself how much it thinks, within an effort.
+fn is_adaptive(model: &str) -> bool {
+    family::claude_version(model) >= (4, 6)
+}
+
+fn thinking(model: &str, request: &Request) -> Option<Value> {
+    let effort = request.effort?;
+    if is_adaptive(model) {
+        let kind = if effort == Effort::None { "disabled" } else { "adaptive" };
+        return Some(json!({ "type": kind }));
+    }
+    let budget = match effort {
+        Effort::None => return None,
+        Effort::Low => MIN_BUDGET,
+        Effort::Medium => 4 * MIN_BUDGET,
+        Effort::High => 16 * MIN_BUDGET,
+    };
+    // Something has to be left for the answer.
+    let most = (request.max_tokens / 2).max(MIN_BUDGET);
+    let fits = request.max_tokens > MIN_BUDGET;
+    fits.then(|| json!({ "type": "enabled", "budget_tokens": budget.min(most) }))
+}
+
+fn output(model: &str, request: &Request) -> Option<Value> {
+    let mut output = Map::new();
+    let effort = request.effort.filter(|_| is_adaptive(model));
+    let effort = match effort {
+        None | Some(Effort::None) => None,
+        Some(Effort::Low) => Some("low"),
+        Some(Effort::Medium) => Some("medium"),
+        Some(Effort::High) => Some("high"),
+    };
+    if let Some(effort) = effort {
+        output.insert("effort".to_owned(), effort.into());
+    }
+    // A schema that cannot be said here is for the prompt and the reader of the answer.
+    let schema =
+        request.schema.as_ref().and_then(|it| schema::adapt(&it.schema, Dialect::Anthropic));
+    if let Some(schema) = schema {
+        output.insert("format".to_owned(), json!({ "type": "json_schema", "schema": schema }));
+    }
+    (!output.is_empty()).then_some(Value::Object(output))
+}

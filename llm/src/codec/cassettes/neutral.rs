@@ -1,0 +1,184 @@
+//! Recorded requests, read as ours: the way back of what the codecs do, for tests.
+//!
+//! What our interface cannot say is taken out of the recorded body and noted; where a body may say the same in
+//! two forms, it gets the form that the codec writes.
+
+use serde_json::{Map, Value, json};
+
+use super::recording::Protocol;
+use crate::{Effort, Request, Schema, Tool, ToolChoice};
+
+mod chat;
+mod contents;
+mod messages;
+mod ollama;
+mod responses;
+
+/// A recorded request, as ours.
+pub(super) struct Asked {
+    pub(super) model: String,
+    pub(super) request: Request,
+    pub(super) stream: bool,
+}
+
+/// Reads a recorded body.
+pub(super) fn read(
+    protocol: Protocol,
+    path: &str,
+    body: &mut Value,
+    notes: &mut Vec<String>,
+) -> Asked {
+    one_name_of_the_limit(body);
+    let in_path = path.rsplit('/').next().unwrap_or_default().split_once(':').unwrap_or_default();
+    let model = body["model"].as_str().unwrap_or(in_path.0).to_owned();
+    let stream = body["stream"] == true || in_path.1 == "streamGenerateContent";
+    let request = match protocol {
+        Protocol::Chat => chat::read(body, notes),
+        Protocol::Responses => responses::read(body, notes),
+        Protocol::Messages => messages::read(body, notes),
+        Protocol::Contents => contents::read(body, notes),
+        Protocol::Ollama => ollama::read(body, notes),
+    };
+    Asked { model, request, stream }
+}
+
+/// The limit of the answer has an old and a new name, which mean the same.
+pub(super) fn one_name_of_the_limit(body: &mut Value) {
+    if let Some(limit) = remove(body, "max_completion_tokens") {
+        body["max_tokens"] = limit;
+    }
+}
+
+/// Sets what is said alike everywhere: limits and choices of words, under the names given.
+fn put_common(request: &mut Request, options: &mut Value, names: Names) {
+    if let Some(limit) = options[names.max_tokens].as_u64() {
+        request.max_tokens = u32::try_from(limit).unwrap();
+    }
+    request.temperature = options["temperature"].as_f64();
+    request.seed = options["seed"].as_u64();
+    if options[names.stop].is_string() {
+        // One word may stand without a list.
+        options[names.stop] = json!([options[names.stop]]);
+    }
+    request.stop = texts(&options[names.stop]);
+}
+
+/// What a protocol calls what all have.
+#[derive(Clone, Copy)]
+struct Names {
+    max_tokens: &'static str,
+    stop: &'static str,
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts.filter_map(|it| it.as_str().map(str::to_owned)).collect()
+}
+
+/// Takes a field out.
+fn remove(value: &mut Value, name: &str) -> Option<Value> {
+    value.as_object_mut().and_then(|it| it.remove(name)).filter(|it| !it.is_null())
+}
+
+/// Takes a field out that our interface cannot say, and notes it.
+fn cannot_say(value: &mut Value, name: &str, what: &str, notes: &mut Vec<String>) {
+    if remove(value, name).is_some() {
+        notes.push(what.to_owned());
+    }
+}
+
+/// Takes the list of this name out.
+fn take_list(value: &mut Value, name: &str) -> Vec<Value> {
+    match remove(value, name) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
+}
+
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// Reads words that are a text or a list of texts, and makes one text of them; parts of other kinds are taken
+/// out and noted.
+fn one_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
+    let words = match &value[name] {
+        Value::String(words) => words.clone(),
+        Value::Array(parts) => parts.iter().map(|part| words_of(part, notes)).collect(),
+        _ => String::new(),
+    };
+    value[name] = words.clone().into();
+    words
+}
+
+fn words_of(part: &Value, notes: &mut Vec<String>) -> String {
+    if !part["cache_control"].is_null() {
+        notes.push("a breakpoint inside a message".to_owned());
+    }
+    match part["text"].as_str() {
+        Some(words) => words.to_owned(),
+        None => {
+            notes.push(format!("content `{}`", text(part, "type")));
+            String::new()
+        }
+    }
+}
+
+/// Reads tools that lie in `function`, or in the tool itself.
+fn tools(body: &mut Value, schema: &str, notes: &mut Vec<String>) -> Vec<Tool> {
+    let mut tools = Vec::new();
+    let mut kept = Vec::new();
+    for tool in take_list(body, "tools") {
+        let function = if tool["function"].is_object() { &tool["function"] } else { &tool };
+        if !function[schema].is_object() {
+            notes.push(format!("tool `{}`", text(&tool, "type")));
+            continue;
+        }
+        tools.push(Tool {
+            name: text(function, "name"),
+            description: text(function, "description"),
+            parameters: function[schema].clone(),
+        });
+        kept.push(tool);
+    }
+    if kept.is_empty() {
+        cannot_say(body, "tool_choice", "a choice of tools without our tools", notes);
+    } else {
+        body["tools"] = kept.into();
+    }
+    tools
+}
+
+/// Reads whether a tool has to be used; that it need not is the default, and not said.
+fn tool_choice(body: &mut Value) -> ToolChoice {
+    let choice = &body["tool_choice"];
+    let name = choice["function"]["name"].as_str().or(choice["name"].as_str());
+    let word = choice.as_str().or(choice["type"].as_str()).unwrap_or("auto");
+    match (word, name) {
+        (_, Some(name)) => ToolChoice::Tool(name.to_owned()),
+        ("required" | "any", _) => ToolChoice::Required,
+        ("none", _) => ToolChoice::None,
+        _ => {
+            remove(body, "tool_choice");
+            ToolChoice::Auto
+        }
+    }
+}
+
+fn effort(word: &Value) -> Option<Effort> {
+    match word.as_str()? {
+        "none" | "minimal" => Some(Effort::None),
+        "low" => Some(Effort::Low),
+        "medium" => Some(Effort::Medium),
+        "high" => Some(Effort::High),
+        _ => None,
+    }
+}
+
+fn schema(name: &Value, schema: &Value) -> Schema {
+    Schema { name: name.as_str().unwrap_or_default().to_owned(), schema: schema.clone() }
+}
+
+fn any_json() -> Schema {
+    Schema { name: "any".to_owned(), schema: Value::Object(Map::new()) }
+}

@@ -1,0 +1,138 @@
+//! Anthropic's messages, as our requests.
+
+use serde_json::{Value, json};
+
+use super::{
+    Names, cannot_say, effort, one_text, put_common, remove, schema, take_list, text, tool_choice,
+    tools,
+};
+use crate::{Effort, Message, Part, Request, Role, ToolCall};
+
+pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
+    let mut request = Request::conversation(Vec::new());
+    put_system(&mut request, body);
+    let mut kept = Vec::new();
+    for mut message in take_list(body, "messages") {
+        if let Some(read) = read_message(&mut message, notes) {
+            request.messages.push(read);
+            kept.push(message);
+        }
+    }
+    body["messages"] = kept.into();
+    put_common(&mut request, body, Names { max_tokens: "max_tokens", stop: "stop_sequences" });
+    request.seed = None;
+    request.tools = tools(body, "input_schema", notes);
+    put_breakpoints(&mut request, body, notes);
+    request.tool_choice = tool_choice(body);
+    put_thinking(&mut request, body, notes);
+    let format = &body["output_config"]["format"];
+    if format["type"] == "json_schema" {
+        request.schema = Some(schema(&Value::Null, &format["schema"]));
+    }
+    request
+}
+
+/// System texts are one text, which is cached where one of them is.
+fn put_system(request: &mut Request, body: &mut Value) {
+    let Some(mut system) = remove(body, "system").map(|it| json!({ "content": it })) else {
+        return;
+    };
+    let breakpoint = system["content"].as_array().into_iter().flatten().rev();
+    let breakpoint = breakpoint.map(|it| it["cache_control"].clone()).find(|it| !it.is_null());
+    let words = one_text(&mut system, "content", &mut Vec::new());
+    let mut block = json!({ "type": "text", "text": words });
+    if let Some(breakpoint) = breakpoint {
+        block["cache_control"] = breakpoint;
+        request.cache_system = true;
+    }
+    body["system"] = json!([block]);
+    request.system = Some(words);
+}
+
+fn read_message(message: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
+    let role = if message["role"] == "assistant" { Role::Assistant } else { Role::User };
+    if message["content"].is_string() {
+        message["content"] = json!([{ "type": "text", "text": message["content"] }]);
+    }
+    let mut read = Message::new(role, Vec::new());
+    let mut kept: Vec<Value> = Vec::new();
+    for mut block in take_list(message, "content") {
+        let Some(part) = part(&mut block, notes) else { continue };
+        if let Some(last) = kept.last_mut() {
+            cannot_say(last, "cache_control", "a breakpoint inside a message", notes);
+        }
+        read.parts.push(part);
+        kept.push(block);
+    }
+    read.cache = kept.last().is_some_and(|it| it["cache_control"].is_object());
+    message["content"] = kept.into();
+    (!read.parts.is_empty()).then_some(read)
+}
+
+fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
+    match text(block, "type").as_str() {
+        "text" => Some(Part::text(text(block, "text"))),
+        "thinking" => {
+            let opaque = Some(json!({ "signature": block["signature"] }));
+            Some(Part::Reasoning { text: text(block, "thinking"), opaque })
+        }
+        "redacted_thinking" => {
+            Some(Part::Reasoning { text: String::new(), opaque: Some(block.clone()) })
+        }
+        "tool_use" => Some(Part::ToolCall(ToolCall {
+            id: text(block, "id"),
+            name: text(block, "name"),
+            arguments: block["input"].clone(),
+            opaque: None,
+        })),
+        "tool_result" => {
+            let content = one_text(block, "content", notes);
+            block["content"] = json!([{ "type": "text", "text": content }]);
+            let failed = block["is_error"] == true;
+            if !failed {
+                remove(block, "is_error");
+            }
+            let (id, name) = (text(block, "tool_use_id"), String::new());
+            Some(Part::ToolResult { id, name, content, failed })
+        }
+        other => {
+            notes.push(format!("content `{other}`"));
+            None
+        }
+    }
+}
+
+/// Breakpoints on tools, and the one that moves by itself.
+fn put_breakpoints(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+    let n_tools = request.tools.len();
+    for (place, tool) in body["tools"].as_array_mut().into_iter().flatten().enumerate() {
+        let is_ours = place + 1 == n_tools && request.system.is_none();
+        if is_ours && tool["cache_control"].is_object() {
+            request.cache_system = true;
+        } else {
+            cannot_say(tool, "cache_control", "a breakpoint on a tool", notes);
+        }
+    }
+    let has_breakpoints = request.cache_system || request.messages.iter().any(|it| it.cache);
+    if has_breakpoints {
+        cannot_say(body, "cache_control", "a moving breakpoint beside fixed ones", notes);
+    } else if body["cache_control"].is_object() {
+        request.cache_key = Some("one".to_owned());
+    }
+}
+
+fn put_thinking(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+    request.effort = match body["thinking"]["type"].as_str() {
+        Some("disabled") => Some(Effort::None),
+        Some(_) => Some(Effort::Low),
+        None => None,
+    };
+    if let Some(effort) = effort(&body["output_config"]["effort"]) {
+        request.effort = Some(effort);
+    }
+    if request.effort.is_some() {
+        // The only temperature allowed beside thoughts is the default.
+        cannot_say(body, "temperature", "a temperature beside thoughts", notes);
+        request.temperature = None;
+    }
+}

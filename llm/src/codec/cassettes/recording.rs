@@ -1,0 +1,193 @@
+//! Recordings: what was asked and answered, as YAML files hold it.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use serde::Deserialize;
+
+use crate::codec::{
+    Codec, Headers, Quirks, anthropic, gemini, ollama, openai_chat, openai_responses,
+};
+
+/// One request and its answer.
+#[derive(Debug)]
+pub(super) struct Recording {
+    /// The folder that it lies in, named after the provider.
+    pub(super) provider: String,
+    /// The file, for messages.
+    pub(super) file: String,
+    pub(super) path: String,
+    pub(super) asked: String,
+    pub(super) status: u16,
+    pub(super) answer: Answered,
+    pub(super) body: String,
+}
+
+/// The protocols that we speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Chat,
+    Responses,
+    Messages,
+    Contents,
+    Ollama,
+}
+
+/// The headers of an answer.
+#[derive(Debug)]
+pub(super) struct Answered(Vec<Named>);
+
+impl Headers for Answered {
+    fn get(&self, name: &str) -> Option<&str> {
+        let header = self.0.iter().find(|it| it.name.eq_ignore_ascii_case(name));
+        header.map(|it| it.value.as_str())
+    }
+}
+
+impl Recording {
+    /// The protocol of the endpoint, if it generates answers.
+    pub(super) fn protocol(&self) -> Option<Protocol> {
+        let ends = |end| self.path.ends_with(end);
+        match () {
+            // Without a request it is a look at the list, or another protocol altogether.
+            () if self.asked.is_empty() => None,
+            () if ends("/chat/completions") => Some(Protocol::Chat),
+            () if ends("/responses") => Some(Protocol::Responses),
+            () if ends("/v1/messages") => Some(Protocol::Messages),
+            () if ends(":generateContent") || ends(":streamGenerateContent") => {
+                Some(Protocol::Contents)
+            }
+            () if ends("/api/chat") => Some(Protocol::Ollama),
+            () => None,
+        }
+    }
+
+    /// The codec of the endpoint, if it generates answers.
+    pub(super) fn codec(&self) -> Option<Box<dyn Codec>> {
+        self.protocol().map(|protocol| match protocol {
+            Protocol::Chat => openai_chat(self.quirks()),
+            Protocol::Responses => openai_responses(),
+            Protocol::Messages => anthropic(),
+            Protocol::Contents => gemini(),
+            Protocol::Ollama => ollama(),
+        })
+    }
+
+    fn quirks(&self) -> Quirks {
+        match self.provider.as_str() {
+            "openai" => Quirks::OPENAI,
+            "groq" => Quirks::GROQ,
+            "openrouter" => Quirks::OPENROUTER,
+            _ => Quirks::SERVER,
+        }
+    }
+
+    /// Whether the answer came, or was to come, in pieces.
+    pub(super) fn is_stream(&self) -> bool {
+        let kind = self.answer.get("content-type").unwrap_or_default();
+        kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// Our own recordings, written by hand.
+pub(super) fn own() -> Vec<Recording> {
+    let recordings = folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire"));
+    assert!(recordings.len() >= 12, "our own recordings are missing");
+    recordings
+}
+
+/// All recordings: our own, and those under `LLM_CASSETTES`.
+pub(super) fn all() -> &'static [Recording] {
+    static ALL: LazyLock<Vec<Recording>> = LazyLock::new(|| {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut recordings = own();
+        let others = env::var_os("LLM_CASSETTES").map(PathBuf::from);
+        let others = others.unwrap_or_else(|| here.join("../../shared/cassettes"));
+        if others.is_dir() {
+            recordings.extend(folder(&others));
+        } else {
+            println!(
+                "SKIPPED: there are no recordings of real providers at {}; set LLM_CASSETTES to their \
+                 folder. Only our own {} are run.",
+                others.display(),
+                recordings.len(),
+            );
+        }
+        recordings
+    });
+    &ALL
+}
+
+fn folder(root: &Path) -> Vec<Recording> {
+    let mut files = Vec::new();
+    find(root, &mut files);
+    files.sort();
+    files.iter().flat_map(|file| read(root, file)).collect()
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+    {
+        let path = entry.unwrap().path();
+        let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
+        if path.is_dir() {
+            find(&path, files);
+        } else if is_yaml {
+            files.push(path);
+        }
+    }
+}
+
+fn read(root: &Path, file: &Path) -> Vec<Recording> {
+    let text = fs::read_to_string(file).unwrap();
+    let turns: Vec<Turn> = serde_saphyr::from_multiple(&text)
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let name = file.strip_prefix(root).unwrap();
+    let provider = name.components().next().unwrap().as_os_str().to_string_lossy();
+    let recording = |Turn { when, then }: Turn| Recording {
+        provider: provider.trim_end_matches(".yaml").to_owned(),
+        file: name.display().to_string(),
+        path: when.path,
+        asked: when.body.unwrap_or_default(),
+        status: then.status,
+        answer: Answered(then.header.unwrap_or_default()),
+        body: then.body.unwrap_or_default(),
+    };
+    turns.into_iter().map(recording).collect()
+}
+
+#[derive(Deserialize)]
+struct Turn {
+    when: When,
+    then: Then,
+}
+
+#[derive(Deserialize)]
+struct When {
+    path: String,
+    #[serde(default)]
+    body: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Then {
+    status: u16,
+    #[serde(default)]
+    header: Option<Vec<Named>>,
+    #[serde(default)]
+    body: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: String,
+    value: String,
+}

@@ -1,0 +1,361 @@
+//! Faults: the errors of all providers become one enum.
+//!
+//! Providers name an error by its status, by a code, by a type, or only in prose, and not always in the same
+//! way. So all names are collected, and looked for from the most telling to the least.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::{Fault, Headers, json};
+use crate::ErrorKind;
+
+/// Reads an answer with a status that is not a success.
+pub(super) fn from_http(status: u16, headers: &dyn Headers, body: &[u8]) -> Fault {
+    let complaint = match serde_json::from_slice(body) {
+        Ok(body) => Complaint::of(&body),
+        Err(_) => Complaint::in_prose(&String::from_utf8_lossy(body)),
+    };
+    let asked_to_wait = retry_after(headers);
+    let mut fault = complaint.into_fault(Some(status), asked_to_wait);
+    fault.retry_after = asked_to_wait.or(fault.retry_after);
+    fault.should_retry = headers.get("x-should-retry").and_then(|it| it.parse().ok());
+    let request_id = headers.get("request-id").or_else(|| headers.get("x-request-id"));
+    fault.request_id = request_id.map(str::to_owned).or(fault.request_id);
+    if fault.message.is_empty() {
+        fault.message = format!("status {status} without a word");
+    }
+    fault
+}
+
+/// Reads an error that comes where an answer should be: inside a success, or in the middle of a stream.
+pub(super) fn from_answer(body: &Value) -> Fault {
+    let complaint = Complaint::of(body);
+    let status = complaint.status;
+    complaint.into_fault(status, None)
+}
+
+/// What a provider says about an error.
+#[derive(Default)]
+struct Complaint {
+    message: String,
+    /// Types, codes and reasons, in small letters.
+    names: Vec<String>,
+    /// The status that the body itself gives.
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    request_id: Option<String>,
+}
+
+impl Complaint {
+    fn in_prose(text: &str) -> Self {
+        Self { message: json::capped(text), ..Self::default() }
+    }
+
+    fn of(body: &Value) -> Self {
+        // Gemini puts the errors of a stream into a list.
+        let body = body.get(0).unwrap_or(body);
+        let error = body.get("error").unwrap_or(body);
+        let mut complaint = Self::in_prose(&message(body, error));
+        complaint.request_id = body["request_id"].as_str().map(str::to_owned);
+        complaint.status = error["code"].as_u64().and_then(|it| u16::try_from(it).ok());
+        for name in ["type", "code", "status"] {
+            complaint.named(&error[name]);
+        }
+        complaint.named(&error["details"]["error_code"]);
+        complaint.named(&error["metadata"]["error_type"]);
+        for detail in json::list(error, "details") {
+            complaint.named(&detail["reason"]);
+            for violation in json::list(detail, "violations") {
+                complaint.named(&violation["quotaId"]);
+            }
+            let delay = json::text(detail, "retryDelay").strip_suffix('s').and_then(seconds);
+            complaint.retry_after = complaint.retry_after.or(delay);
+        }
+        complaint
+    }
+
+    fn named(&mut self, name: &Value) {
+        self.names.extend(name.as_str().map(str::to_ascii_lowercase));
+    }
+
+    fn into_fault(self, status: Option<u16>, asked_to_wait: Option<Duration>) -> Fault {
+        let kind = match status {
+            // Out of money, unless there is an end to it.
+            Some(402) if asked_to_wait.is_none() => ErrorKind::Spent,
+            Some(402) => ErrorKind::RateLimited,
+            _ => self.kind(status),
+        };
+        let Self { message, retry_after, request_id, .. } = self;
+        Fault { retry_after, request_id, ..Fault::new(kind, message) }
+    }
+
+    fn kind(&self, status: Option<u16>) -> ErrorKind {
+        let is_clear = matches!(status, Some(401 | 403 | 404 | 413 | 429 | 500..));
+        let vaguely = || if is_clear { None } else { self.called(VAGUE) };
+        self.called(TELLING).or_else(vaguely).unwrap_or_else(|| kind_by_status(status))
+    }
+
+    fn called(&self, names: &[Names]) -> Option<ErrorKind> {
+        let message = self.message.to_ascii_lowercase();
+        let is = |(_, names, words): &&Names| {
+            let named = self.names.iter().any(|name| names.iter().any(|it| name.contains(it)));
+            named || words.iter().any(|it| message.contains(it))
+        };
+        names.iter().find(is).map(|(kind, ..)| *kind)
+    }
+}
+
+/// What an error is called, and what is said where it has no name of its own.
+type Names = (ErrorKind, &'static [&'static str], &'static [&'static str]);
+
+/// Names that say more than any status; the first that fits counts.
+const TELLING: &[Names] = &[
+    (
+        ErrorKind::Spent,
+        &["insufficient_quota", "billing", "spend_limit", "credit", "perday"],
+        // Not that a quota is exceeded: Google says so of that of a minute too.
+        &["credit balance is too low"],
+    ),
+    (
+        ErrorKind::TooLong,
+        &["context_length", "request_too_large", "exceed_context_size"],
+        &[
+            "prompt is too long",
+            "maximum context length",
+            "exceed context limit",
+            "exceeds the context window",
+            "exceeds the available context size",
+            "exceeds the maximum number of tokens",
+            "reduce the length of",
+        ],
+    ),
+    (
+        ErrorKind::Refused,
+        &["content_policy", "content_filter", "moderation", "invalid_prompt", "prohibited_content"],
+        &["requires moderation", "flagged as potentially violating"],
+    ),
+    (
+        ErrorKind::Auth,
+        &["authentication", "permission", "invalid_api_key", "api_key_invalid", "unauthenticated"],
+        &[],
+    ),
+    (ErrorKind::NotFound, &["not_found_error", "model_not_found"], &["is not a valid model id"]),
+];
+
+/// Names that are given to many things, so that they count only where the status says as little.
+const VAGUE: &[Names] = &[
+    (ErrorKind::RateLimited, &["rate_limit", "resource_exhausted", "too_many_requests"], &[]),
+    (
+        ErrorKind::Overloaded,
+        &["overloaded", "api_error", "server_error", "unavailable", "timeout", "deadline_exceeded"],
+        &[],
+    ),
+    (ErrorKind::BadRequest, &["invalid_request", "invalid_argument", "not_supported"], &[]),
+];
+
+fn kind_by_status(status: Option<u16>) -> ErrorKind {
+    match status {
+        Some(401 | 403) => ErrorKind::Auth,
+        Some(404) => ErrorKind::NotFound,
+        Some(413) => ErrorKind::TooLong,
+        Some(429) => ErrorKind::RateLimited,
+        Some(501) => ErrorKind::BadRequest,
+        // Too slow, in conflict with another call, out of capacity, given up, or a fault of its own; without a
+        // status the provider took the request, and then failed.
+        Some(408 | 409 | 498 | 499 | 500..) | None => ErrorKind::Overloaded,
+        Some(_) => ErrorKind::BadRequest,
+    }
+}
+
+/// The words of an error, wherever this provider puts them.
+fn message(body: &Value, error: &Value) -> String {
+    let candidates =
+        [&error["message"], error, &body["message"], &body["detail"], &body["detail"][0]["msg"]];
+    let words = candidates.into_iter().find_map(Value::as_str);
+    let words = words.map_or_else(|| body.to_string(), str::to_owned);
+    // A router's own words say only that somebody behind it failed.
+    match error["metadata"]["raw"].as_str() {
+        Some(raw) => format!("{words}: {raw}"),
+        None => words,
+    }
+}
+
+fn retry_after(headers: &dyn Headers) -> Option<Duration> {
+    let millis = headers.get("retry-after-ms").and_then(seconds).map(|it| it / 1000);
+    millis.or_else(|| {
+        let value = headers.get("retry-after")?;
+        seconds(value).or_else(|| until(value, headers.get("date")))
+    })
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
+}
+
+/// How long it is until a date, by the provider's own clock if it shows it.
+fn until(date: &str, now: Option<&str>) -> Option<Duration> {
+    let date = httpdate::parse_http_date(date.trim()).ok()?;
+    let now = now.and_then(|it| httpdate::parse_http_date(it).ok()).unwrap_or_else(SystemTime::now);
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct Given(&'static [(&'static str, &'static str)]);
+
+    impl Headers for Given {
+        fn get(&self, name: &str) -> Option<&str> {
+            self.0.iter().find(|(it, _)| *it == name).map(|(_, value)| *value)
+        }
+    }
+
+    fn fault(status: u16, headers: &'static [(&str, &str)], body: &Value) -> Fault {
+        from_http(status, &Given(headers), body.to_string().as_bytes())
+    }
+
+    #[track_caller]
+    fn check(status: u16, error: &Value, kind: ErrorKind) {
+        let fault = fault(status, &[], &json!({ "error": error }));
+        assert_eq!(fault.kind, kind, "{fault:?}");
+    }
+
+    #[test]
+    fn kinds() {
+        check(401, &json!({ "message": "who?" }), ErrorKind::Auth);
+        check(
+            400,
+            &json!({ "status": "INVALID_ARGUMENT", "details": [{ "reason": "API_KEY_INVALID" }] }),
+            ErrorKind::Auth,
+        );
+        check(429, &json!({ "code": "insufficient_quota" }), ErrorKind::Spent);
+        check(
+            429,
+            &json!({ "details": { "error_code": "enforced_spend_limit_reached" } }),
+            ErrorKind::Spent,
+        );
+        check(400, &json!({ "message": "Your credit balance is too low" }), ErrorKind::Spent);
+        check(429, &json!({ "code": "rate_limit_exceeded" }), ErrorKind::RateLimited);
+        check(400, &json!({ "code": "context_length_exceeded" }), ErrorKind::TooLong);
+        check(400, &json!({ "message": "prompt is too long: 9 > 8" }), ErrorKind::TooLong);
+        check(413, &json!("too big"), ErrorKind::TooLong);
+        check(400, &json!({ "code": "content_policy_violation" }), ErrorKind::Refused);
+        check(
+            400,
+            &json!({ "type": "invalid_request_error", "message": "no" }),
+            ErrorKind::BadRequest,
+        );
+        check(422, &json!("no"), ErrorKind::BadRequest);
+        check(529, &json!({ "type": "overloaded_error" }), ErrorKind::Overloaded);
+        check(500, &json!("sorry"), ErrorKind::Overloaded);
+        check(404, &json!("nothing here"), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_clear_status_counts_more_than_a_vague_name() {
+        let vague =
+            json!({ "type": "invalid_request_error", "code": null, "message": "Invalid URL" });
+        check(404, &vague, ErrorKind::NotFound);
+        check(401, &vague, ErrorKind::Auth);
+        // So Groq says that the request alone has more tokens than a minute allows: waiting does not help.
+        let too_large = json!({ "type": "tokens", "code": "rate_limit_exceeded", "message": "Request too large" });
+        check(413, &too_large, ErrorKind::TooLong);
+        check(429, &too_large, ErrorKind::RateLimited);
+        check(429, &json!({ "type": "server_error" }), ErrorKind::RateLimited);
+        check(503, &vague, ErrorKind::Overloaded);
+        check(501, &vague, ErrorKind::BadRequest);
+        // But what is clear stays so under any status.
+        check(403, &json!({ "code": "content_policy_violation" }), ErrorKind::Refused);
+        check(404, &json!({ "code": "insufficient_quota" }), ErrorKind::Spent);
+    }
+
+    /// Google says the same of the quota of a minute and of that of a day, but for the quota's name.
+    #[test]
+    fn quotas_of_a_minute_and_of_a_day() {
+        let error = |quota: &str| {
+            json!({
+                "code": 429,
+                "status": "RESOURCE_EXHAUSTED",
+                "message": "You exceeded your current quota, please check your plan and billing details.",
+                "details": [{ "violations": [{ "quotaId": quota }] }, { "retryDelay": "46s" }],
+            })
+        };
+        check(
+            429,
+            &error("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"),
+            ErrorKind::RateLimited,
+        );
+        check(429, &error("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), ErrorKind::Spent);
+    }
+
+    #[test]
+    fn money_that_comes_back_is_a_limit() {
+        let error = json!({ "error": { "code": 402, "message": "credits" } });
+        assert_eq!(fault(402, &[], &error).kind, ErrorKind::Spent);
+        assert_eq!(fault(402, &[("retry-after", "9")], &error).kind, ErrorKind::RateLimited);
+    }
+
+    #[test]
+    fn how_long_to_wait() {
+        let wait = |headers| fault(429, headers, &json!({})).retry_after;
+        assert_eq!(wait(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
+        assert_eq!(
+            wait(&[("retry-after-ms", "250"), ("retry-after", "9")]),
+            Some(Duration::from_millis(250))
+        );
+        let date = &[
+            ("retry-after", "Sun, 15 Nov 2026 10:00:30 GMT"),
+            ("date", "Sun, 15 Nov 2026 10:00:00 GMT"),
+        ];
+        assert_eq!(wait(date), Some(Duration::from_secs(30)));
+        let past = &[
+            ("retry-after", "Sun, 15 Nov 2026 09:00:00 GMT"),
+            ("date", "Sun, 15 Nov 2026 10:00:00 GMT"),
+        ];
+        assert_eq!(wait(past), Some(Duration::ZERO));
+        for nonsense in ["soon", "-1", "NaN", "inf", ""] {
+            assert_eq!(seconds(nonsense), None, "{nonsense}");
+        }
+        let body = json!({ "error": { "details": [{ "retryDelay": "46.5s" }] } });
+        assert_eq!(fault(429, &[], &body).retry_after, Some(Duration::from_millis(46_500)));
+    }
+
+    #[test]
+    fn what_else_the_headers_say() {
+        let headers = &[("x-should-retry", "false"), ("request-id", "req_1")];
+        let said = fault(500, headers, &json!({ "request_id": "req_2" }));
+        assert_eq!(said.should_retry, Some(false));
+        assert_eq!(said.request_id.as_deref(), Some("req_1"));
+        assert_eq!(
+            fault(500, &[], &json!({ "request_id": "req_2" })).request_id.as_deref(),
+            Some("req_2")
+        );
+    }
+
+    #[test]
+    fn bodies_of_any_kind() {
+        let message = |body: &[u8]| from_http(503, &Given(&[]), body).message;
+        assert_eq!(message(b""), "status 503 without a word");
+        assert_eq!(message(b"<h1>Busy</h1>\n"), "<h1>Busy</h1>");
+        assert_eq!(message(b"{\"error\":{\"mess"), "{\"error\":{\"mess");
+        assert_eq!(message(b"{\"detail\":[{\"msg\":\"missing\"}]}"), "missing");
+        assert_eq!(message(b"[{\"error\":{\"message\":\"listed\"}}]"), "listed");
+        assert!(message(&[b'x'; 100_000]).len() < 20_000);
+        let routed = json!({ "error": { "message": "failed", "metadata": { "raw": "down" } } });
+        assert_eq!(fault(502, &[], &routed).message, "failed: down");
+    }
+
+    #[test]
+    fn errors_where_an_answer_should_be() {
+        assert_eq!(from_answer(&json!({ "error": { "code": 429 } })).kind, ErrorKind::RateLimited);
+        assert_eq!(
+            from_answer(&json!({ "error": { "type": "overloaded_error" } })).kind,
+            ErrorKind::Overloaded
+        );
+        assert_eq!(from_answer(&json!({ "error": "something" })).kind, ErrorKind::Overloaded);
+    }
+}

@@ -1,0 +1,208 @@
+//! Frames: a stream of bytes is cut into events.
+//!
+//! Bytes come in pieces of any length: a piece may end inside a line end, or inside a character. So lines are
+//! collected as bytes, and read as text only when they are whole.
+
+use std::mem;
+
+use super::{Event, Fault, Framing};
+use crate::ErrorKind;
+
+/// Cuts bytes into events, the same ones however the bytes are split.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    framing: Framing,
+    max_event_bytes: usize,
+    /// The line that is not over yet.
+    line: Vec<u8>,
+    /// Whether the byte before was a carriage return, so that a line feed belongs to it.
+    after_return: bool,
+    /// Whether the first line is over: a byte order mark can only stand before it.
+    is_begun: bool,
+    name: String,
+    /// The data lines of the event that is not over yet.
+    data: Option<String>,
+}
+
+impl Frames {
+    /// Cuts into events of at most so many bytes.
+    pub(crate) fn new(framing: Framing, max_event_bytes: usize) -> Self {
+        Self {
+            framing,
+            max_event_bytes,
+            line: Vec::new(),
+            after_return: false,
+            is_begun: false,
+            name: String::new(),
+            data: None,
+        }
+    }
+
+    /// Takes more bytes, and gives the events that they complete.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, Fault> {
+        let mut events = Vec::new();
+        while let Some(&first) = bytes.first() {
+            if mem::take(&mut self.after_return) && first == b'\n' {
+                bytes = &bytes[1..];
+                continue;
+            }
+            let end = memchr::memchr2(b'\n', b'\r', bytes);
+            let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            self.collect(piece)?;
+            bytes = rest;
+            if let Some((&end, rest)) = rest.split_first() {
+                self.after_return = end == b'\r';
+                bytes = rest;
+                events.extend(self.end_line());
+            }
+        }
+        Ok(events)
+    }
+
+    /// The event that the bytes end in, if they end before it does: some servers leave out the last line end.
+    ///
+    /// It may be cut anywhere, so that only the reader knows whether it says anything.
+    pub(crate) fn finish(mut self) -> Option<Event> {
+        let event = self.end_line();
+        event.or_else(|| self.end_event())
+    }
+
+    fn collect(&mut self, piece: &[u8]) -> Result<(), Fault> {
+        let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
+        if held + piece.len() > self.max_event_bytes {
+            let message = format!("an event has more than {} bytes", self.max_event_bytes);
+            return Err(Fault::new(ErrorKind::TooLarge, message));
+        }
+        self.line.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> Option<Event> {
+        let bytes = mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&bytes);
+        let line = if mem::replace(&mut self.is_begun, true) {
+            &line
+        } else {
+            line.strip_prefix('\u{feff}').unwrap_or(&line)
+        };
+        match self.framing {
+            Framing::Lines => self.data = Some(line.to_owned()),
+            Framing::Sse if line.is_empty() => {}
+            Framing::Sse => {
+                self.field(line);
+                return None;
+            }
+        }
+        self.end_event()
+    }
+
+    fn field(&mut self, line: &str) {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match (name, &mut self.data) {
+            ("event", _) => value.clone_into(&mut self.name),
+            ("data", None) => self.data = Some(value.to_owned()),
+            ("data", Some(data)) => {
+                data.push('\n');
+                data.push_str(value);
+            }
+            // A comment has an empty name; `id` and `retry` are for clients that connect again.
+            _ => {}
+        }
+    }
+
+    /// The event, unless it says nothing.
+    fn end_event(&mut self) -> Option<Event> {
+        let name = mem::take(&mut self.name);
+        let data = self.data.take().filter(|it| !it.trim().is_empty())?;
+        Some(Event { name, data })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(framing: Framing, pieces: &[&[u8]]) -> Vec<(String, String)> {
+        let mut frames = Frames::new(framing, 1000);
+        let mut events = Vec::new();
+        for piece in pieces {
+            events.extend(frames.push(piece).unwrap());
+        }
+        events.extend(frames.finish());
+        events.into_iter().map(|it| (it.name, it.data)).collect()
+    }
+
+    /// Cuts at every pair of places, and byte by byte.
+    #[track_caller]
+    fn check(framing: Framing, text: &[u8], expect: &[(&str, &str)]) {
+        let expect: Vec<_> =
+            expect.iter().map(|(name, data)| ((*name).to_owned(), (*data).to_owned())).collect();
+        for first in 0..=text.len() {
+            for second in first..=text.len() {
+                let pieces = [&text[..first], &text[first..second], &text[second..]];
+                assert_eq!(cut(framing, &pieces), expect, "cut at {first} and {second}");
+            }
+        }
+        let bytes: Vec<_> = text.chunks(1).collect();
+        assert_eq!(cut(framing, &bytes), expect, "byte by byte");
+    }
+
+    #[test]
+    fn line_ends_of_every_kind() {
+        let expect = [("", "1"), ("", "2"), ("", "3")];
+        check(Framing::Sse, b"data: 1\n\ndata: 2\n\ndata: 3\n\n", &expect);
+        check(Framing::Sse, b"data: 1\r\n\r\ndata: 2\r\n\r\ndata: 3\r\n\r\n", &expect);
+        check(Framing::Sse, b"data: 1\r\rdata: 2\r\rdata: 3\r\r", &expect);
+        check(
+            Framing::Sse,
+            b"data: 1\n\r\ndata: 2\r\ndata: 4\r\n\rdata: 3",
+            &[("", "1"), ("", "2\n4"), ("", "3")],
+        );
+    }
+
+    #[test]
+    fn fields() {
+        let text = ": OPENROUTER PROCESSING\n\nevent: delta\nid: 7\nretry: 1\ndata:a\ndata:  b\ndata\n\n\
+                    event: ping\n\ndata: ü€😀\n\nnonsense\n\n";
+        let expect = [("delta", "a\n b\n"), ("", "ü€😀")];
+        check(Framing::Sse, text.as_bytes(), &expect);
+    }
+
+    #[test]
+    fn byte_order_mark() {
+        check(
+            Framing::Sse,
+            "\u{feff}data: a\n\ndata: \u{feff}b\n\n".as_bytes(),
+            &[("", "a"), ("", "\u{feff}b")],
+        );
+        check(Framing::Lines, "\u{feff}{}\n".as_bytes(), &[("", "{}")]);
+    }
+
+    #[test]
+    fn lines() {
+        check(
+            Framing::Lines,
+            "{\"a\":\"ü\"}\r\n\n  \n2\r3".as_bytes(),
+            &[("", "{\"a\":\"ü\"}"), ("", "2"), ("", "3")],
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text() {
+        check(Framing::Sse, b"data: \xff\xc3\n\n", &[("", "\u{fffd}\u{fffd}")]);
+    }
+
+    #[test]
+    fn events_are_bounded() {
+        let mut frames = Frames::new(Framing::Sse, 100);
+        for _ in 0..50 {
+            assert_eq!(frames.push(b"data: 0123456789\n\n").unwrap().len(), 1);
+        }
+        let push =
+            |frames: &mut Frames| (0..50).try_for_each(|_| frames.push(b"data: 0123\n").map(drop));
+        assert_eq!(push(&mut frames).unwrap_err().kind, ErrorKind::TooLarge);
+        let mut frames = Frames::new(Framing::Lines, 100);
+        assert_eq!(frames.push(&[b'x'; 101]).unwrap_err().kind, ErrorKind::TooLarge);
+    }
+}

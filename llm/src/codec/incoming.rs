@@ -1,0 +1,149 @@
+//! Incoming: the bytes of a streamed answer become the answer.
+
+use super::{Answer, Codec, Event, Fault, Frames, Framing, Reader};
+use crate::{ErrorKind, Listener};
+
+/// Reads a streamed answer from its bytes, in pieces of any length.
+pub(crate) struct Incoming<'c> {
+    codec: &'c dyn Codec,
+    frames: Frames,
+    reader: Box<dyn Reader>,
+    form: Form,
+}
+
+/// What the body turned out to be.
+enum Form {
+    /// Nothing but spaces came so far.
+    Unknown,
+    /// The stream that was asked for.
+    Stream,
+    /// A whole answer: some servers do not stream when asked to, and some send errors so.
+    Whole(Vec<u8>),
+}
+
+impl<'c> Incoming<'c> {
+    /// Reads an answer whose events have at most so many bytes.
+    pub(crate) fn new(codec: &'c dyn Codec, max_event_bytes: usize) -> Self {
+        let frames = Frames::new(codec.framing(), max_event_bytes);
+        Self { codec, frames, reader: codec.reader(), form: Form::Unknown }
+    }
+
+    /// Takes more bytes, and tells the pieces in them.
+    pub(crate) fn push(&mut self, bytes: &[u8], listener: &mut Listener<'_>) -> Result<(), Fault> {
+        self.see_form(bytes);
+        if let Form::Whole(body) = &mut self.form {
+            body.extend_from_slice(bytes);
+            return Ok(());
+        }
+        for event in self.frames.push(bytes)? {
+            self.event(&event, listener)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the answer came to its end, so that nothing more has to be read.
+    pub(crate) fn is_done(&self) -> bool {
+        self.reader.is_done()
+    }
+
+    /// The whole answer, after the last byte; a fault where the stream ended before the answer did.
+    pub(crate) fn finish(mut self, listener: &mut Listener<'_>) -> Result<Answer, Fault> {
+        if let Form::Whole(body) = self.form {
+            let answer = self.codec.decode(&body)?;
+            listener.tell_parts(&answer.content);
+            return Ok(answer);
+        }
+        if let Some(rest) = self.frames.finish()
+            && !self.reader.is_done()
+        {
+            let read = self.reader.event(&rest, listener);
+            read.map_err(|fault| match fault.kind {
+                ErrorKind::Malformed => {
+                    Fault::new(ErrorKind::Cut, "the stream ended inside an event")
+                }
+                _ => fault,
+            })?;
+        }
+        self.reader.finish()
+    }
+
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
+        if self.reader.is_done() {
+            return Ok(());
+        }
+        self.reader.event(event, listener)
+    }
+
+    fn see_form(&mut self, bytes: &[u8]) {
+        let Form::Unknown = self.form else { return };
+        // No line of server-sent events begins with a brace; every line of the other framing does.
+        self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
+            None => Form::Unknown,
+            Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => Form::Whole(Vec::new()),
+            Some(_) => Form::Stream,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Part, Piece,
+        codec::{Quirks, ollama, openai_chat},
+    };
+
+    fn read(codec: &dyn Codec, body: &str) -> Result<(Answer, Vec<Piece>), Fault> {
+        let mut pieces = Vec::new();
+        let mut hear = |piece| pieces.push(piece);
+        let listener = &mut Listener::new(&mut hear);
+        let mut incoming = Incoming::new(codec, 1000);
+        for byte in body.as_bytes().chunks(1) {
+            incoming.push(byte, listener)?;
+        }
+        let answer = incoming.finish(listener)?;
+        Ok((answer, pieces))
+    }
+
+    #[test]
+    fn a_whole_answer_instead_of_a_stream() {
+        let codec = openai_chat(Quirks::SERVER);
+        let body = r#" {"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
+        let (answer, pieces) = read(&*codec, body).unwrap();
+        assert_eq!(answer.content, [Part::text("hello")]);
+        assert_eq!(pieces, [Piece::Text("hello".to_owned())]);
+        let error = r#"{"error":{"message":"slow down","code":"rate_limit_exceeded"}}"#;
+        assert_eq!(read(&*codec, error).unwrap_err().kind, ErrorKind::RateLimited);
+    }
+
+    #[test]
+    fn an_end_without_its_line_end() {
+        let chunk = r#"data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
+        let codec = openai_chat(Quirks::SERVER);
+        assert!(read(&*codec, &format!("{chunk}\n\ndata: [DONE]")).is_ok());
+        assert_eq!(
+            read(&*codec, &format!("{chunk}\n\ndata: [DON")).unwrap_err().kind,
+            ErrorKind::Cut
+        );
+        assert_eq!(read(&*codec, chunk).unwrap_err().kind, ErrorKind::Cut);
+        let line = r#"{"message":{"content":"hi"},"done":true}"#;
+        assert!(read(&*ollama(), line).is_ok());
+        assert_eq!(read(&*ollama(), &line[..20]).unwrap_err().kind, ErrorKind::Cut);
+    }
+
+    #[test]
+    fn events_that_are_no_json_or_too_large() {
+        let codec = openai_chat(Quirks::SERVER);
+        assert_eq!(read(&*codec, "data: nonsense\n\n").unwrap_err().kind, ErrorKind::Malformed);
+        let long = format!("data: {}", "x".repeat(2000));
+        assert_eq!(read(&*codec, &long).unwrap_err().kind, ErrorKind::TooLarge);
+        assert_eq!(read(&*codec, "").unwrap_err().kind, ErrorKind::Cut);
+        assert_eq!(read(&*codec, "<html>").unwrap_err().kind, ErrorKind::Cut);
+    }
+
+    #[test]
+    fn nothing_is_read_after_the_end() {
+        let body = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: oops\n\n";
+        assert!(read(&*openai_chat(Quirks::SERVER), body).is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! Writing requests.
+
+use serde_json::{Map, Value, json};
+
+use super::super::{Fault, schema, tools};
+use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
+
+/// The least window that is asked for: the server's own default.
+const MIN_WINDOW: u64 = 4096;
+
+pub(super) fn body(
+    model: &str,
+    request: &Request,
+    stream: bool,
+) -> Result<Map<String, Value>, Fault> {
+    let mut body = Map::new();
+    let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
+    let messages = messages(request);
+    let tools = tools(request)?;
+    let window = window(request, &messages, &tools);
+    put("model", model.into());
+    put("messages", messages.into());
+    put("stream", stream.into());
+    put("options", options(request, window).into());
+    // Newer servers then refuse what does not fit, in place of cutting the oldest messages off without a word.
+    put("truncate", false.into());
+    put("shift", false.into());
+    if !tools.is_empty() {
+        put("tools", tools.into());
+    }
+    if let Some(schema) = &request.schema {
+        put("format", schema::plain(&schema.schema));
+    }
+    if let Some(effort) = request.effort {
+        put("think", think(model, effort));
+    }
+    Ok(body)
+}
+
+fn messages(request: &Request) -> Vec<Value> {
+    let mut messages = Vec::new();
+    if let Some(system) = &request.system {
+        messages.push(json!({ "role": "system", "content": system }));
+    }
+    for message in &request.messages {
+        match message.role {
+            Role::User => user(message, &mut messages),
+            Role::Assistant => messages.push(assistant(message)),
+        }
+    }
+    messages
+}
+
+/// The results of tools are messages of their own, and stand right after the calls.
+fn user(message: &Message, messages: &mut Vec<Value>) {
+    for part in &message.parts {
+        if let Part::ToolResult { name, content, failed, .. } = part {
+            let content = tools::result(content, *failed);
+            messages.push(json!({ "role": "tool", "tool_name": name, "content": content }));
+        }
+    }
+    let text = message.text();
+    let has_results = message.parts.iter().any(|it| matches!(it, Part::ToolResult { .. }));
+    if !text.is_empty() || !has_results {
+        messages.push(json!({ "role": "user", "content": text }));
+    }
+}
+
+fn assistant(message: &Message) -> Value {
+    let mut calls = Vec::new();
+    let mut thought = String::new();
+    for part in &message.parts {
+        match part {
+            Part::ToolCall(call) => {
+                let function = json!({ "name": call.name, "arguments": call.arguments });
+                calls.push(json!({ "type": "function", "function": function }));
+            }
+            Part::Reasoning { text, .. } => thought.push_str(text),
+            Part::Text { .. } | Part::ToolResult { .. } => {}
+        }
+    }
+    let mut message = json!({ "role": "assistant", "content": message.text() });
+    if !thought.is_empty() {
+        message["thinking"] = thought.into();
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    message
+}
+
+fn tools(request: &Request) -> Result<Vec<Value>, Fault> {
+    match &request.tool_choice {
+        ToolChoice::Auto => Ok(request.tools.iter().map(tools::in_a_chat).collect()),
+        // It has no such word, but what it does not know it cannot use.
+        ToolChoice::None => Ok(Vec::new()),
+        ToolChoice::Required | ToolChoice::Tool(_) => {
+            let message = "Ollama cannot be made to use a tool: leave the choice to the model";
+            Err(Fault::new(ErrorKind::BadRequest, message))
+        }
+    }
+}
+
+fn options(request: &Request, window: u64) -> Map<String, Value> {
+    let mut options = Map::new();
+    let mut put = |key: &str, value: Value| drop(options.insert(key.to_owned(), value));
+    put("num_ctx", window.into());
+    put("num_predict", request.max_tokens.into());
+    if let Some(temperature) = request.temperature {
+        put("temperature", temperature.into());
+    }
+    if let Some(seed) = request.seed {
+        put("seed", seed.into());
+    }
+    if !request.stop.is_empty() {
+        put("stop", request.stop.clone().into());
+    }
+    options
+}
+
+/// How many tokens request and answer need together.
+///
+/// What is longer than the window the server cuts without a word, so it is better too large than too small: no
+/// tokenizer needs more than a token for two bytes of usual text. Another window makes the server load the
+/// model again, so windows grow by doubling.
+fn window(request: &Request, messages: &[Value], tools: &[Value]) -> u64 {
+    let bytes: usize = messages.iter().chain(tools).map(|it| it.to_string().len()).sum();
+    let tokens = (bytes as u64 / 2).saturating_add(u64::from(request.max_tokens));
+    tokens.max(MIN_WINDOW).next_power_of_two()
+}
+
+/// Most models can only be told whether to think; gpt-oss only how much.
+fn think(model: &str, effort: Effort) -> Value {
+    let is_graded = model.contains("gpt-oss");
+    match effort {
+        Effort::None if !is_graded => false.into(),
+        _ if !is_graded => true.into(),
+        Effort::None | Effort::Low => "low".into(),
+        Effort::Medium => "medium".into(),
+        Effort::High => "high".into(),
+    }
+}

@@ -1,0 +1,61 @@
+//! Whether the model was given the whole prompt.
+//!
+//! We ask for a window that is large enough, but the server takes less where the model or its own settings have
+//! less, drops the oldest messages without a word, and answers as if nothing had happened.
+
+use serde_json::Value;
+
+use super::super::{Fault, json};
+use crate::{ErrorKind, Usage};
+
+/// Fails where fewer tokens were read than the prompt has words.
+///
+/// No tokenizer in use makes one token of two words, so this never fails by mistake; usual text has four tokens
+/// for three words, so it notices when more than a quarter is missing.
+pub(super) fn check(body: &Value, usage: &Usage) -> Result<(), Fault> {
+    let n_read = usage.input;
+    let messages = json::list(body, "messages");
+    let n_words: u64 = messages.iter().map(|it| n_words(json::text(it, "content"))).sum();
+    // Servers of old do not count a prompt that they know already.
+    if n_read == 0 || n_read >= n_words {
+        return Ok(());
+    }
+    let message = format!(
+        "the server read {n_read} tokens of a prompt of {n_words} words, so it cut the prompt; shorten it, or \
+         take a model with a larger context and raise OLLAMA_CONTEXT_LENGTH at the server"
+    );
+    Err(Fault::new(ErrorKind::TooLong, message))
+}
+
+fn n_words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_read(n_read: u64, cached: u64, expect: Option<ErrorKind>) {
+        let body = json!({ "messages": [
+            { "role": "system", "content": "Be brief." },
+            { "role": "user", "content": "one two three ".repeat(1000) },
+        ] });
+        let usage = Usage { input: n_read, cached, ..Usage::default() };
+        assert_eq!(check(&body, &usage).err().map(|it| it.kind), expect);
+    }
+
+    #[test]
+    fn fewer_tokens_than_words() {
+        check_read(4000, 0, None);
+        check_read(3002, 0, None);
+        check_read(3001, 0, Some(ErrorKind::TooLong));
+        check_read(2050, 0, Some(ErrorKind::TooLong));
+        // Those from the cache are among the ones read.
+        check_read(3500, 3450, None);
+        check_read(2050, 2000, Some(ErrorKind::TooLong));
+        check_read(0, 0, None);
+    }
+}

@@ -1,0 +1,299 @@
+//! Reading answers.
+
+use serde_json::{Value, json};
+
+use super::super::{Answer, Event, Fault, Reader, draft::Draft, fault, json as look};
+use crate::{ErrorKind, Finish, Listener, Money, Usage};
+
+/// Reads a whole answer.
+pub(super) fn whole(body: &Value) -> Result<Answer, Fault> {
+    let mut chunks = Chunks::default();
+    let deaf = &mut Listener::deaf();
+    chunks.chunk(body, "message", deaf)?;
+    if body["choices"][0]["message"].is_null() {
+        let words = look::capped(&body.to_string());
+        return Err(look::malformed(&format!("the answer has no message: {words}")));
+    }
+    chunks.end_calls(deaf);
+    // A body that is whole is over, also where a server does not say so.
+    chunks.draft.finish.get_or_insert(Finish::Stop);
+    chunks.draft.finish()
+}
+
+/// Puts an answer together from its chunks.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    draft: Draft,
+    /// The tool calls: the text of their arguments comes in pieces.
+    calls: Vec<Call>,
+    /// What a router wants back of the thoughts behind it, by index.
+    details: Vec<Value>,
+    is_done: bool,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    index: u64,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Call {
+    /// Whether a piece with this id, or with none, can be more of this call.
+    ///
+    /// Some servers give all calls one index, or none, and only the ids tell them apart. Others make up an id for
+    /// every piece, so that another one ends only a call that is whole.
+    fn goes_on_as(&self, id: &str) -> bool {
+        let is_same = id.is_empty() || self.id.is_empty() || self.id == id;
+        is_same || look::arguments(&self.arguments).is_err()
+    }
+}
+
+impl Reader for Chunks {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
+        if event.data.trim() == "[DONE]" {
+            self.is_done = true;
+            return Ok(());
+        }
+        self.chunk(&look::parse(event.data.as_bytes())?, "delta", listener)
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, Fault> {
+        if !self.is_done {
+            return Err(Fault::new(ErrorKind::Cut, "the stream ended before its `[DONE]`"));
+        }
+        self.draft.finish()
+    }
+}
+
+impl Chunks {
+    fn chunk(
+        &mut self,
+        chunk: &Value,
+        message: &str,
+        listener: &mut Listener<'_>,
+    ) -> Result<(), Fault> {
+        if !chunk["error"].is_null() {
+            return Err(fault::from_answer(chunk));
+        }
+        self.draft.named(&chunk["model"]);
+        self.usage(&chunk["x_groq"]["usage"]);
+        self.usage(&chunk["usage"]);
+        // One answer is asked for; where there are more, the first counts.
+        let Some(choice) =
+            look::list(chunk, "choices").iter().find(|it| look::count(it, "/index") == 0)
+        else {
+            return Ok(());
+        };
+        if !choice["error"].is_null() || choice["finish_reason"] == "error" {
+            return Err(fault::from_answer(choice));
+        }
+        self.message(&choice[message], listener);
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            // Of a call that is cut a router says that it is a call, and whoever is behind it, that it is cut.
+            let native = look::text(choice, "native_finish_reason");
+            let is_cut =
+                matches!(native, "length" | "max_output_tokens" | "max_tokens" | "MAX_TOKENS");
+            self.finish_reason(if is_cut { "length" } else { reason }, listener);
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: &Value, listener: &mut Listener<'_>) {
+        // Two names of one thing; some servers say it under both.
+        let thoughts = ["reasoning", "reasoning_content"].map(|it| look::text(message, it));
+        if let Some(thought) = thoughts.into_iter().find(|it| !it.is_empty()) {
+            self.draft.reasoning(thought, listener);
+        }
+        for detail in look::list(message, "reasoning_details") {
+            self.detail(detail);
+        }
+        self.draft.text(look::text(message, "content"), listener);
+        for part in look::list(message, "content") {
+            self.draft.text(look::text(part, "text"), listener);
+        }
+        let refusal = look::text(message, "refusal");
+        if !refusal.is_empty() {
+            self.draft.refuse(refusal);
+        }
+        for (place, piece) in look::list(message, "tool_calls").iter().enumerate() {
+            let index = piece["index"].as_u64().unwrap_or(place as u64);
+            self.call(index, look::text(piece, "id"), &piece["function"]);
+        }
+    }
+
+    /// Adds a piece of a tool call. Some servers say its id and name again with every piece.
+    fn call(&mut self, index: u64, id: &str, function: &Value) {
+        let is_of = |it: &&mut Call| it.index == index && it.goes_on_as(id);
+        let call = match self.calls.iter_mut().rfind(is_of) {
+            Some(call) => call,
+            None => self.calls.push_mut(Call { index, ..Call::default() }),
+        };
+        if call.id.is_empty() {
+            call.id.push_str(id);
+        }
+        let name = look::text(function, "name");
+        if call.name != name {
+            call.name.push_str(name);
+        }
+        call.arguments.push_str(look::text(function, "arguments"));
+    }
+
+    /// Adds a piece of what goes back unread: the texts of pieces with the same index and type are one text.
+    fn detail(&mut self, piece: &Value) {
+        let same = |it: &&mut Value| it["index"] == piece["index"] && it["type"] == piece["type"];
+        let known =
+            if piece["index"].is_null() { None } else { self.details.iter_mut().find(same) };
+        let Some(known) = known else {
+            self.details.push(piece.clone());
+            return;
+        };
+        for (name, more) in piece.as_object().into_iter().flatten() {
+            match (name.as_str(), known[name].as_str(), more.as_str()) {
+                ("text" | "summary" | "data" | "signature", Some(text), Some(more)) => {
+                    known[name] = format!("{text}{more}").into();
+                }
+                _ if !more.is_null() => known[name] = more.clone(),
+                _ => {}
+            }
+        }
+    }
+
+    fn finish_reason(&mut self, reason: &str, listener: &mut Listener<'_>) {
+        self.end_calls(listener);
+        self.draft.finish = Some(match reason {
+            "stop" => Finish::Stop,
+            "length" => Finish::Length,
+            "tool_calls" | "function_call" => Finish::ToolCalls,
+            other => Finish::Other(other.to_owned()),
+        });
+        if reason == "content_filter" {
+            self.draft.refuse("");
+        }
+    }
+
+    /// Whether a call is complete is known only when the answer is.
+    fn end_calls(&mut self, listener: &mut Listener<'_>) {
+        let details = std::mem::take(&mut self.details);
+        if !details.is_empty() {
+            self.draft.seal_first(json!({ "reasoning_details": details }));
+        }
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.sort_by_key(|it| it.index);
+        for Call { id, name, arguments, .. } in calls {
+            self.draft.written_call(&id, &name, &arguments, listener);
+        }
+    }
+
+    /// Takes the usage, the last of several: it counts the whole answer each time.
+    fn usage(&mut self, usage: &Value) {
+        if !usage.is_object() {
+            return;
+        }
+        self.draft.usage = Usage {
+            input: look::count(usage, "/prompt_tokens"),
+            output: look::count(usage, "/completion_tokens"),
+            cached: look::count(usage, "/prompt_tokens_details/cached_tokens"),
+            cache_written: look::count(usage, "/prompt_tokens_details/cache_write_tokens"),
+            reasoning: look::count(usage, "/completion_tokens_details/reasoning_tokens"),
+        };
+        self.draft.cost = usage["cost"].as_f64().map(Money::from_dollars);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Part, Piece};
+
+    /// The calls in a stream of these pieces, as `id name arguments`.
+    #[track_caller]
+    fn check(pieces: &[Value], expect: &[&str]) {
+        let mut heard = Vec::new();
+        let mut hear = |piece| heard.push(piece);
+        let mut chunks = Box::new(Chunks::default());
+        for piece in pieces {
+            let chunk = json!({ "choices": [{ "delta": { "tool_calls": [piece] } }] });
+            chunks.chunk(&chunk, "delta", &mut Listener::new(&mut hear)).unwrap();
+        }
+        chunks.finish_reason("tool_calls", &mut Listener::new(&mut hear));
+        chunks.is_done = true;
+        let answer = chunks.finish().unwrap();
+        let calls = answer.content.iter().map(|it| match it {
+            Part::ToolCall(call) => call,
+            other => panic!("{other:?}"),
+        });
+        let shown: Vec<_> =
+            calls.clone().map(|it| format!("{} {} {}", it.id, it.name, it.arguments)).collect();
+        assert_eq!(shown, expect);
+        assert_eq!(heard, calls.cloned().map(Piece::ToolCall).collect::<Vec<_>>());
+    }
+
+    fn piece(index: Option<u64>, id: &str, name: &str, arguments: &str) -> Value {
+        let function = json!({ "name": name, "arguments": arguments });
+        let mut piece = json!({ "function": function });
+        if let Some(index) = index {
+            piece["index"] = index.into();
+        }
+        if !id.is_empty() {
+            piece["id"] = id.into();
+        }
+        piece
+    }
+
+    #[test]
+    fn a_thought_under_two_names_is_one() {
+        let delta = json!({ "reasoning": "hm", "reasoning_content": "hm" });
+        let mut chunks = Chunks::default();
+        chunks.message(&delta, &mut Listener::deaf());
+        chunks.draft.text("yes", &mut Listener::deaf());
+        chunks.draft.finish = Some(Finish::Stop);
+        let thought = Part::Reasoning { text: "hm".to_owned(), opaque: None };
+        assert_eq!(chunks.draft.finish().unwrap().content, [thought, Part::text("yes")]);
+    }
+
+    #[test]
+    fn calls_by_index() {
+        let pieces = [
+            piece(Some(1), "b", "g", "{\"y\":"),
+            piece(Some(0), "a", "f", "{"),
+            piece(Some(1), "", "", "2}"),
+            piece(Some(0), "", "", "}"),
+        ];
+        check(&pieces, &["a f {}", "b g {\"y\":2}"]);
+    }
+
+    #[test]
+    fn calls_that_only_their_ids_tell_apart() {
+        for index in [None, Some(0)] {
+            let pieces = [
+                piece(index, "a", "f", "{\"x\":"),
+                piece(index, "", "", "1}"),
+                piece(index, "b", "g", ""),
+                piece(index, "c", "f", "{}"),
+            ];
+            check(&pieces, &["a f {\"x\":1}", "b g {}", "c f {}"]);
+        }
+    }
+
+    #[test]
+    fn ids_and_names_that_are_said_again() {
+        let pieces = [
+            piece(Some(0), "a", "f", "{\"x\":"),
+            piece(Some(0), "a", "f", "1"),
+            piece(Some(0), "a", "f", "}"),
+        ];
+        check(&pieces, &["a f {\"x\":1}"]);
+        let new_ids = [
+            piece(Some(0), "a", "f", "{\"x\":"),
+            piece(Some(0), "b", "f", "1"),
+            piece(Some(0), "c", "f", "}"),
+        ];
+        check(&new_ids, &["a f {\"x\":1}"]);
+    }
+}

@@ -1,0 +1,140 @@
+//! Writing requests.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{Fault, breakpoints, tools},
+    Quirks,
+};
+use crate::{ErrorKind, Message, Part, Request, Role, ToolCall, ToolChoice};
+
+pub(super) fn body(
+    quirks: &Quirks,
+    model: &str,
+    request: &Request,
+    stream: bool,
+) -> Result<Map<String, Value>, Fault> {
+    if !request.stop.is_empty() && !quirks.takes_stop(model) {
+        let message = "OpenAI's models that think first take no words to stop at: leave them out";
+        return Err(Fault::new(ErrorKind::BadRequest, message));
+    }
+    let mut body = Map::new();
+    let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
+    put("model", model.into());
+    put("messages", messages(quirks, request).into());
+    put(quirks.max_tokens, request.max_tokens.into());
+    if let Some(temperature) = request.temperature {
+        put("temperature", temperature.into());
+    }
+    if let Some(seed) = request.seed {
+        put("seed", seed.into());
+    }
+    if !request.stop.is_empty() {
+        put("stop", request.stop.clone().into());
+    }
+    if !request.tools.is_empty() {
+        put("tools", request.tools.iter().map(tools::in_a_chat).collect());
+        if let Some(choice) = tool_choice(&request.tool_choice) {
+            put("tool_choice", choice);
+        }
+    }
+    if let (Some(key), true) = (&request.cache_key, quirks.takes_cache_key) {
+        put("prompt_cache_key", key.as_str().into());
+    }
+    if stream {
+        put("stream", true.into());
+        if quirks.asks_for_usage {
+            put("stream_options", json!({ "include_usage": true }));
+        }
+    }
+    if let Some(effort) = request.effort {
+        quirks.put_effort(model, effort, &mut body);
+    }
+    if let Some(schema) = &request.schema {
+        quirks.put_schema(model, schema, &mut body);
+    }
+    Ok(body)
+}
+
+fn messages(quirks: &Quirks, request: &Request) -> Vec<Value> {
+    let mut messages = Vec::new();
+    if let Some(system) = &request.system {
+        let content = content(system, request.cache_system && quirks.takes_breakpoints);
+        messages.push(json!({ "role": "system", "content": content }));
+    }
+    for (message, has_breakpoint) in breakpoints::messages(request) {
+        let has_breakpoint = has_breakpoint && quirks.takes_breakpoints;
+        match message.role {
+            Role::User => user(message, has_breakpoint, &mut messages),
+            Role::Assistant => messages.push(assistant(quirks, message, has_breakpoint)),
+        }
+    }
+    messages
+}
+
+/// The results of tools are messages of their own, and have to stand right after the calls.
+fn user(message: &Message, has_breakpoint: bool, messages: &mut Vec<Value>) {
+    for part in &message.parts {
+        if let Part::ToolResult { id, content, failed, .. } = part {
+            let content = tools::result(content, *failed);
+            messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
+        }
+    }
+    let text = message.text();
+    let has_results = message.parts.iter().any(|it| matches!(it, Part::ToolResult { .. }));
+    if !text.is_empty() || !has_results {
+        let content = content(&text, has_breakpoint);
+        messages.push(json!({ "role": "user", "content": content }));
+    }
+}
+
+fn assistant(quirks: &Quirks, message: &Message, has_breakpoint: bool) -> Value {
+    let mut calls = Vec::new();
+    let mut details = Vec::new();
+    let mut thought = String::new();
+    for part in &message.parts {
+        match part {
+            Part::ToolCall(call) => calls.push(tool_call(call)),
+            Part::Reasoning { text, opaque } => {
+                thought.push_str(text);
+                let opaque = opaque.as_ref().and_then(|it| it["reasoning_details"].as_array());
+                details.extend(opaque.into_iter().flatten().cloned());
+            }
+            Part::Text { .. } | Part::ToolResult { .. } => {}
+        }
+    }
+    let text = message.text();
+    let content = content(&text, has_breakpoint && !text.is_empty());
+    let mut message = json!({ "role": "assistant", "content": content });
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    if !details.is_empty() && quirks.takes_details {
+        message["reasoning_details"] = details.into();
+    }
+    if let (Some(name), false) = (quirks.thought, thought.is_empty()) {
+        message[name] = thought.into();
+    }
+    message
+}
+
+fn content(text: &str, breakpoint: bool) -> Value {
+    if !breakpoint {
+        return text.into();
+    }
+    json!([{ "type": "text", "text": text, "cache_control": { "type": "ephemeral" } }])
+}
+
+fn tool_call(call: &ToolCall) -> Value {
+    let function = json!({ "name": call.name, "arguments": call.arguments.to_string() });
+    json!({ "id": call.id, "type": "function", "function": function })
+}
+
+fn tool_choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::None => Some("none".into()),
+        ToolChoice::Tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+    }
+}

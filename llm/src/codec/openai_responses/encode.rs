@@ -1,0 +1,126 @@
+//! Writing requests.
+
+use serde_json::{Map, Value, json};
+
+use super::super::{
+    Fault, family,
+    schema::{self, Dialect},
+    tools,
+};
+use crate::{ErrorKind, Message, Part, Request, Role, Schema, Tool, ToolChoice};
+
+pub(super) fn body(
+    model: &str,
+    request: &Request,
+    stream: bool,
+) -> Result<Map<String, Value>, Fault> {
+    if !request.stop.is_empty() {
+        let message = "OpenAI's responses take no words to stop at: ask for chat completions";
+        return Err(Fault::new(ErrorKind::BadRequest, message));
+    }
+    let mut body = Map::new();
+    let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
+    put("model", model.into());
+    put("input", request.messages.iter().flat_map(items).collect());
+    put("max_output_tokens", request.max_tokens.into());
+    // The conversation comes whole each time, so nothing has to be kept there.
+    put("store", false.into());
+    if let Some(system) = &request.system {
+        put("instructions", system.as_str().into());
+    }
+    if family::is_openai_reasoning(model) {
+        // What is not kept there has to come here, to go back with the next request.
+        put("include", json!(["reasoning.encrypted_content"]));
+    }
+    if let Some(temperature) = request.temperature {
+        put("temperature", temperature.into());
+    }
+    if let (Some(effort), false) = (request.effort, family::is_openai_plain(model)) {
+        put("reasoning", json!({ "effort": family::openai_effort(model, effort) }));
+    }
+    if !request.tools.is_empty() {
+        put("tools", request.tools.iter().map(tool).collect());
+        if let Some(choice) = tool_choice(&request.tool_choice) {
+            put("tool_choice", choice);
+        }
+    }
+    if let Some(schema) = &request.schema {
+        put("text", json!({ "format": format(schema) }));
+    }
+    if let Some(key) = &request.cache_key {
+        put("prompt_cache_key", key.as_str().into());
+    }
+    if stream {
+        put("stream", true.into());
+    }
+    Ok(body)
+}
+
+/// The items of a message: its words, and calls, results and thoughts beside them, in their order.
+fn items(message: &Message) -> Vec<Value> {
+    let mut items: Vec<Value> = Vec::new();
+    let (role, kind) = match message.role {
+        Role::User => ("user", "input_text"),
+        Role::Assistant => ("assistant", "output_text"),
+    };
+    for part in &message.parts {
+        match part {
+            Part::Text { text } => {
+                let words = json!({ "type": kind, "text": text });
+                // Thoughts have a content too, which is not for words.
+                let message = items.last_mut().filter(|it| it["type"] == "message");
+                match message.and_then(|it| it["content"].as_array_mut()) {
+                    Some(content) => content.push(words),
+                    None => {
+                        items.push(json!({ "type": "message", "role": role, "content": [words] }))
+                    }
+                }
+            }
+            Part::Reasoning { opaque, .. } => {
+                // Of a thought nothing is known there, unless it brings itself along.
+                let has_content = |it: &&Value| it["encrypted_content"].is_string();
+                items.extend(opaque.iter().find(has_content).cloned());
+            }
+            Part::ToolCall(call) => items.push(json!({
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": call.arguments.to_string(),
+            })),
+            Part::ToolResult { id, content, failed, .. } => {
+                let output = tools::result(content, *failed);
+                items.push(
+                    json!({ "type": "function_call_output", "call_id": id, "output": output }),
+                );
+            }
+        }
+    }
+    items
+}
+
+fn tool(tool: &Tool) -> Value {
+    let Tool { name, description, parameters } = tool;
+    let parameters = schema::plain(parameters);
+    json!({ "type": "function", "name": name, "description": description, "parameters": parameters })
+}
+
+fn tool_choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::None => Some("none".into()),
+        ToolChoice::Tool(name) => Some(json!({ "type": "function", "name": name })),
+    }
+}
+
+fn format(Schema { name, schema }: &Schema) -> Value {
+    match schema::adapt(schema, Dialect::OpenAi) {
+        Some(schema) => {
+            json!({ "type": "json_schema", "name": name, "strict": true, "schema": schema })
+        }
+        None => {
+            let schema = schema::plain(schema);
+            json!({ "type": "json_schema", "name": name, "strict": false, "schema": schema })
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Schemas: each provider takes its own part of JSON Schema.
+//!
+//! An adapted schema never allows more than the given one in the parts it can say, so that what a provider
+//! holds an answer to is never wider than necessary; what it cannot say goes into the descriptions for the
+//! model to read, and whoever asked checks the answer against the schema that was given.
+
+use serde_json::{Map, Value, json};
+
+/// Which part of JSON Schema a provider takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// OpenAI's strict mode: every field is required, and no others are allowed.
+    OpenAi,
+    /// Anthropic's: no others are allowed, and no bounds.
+    Anthropic,
+    /// Gemini's.
+    Gemini,
+}
+
+/// Says a schema in a dialect; `None` where it cannot be said.
+pub(super) fn adapt(schema: &Value, dialect: Dialect) -> Option<Value> {
+    let mut adapted = dialect.schema(schema)?;
+    // The root has to be an object that can be seen without following anything.
+    if dialect != Dialect::Gemini && (adapted["type"] != "object" || adapted.get("$ref").is_some())
+    {
+        return None;
+    }
+    adapted.as_object_mut()?.remove("$schema");
+    Some(adapted)
+}
+
+/// A schema as it is, for those who take all of JSON Schema.
+pub(super) fn plain(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(map) = schema.as_object_mut() {
+        map.remove("$schema");
+    }
+    schema
+}
+
+impl Dialect {
+    fn schema(self, schema: &Value) -> Option<Value> {
+        let Value::Object(given) = schema else {
+            // Anything at all, or nothing at all.
+            return (self == Self::Gemini).then(|| schema.clone());
+        };
+        if let (Some(to), true) = (given.get("$ref"), self != Self::Gemini) {
+            // Nothing may stand beside a reference, except what it refers to.
+            let definitions = given.get("$defs").map(|it| self.schemas(it));
+            let mut reference = Map::from_iter([("$ref".to_owned(), to.clone())]);
+            if let Some(definitions) = definitions {
+                reference.insert("$defs".to_owned(), definitions?);
+            }
+            return Some(reference.into());
+        }
+        let mut adapted = Map::new();
+        let mut unsaid = Vec::new();
+        for (keyword, value) in given {
+            match self.keyword(keyword, value)? {
+                Said::As(keyword, value) => drop(adapted.insert(keyword, value)),
+                Said::InWords => unsaid.push(format!("{keyword}: {value}")),
+                Said::Nowhere => {}
+            }
+        }
+        if !unsaid.is_empty() {
+            let words = given.get("description").and_then(Value::as_str).unwrap_or_default();
+            let words = format!("{words} ({})", unsaid.join(", "));
+            adapted.insert("description".to_owned(), words.trim_start().into());
+        }
+        self.close(&mut adapted)?;
+        Some(adapted.into())
+    }
+
+    fn keyword(self, keyword: &str, value: &Value) -> Option<Said> {
+        let same = |value| Some(Said::As(keyword.to_owned(), value));
+        match keyword {
+            "properties" | "$defs" | "definitions" => same(self.schemas(value)?),
+            "items" | "additionalProperties" if value.is_object() => same(self.schema(value)?),
+            // Where exactly one alternative has to fit, one that fits at all is a wider net, but the only one.
+            "oneOf" if self != Self::Gemini => {
+                Some(Said::As("anyOf".to_owned(), self.each(value)?))
+            }
+            "anyOf" | "oneOf" | "prefixItems" => same(self.each(value)?),
+            "const" if self == Self::Gemini => Some(Said::As("enum".to_owned(), json!([value]))),
+            "allOf" | "not" | "if" | "then" | "else" | "patternProperties" | "dependentSchemas"
+            | "dependentRequired" => None,
+            "$schema" | "default" | "examples" | "$comment" => Some(Said::Nowhere),
+            "format" if !self.takes_format(value) => Some(Said::Nowhere),
+            _ if self.takes(keyword, value) => same(value.clone()),
+            _ => Some(Said::InWords),
+        }
+    }
+
+    fn takes(self, keyword: &str, value: &Value) -> bool {
+        match keyword {
+            "minimum" | "maximum" | "maxItems" => self != Self::Anthropic,
+            "minItems" => self != Self::Anthropic || value.as_u64().is_some_and(|it| it <= 1),
+            "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => self == Self::OpenAi,
+            "pattern" => self != Self::Gemini,
+            "minLength" | "maxLength" | "uniqueItems" | "minProperties" | "maxProperties"
+            | "contains" | "minContains" | "maxContains" | "propertyNames" => false,
+            _ => true,
+        }
+    }
+
+    /// Rust's own names of number formats are no formats to anybody else.
+    fn takes_format(self, format: &Value) -> bool {
+        let formats: &[&str] = match self {
+            Self::Gemini => &["date-time", "date", "time", "float", "double", "int32", "int64"],
+            Self::OpenAi | Self::Anthropic => &[
+                "date-time",
+                "date",
+                "time",
+                "duration",
+                "email",
+                "hostname",
+                "ipv4",
+                "ipv6",
+                "uuid",
+            ],
+        };
+        format.as_str().is_some_and(|it| formats.contains(&it))
+    }
+
+    fn schemas(self, schemas: &Value) -> Option<Value> {
+        let adapted = schemas.as_object()?.iter();
+        let adapted: Option<Map<_, _>> =
+            adapted.map(|(name, it)| Some((name.clone(), self.schema(it)?))).collect();
+        adapted.map(Value::Object)
+    }
+
+    fn each(self, schemas: &Value) -> Option<Value> {
+        schemas.as_array()?.iter().map(|it| self.schema(it)).collect()
+    }
+
+    /// Makes an object have these fields and no others.
+    fn close(self, schema: &mut Map<String, Value>) -> Option<()> {
+        let kind = schema.get("type");
+        let is_object = kind.is_some_and(|it| {
+            it == "object" || it.as_array().is_some_and(|it| it.contains(&"object".into()))
+        });
+        if self == Self::Gemini || !(is_object || schema.contains_key("properties")) {
+            return Some(());
+        }
+        let is_map =
+            schema.get("additionalProperties").is_some_and(|it| it.is_object() || *it == true);
+        let fields: Vec<Value> =
+            schema.get("properties")?.as_object()?.keys().map(|it| it.as_str().into()).collect();
+        if is_map {
+            return None;
+        }
+        schema.insert("additionalProperties".to_owned(), false.into());
+        if self == Self::OpenAi {
+            schema.insert("required".to_owned(), fields.into());
+        }
+        Some(())
+    }
+}
+
+/// What becomes of a keyword.
+enum Said {
+    As(String, Value),
+    InWords,
+    Nowhere,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn river() -> Value {
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "description": "A river",
+            "properties": {
+                "km": { "type": "integer", "format": "uint32", "minimum": 1, "default": 3 },
+                "name": { "type": "string", "maxLength": 40, "pattern": "^[A-Z]" },
+                "mouth": { "oneOf": [{ "$ref": "#/$defs/Place", "description": "where" }, { "type": "null" }] },
+                "towns": { "type": "array", "items": { "$ref": "#/$defs/Place" }, "minItems": 2 },
+            },
+            "required": ["km"],
+            "$defs": { "Place": { "type": "object", "properties": { "at": { "const": "sea" } } } },
+        })
+    }
+
+    #[test]
+    fn for_openai_all_fields_are_required() {
+        let expect = json!({
+            "type": "object",
+            "description": "A river",
+            "properties": {
+                "km": { "type": "integer", "minimum": 1 },
+                "name": { "type": "string", "description": "(maxLength: 40)", "pattern": "^[A-Z]" },
+                "mouth": { "anyOf": [{ "$ref": "#/$defs/Place" }, { "type": "null" }] },
+                "towns": { "type": "array", "items": { "$ref": "#/$defs/Place" }, "minItems": 2 },
+            },
+            "required": ["km", "mouth", "name", "towns"],
+            "additionalProperties": false,
+            "$defs": { "Place": {
+                "type": "object",
+                "properties": { "at": { "const": "sea" } },
+                "required": ["at"],
+                "additionalProperties": false,
+            } },
+        });
+        assert_eq!(adapt(&river(), Dialect::OpenAi), Some(expect));
+    }
+
+    #[test]
+    fn for_anthropic_bounds_are_words() {
+        let adapted = adapt(&river(), Dialect::Anthropic).unwrap();
+        let km = json!({ "type": "integer", "description": "(minimum: 1)" });
+        assert_eq!(adapted["properties"]["km"], km);
+        assert_eq!(adapted["properties"]["towns"]["description"], "(minItems: 2)");
+        assert_eq!(adapted["required"], json!(["km"]));
+        assert_eq!(adapted["$defs"]["Place"]["additionalProperties"], false);
+    }
+
+    #[test]
+    fn for_gemini_it_stays_nearly_as_it_is() {
+        let adapted = adapt(&river(), Dialect::Gemini).unwrap();
+        assert_eq!(adapted["properties"]["km"], json!({ "type": "integer", "minimum": 1 }));
+        assert_eq!(
+            adapted["properties"]["name"]["description"],
+            json!("(maxLength: 40, pattern: \"^[A-Z]\")")
+        );
+        assert_eq!(adapted["$defs"]["Place"]["properties"]["at"], json!({ "enum": ["sea"] }));
+        assert_eq!(adapted.get("additionalProperties"), None);
+        assert_eq!(adapted.get("$schema"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_said() {
+        let map = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
+        let inside = json!({ "type": "object", "properties": { "map": map } });
+        let list = json!({ "type": "array", "items": { "type": "string" } });
+        let reference = json!({ "$ref": "#/$defs/A", "$defs": { "A": { "type": "object", "properties": {} } } });
+        let all_of =
+            json!({ "type": "object", "properties": { "a": { "allOf": [{ "type": "string" }] } } });
+        for schema in [&map, &inside, &list, &reference, &all_of, &json!(true)] {
+            assert_eq!(adapt(schema, Dialect::OpenAi), None, "{schema}");
+            assert_eq!(adapt(schema, Dialect::Anthropic), None, "{schema}");
+        }
+        assert_eq!(adapt(&inside, Dialect::Gemini), Some(inside));
+    }
+}

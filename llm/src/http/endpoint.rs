@@ -1,0 +1,120 @@
+//! Where requests go, and with which key.
+
+use std::{cmp::Reverse, fmt};
+
+use reqwest::{
+    Url,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::codec::Wire;
+
+/// How a provider wants its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Auth {
+    Bearer,
+    /// In a header of its own, by its name in small letters.
+    Header(&'static str),
+}
+
+/// Something shorter is no secret, and may stand in any text.
+const MIN_SECRET: usize = 8;
+
+/// Where requests go, and with which key.
+pub(crate) struct Endpoint {
+    base: Url,
+    key: Option<(Auth, SecretString)>,
+    headers: HeaderMap,
+    secrets: Vec<SecretString>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(base: Url, key: Option<(Auth, SecretString)>, headers: HeaderMap) -> Self {
+        let secrets = secrets(&base, key.as_ref().map(|(_, key)| key), &headers);
+        Self { base, key, headers, secrets }
+    }
+
+    /// The request with its address and key.
+    pub(super) fn request(&self, client: &reqwest::Client, wire: &Wire) -> reqwest::RequestBuilder {
+        let mut call = client.post(self.url(&wire.path)).header(CONTENT_TYPE, "application/json");
+        for (name, value) in &wire.headers {
+            call = call.header(*name, value);
+        }
+        if let Some((auth, key)) = &self.key {
+            let (name, value) = auth.header(key);
+            call = call.header(name, value);
+        }
+        // Last, and in place of equal ones: what the user says holds.
+        call.headers(self.headers.clone()).body(wire.body.to_string())
+    }
+
+    /// What must not be seen of all that goes out with a request: the key, and what may be one in the headers and
+    /// the address. The longer ones come first, because the shorter ones may be in them.
+    pub(super) fn secrets(&self) -> &[SecretString] {
+        &self.secrets
+    }
+
+    pub(super) fn host(&self) -> String {
+        let host = self.base.host_str().unwrap_or_default();
+        self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// The base address may have a query of its own, as gateways do.
+    fn url(&self, path: &str) -> Url {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        let queries = [self.base.query().unwrap_or_default(), query];
+        let queries: Vec<&str> = queries.into_iter().filter(|it| !it.is_empty()).collect();
+        url.set_query((!queries.is_empty()).then(|| queries.join("&")).as_deref());
+        url
+    }
+}
+
+fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<SecretString> {
+    let mut secrets: Vec<String> = Vec::new();
+    for value in headers.values().filter_map(|it| it.to_str().ok()) {
+        secrets.push(value.to_owned());
+        secrets.extend(credentials(value).map(str::to_owned));
+    }
+    for (_, value) in base.query_pairs() {
+        secrets.push(value.into_owned());
+    }
+    // As they stand in the address, which is not always how they are read.
+    let written = base.query().into_iter().flat_map(|it| it.split('&'));
+    secrets.extend(written.filter_map(|it| Some(it.split_once('=')?.1.to_owned())));
+    secrets.extend(base.password().map(str::to_owned));
+    secrets.retain(|it| it.len() >= MIN_SECRET);
+    secrets.extend(key.map(|it| it.expose_secret().to_owned()).filter(|it| !it.is_empty()));
+    secrets.sort_by_key(|it| Reverse(it.len()));
+    secrets.into_iter().map(SecretString::from).collect()
+}
+
+/// The key of a header that says before it what kind of key it is, as `Bearer`.
+fn credentials(header: &str) -> Option<&str> {
+    let (scheme, credentials) = header.split_once(' ')?;
+    let is_scheme = ["bearer", "basic", "token"].iter().any(|it| scheme.eq_ignore_ascii_case(it));
+    is_scheme.then(|| credentials.trim())
+}
+
+impl Auth {
+    fn header(self, key: &SecretString) -> (HeaderName, HeaderValue) {
+        let (name, value) = match self {
+            Self::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
+            Self::Header(name) => (HeaderName::from_static(name), key.expose_secret().to_owned()),
+        };
+        let mut value = HeaderValue::try_from(value)
+            .expect("a key that no header can carry is refused when the provider is made");
+        value.set_sensitive(true);
+        (name, value)
+    }
+}
+
+/// Without key, query and headers, all of which may be secret.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = format!("{}://{}{}", self.base.scheme(), self.host(), self.base.path());
+        f.debug_struct("Endpoint").field("address", &address).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,178 @@
+//! Keys: which requests are the same request.
+//!
+//! Two calls are the same if they ask the same model for the same answer. Wishes about the provider's prompt
+//! cache make a call cheaper and change no answer, so they do not count.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::{self, Write},
+    str::FromStr,
+    sync::Mutex,
+};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::lock;
+use crate::{ModelId, Request};
+
+/// The hash of a call: of its model and of its request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key([u8; 32]);
+
+impl Key {
+    /// The key of a request to a model.
+    pub(super) fn of(model: &ModelId, request: &Request) -> Self {
+        Self::of_json(&canonical(&call(model, request)))
+    }
+
+    /// The key of a call as [`call`] gives it, in its [one form](canonical).
+    pub(super) fn of_json(canonical: &[u8]) -> Self {
+        Self(Sha256::digest(canonical).into())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.iter().flat_map(|it| [it >> 4, it & 15]);
+        digits
+            .map(|it| char::from(b"0123456789abcdef"[usize::from(it)]))
+            .try_for_each(|it| f.write_char(it))
+    }
+}
+
+impl FromStr for Key {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let problem = "a key has 64 hexadecimal digits";
+        let mut bytes = [0; 32];
+        if text.len() != 2 * bytes.len() {
+            return Err(problem);
+        }
+        for (nth, byte) in bytes.iter_mut().enumerate() {
+            let digits = text.get(2 * nth..2 * nth + 2).ok_or(problem)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| problem)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// How often each call was made.
+#[derive(Debug, Default)]
+pub(super) struct Occurrences {
+    // A std mutex: held for a moment, never over an await.
+    made: Mutex<HashMap<Key, Numbers>>,
+}
+
+#[derive(Debug, Default)]
+struct Numbers {
+    next: usize,
+    given_back: BTreeSet<usize>,
+}
+
+impl Occurrences {
+    /// Counts a call: 0 for the first with this key.
+    pub(super) fn next(&self, key: Key) -> usize {
+        let mut made = lock(&self.made);
+        let numbers = made.entry(key).or_default();
+        numbers.given_back.pop_first().unwrap_or_else(|| {
+            numbers.next += 1;
+            numbers.next - 1
+        })
+    }
+
+    /// Takes back the number of a call that came to nothing: the next call with this key gets it.
+    pub(super) fn give_back(&self, key: Key, nth: usize) {
+        lock(&self.made).entry(key).or_default().given_back.insert(nth);
+    }
+}
+
+/// What is asked of whom, as JSON, without what does not count.
+pub(super) fn call(model: &ModelId, request: &Request) -> Value {
+    let mut request = serde_json::to_value(request).expect("a request has no keys but strings");
+    if let Some(fields) = request.as_object_mut() {
+        fields.remove("cache_key");
+        fields.remove("cache_system");
+    }
+    let messages = request.get_mut("messages").and_then(Value::as_array_mut);
+    for message in messages.into_iter().flatten().filter_map(Value::as_object_mut) {
+        message.remove("cache");
+    }
+    let model = serde_json::to_value(model).expect("two strings are JSON");
+    // Not by `json!`, which would copy the request.
+    Value::Object(Map::from_iter([("model".to_owned(), model), ("request".to_owned(), request)]))
+}
+
+/// JSON as it is written in one way only: no blanks, fields in the order of their names.
+///
+/// `Value` itself sorts its fields or keeps them as they came, as some crate of the program has asked for.
+pub(super) fn canonical(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4096);
+    write_canonical(value, &mut out);
+    out
+}
+
+fn write_canonical(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Array(items) => {
+            out.push(b'[');
+            for (n, item) in items.iter().enumerate() {
+                separate(n, out);
+                write_canonical(item, out);
+            }
+            out.push(b']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_unstable_by_key(|it| it.0);
+            out.push(b'{');
+            for (n, (name, value)) in fields.into_iter().enumerate() {
+                separate(n, out);
+                write_plain(name, out);
+                out.push(b':');
+                write_canonical(value, out);
+            }
+            out.push(b'}');
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {
+            write_plain(value, out);
+        }
+    }
+}
+
+fn separate(nth: usize, out: &mut Vec<u8>) {
+    if nth > 0 {
+        out.push(b',');
+    }
+}
+
+fn write_plain(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("memory takes what is written to it");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_form_of_json() {
+        let text = r#"{ "b": [1, 2.50, {}, []], "a": { "d": null, "c": "é \" \n" }, "": true }"#;
+        let value: Value = serde_json::from_str(text).unwrap();
+        let canonical = canonical(&value);
+        let expect = r#"{"":true,"a":{"c":"é \" \n","d":null},"b":[1,2.5,{},[]]}"#;
+        assert_eq!(String::from_utf8_lossy(&canonical), expect);
+        assert_eq!(serde_json::from_slice::<Value>(&canonical).unwrap(), value);
+    }
+}

@@ -1,0 +1,138 @@
+//! How a conversation is written for a model: every family of models has its own marks.
+
+use crate::{Message, Part, Request, Role};
+
+use super::{
+    gguf::{Gguf, Trouble},
+    vocabulary::Vocabulary,
+};
+
+/// The marks of a family.
+pub(super) struct Chat {
+    /// What stands before the whole conversation.
+    begin: Option<u32>,
+    /// What stands before the name of who speaks.
+    head: u32,
+    /// What stands after it.
+    headed: Headed,
+    /// What ends a message.
+    end: u32,
+    after: &'static str,
+    ends: Vec<u32>,
+}
+
+/// What stands between the name of who speaks and the message.
+enum Headed {
+    Line,
+    Mark(u32),
+}
+
+/// Marks at which an answer ends, besides the one that the file names.
+const ENDS: [&str; 5] =
+    ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"];
+
+impl Chat {
+    pub(super) fn load(gguf: &Gguf, vocabulary: &Vocabulary) -> Result<Self, Trouble> {
+        let Some(template) = gguf.optional_text("tokenizer.chat_template") else {
+            return Err(gguf.trouble(
+                "has no chat template: a model that only goes on with texts cannot answer; take one whose \
+                 name says `instruct` or `chat`",
+            ));
+        };
+        let mark = |name: &str| {
+            let mark = vocabulary.mark(name).filter(|_| template.contains(name));
+            mark.ok_or_else(|| {
+                gguf.trouble(
+                    "its chat template is none that is known here (`<|im_start|>` or `<|start_header_id|>`); \
+                     llama.cpp's server or ollama know the others",
+                )
+            })
+        };
+        let begin = gguf.flag("tokenizer.ggml.add_bos_token");
+        let begin = begin.then(|| token(gguf, "tokenizer.ggml.bos_token_id")).flatten();
+        let last = token(gguf, "tokenizer.ggml.eos_token_id");
+        let ends = ENDS.iter().filter_map(|name| vocabulary.mark(name)).chain(last).collect();
+        if template.contains("<|start_header_id|>") {
+            return Ok(Self {
+                begin: begin.or_else(|| vocabulary.mark("<|begin_of_text|>")),
+                head: mark("<|start_header_id|>")?,
+                headed: Headed::Mark(mark("<|end_header_id|>")?),
+                end: mark("<|eot_id|>")?,
+                after: "",
+                ends,
+            });
+        }
+        Ok(Self {
+            begin,
+            head: mark("<|im_start|>")?,
+            headed: Headed::Line,
+            end: mark("<|im_end|>")?,
+            after: "\n",
+            ends,
+        })
+    }
+
+    /// Whether a token ends an answer.
+    pub(super) fn is_end(&self, token: u32) -> bool {
+        self.ends.contains(&token)
+    }
+
+    /// A request as the model reads it, up to where its answer begins.
+    pub(super) fn tokens(
+        &self,
+        request: &Request,
+        vocabulary: &Vocabulary,
+    ) -> Result<Vec<u32>, Trouble> {
+        let mut tokens = Vec::from_iter(self.begin);
+        let mut message = |role: &str, text: &str| {
+            self.head(role, &mut tokens, vocabulary)?;
+            tokens.extend(vocabulary.tokens(text)?);
+            tokens.push(self.end);
+            tokens.extend(vocabulary.tokens(self.after)?);
+            Ok::<_, Trouble>(())
+        };
+        if let Some(system) = &request.system {
+            message("system", system)?;
+        }
+        for it in &request.messages {
+            let role = match it.role {
+                Role::User => "user",
+                Role::Assistant => "assistant",
+            };
+            message(role, &words(it)?)?;
+        }
+        self.head("assistant", &mut tokens, vocabulary)?;
+        Ok(tokens)
+    }
+
+    fn head(
+        &self,
+        role: &str,
+        tokens: &mut Vec<u32>,
+        vocabulary: &Vocabulary,
+    ) -> Result<(), Trouble> {
+        tokens.push(self.head);
+        match self.headed {
+            Headed::Line => tokens.extend(vocabulary.tokens(&format!("{role}\n"))?),
+            Headed::Mark(mark) => {
+                tokens.extend(vocabulary.tokens(role)?);
+                tokens.push(mark);
+                tokens.extend(vocabulary.tokens("\n\n")?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn token(gguf: &Gguf, key: &str) -> Option<u32> {
+    gguf.optional_number(key)?.try_into().ok()
+}
+
+/// The words of a message; small models are not asked to call tools.
+fn words(message: &Message) -> Result<String, Trouble> {
+    let is_tool = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult { .. });
+    if message.parts.iter().any(is_tool) {
+        return Err("a local model knows no tools: say in words what they gave back".into());
+    }
+    Ok(message.text())
+}

@@ -1,0 +1,225 @@
+//! The engine: answers one request after the other.
+
+use std::path::Path;
+
+use super::{
+    chat::Chat,
+    form::Form,
+    gguf::{Gguf, Trouble},
+    network::{Memory, Network},
+    sample::Sampler,
+    vocabulary::Vocabulary,
+    words::Words,
+};
+use crate::{ErrorKind, Finish, Request, Usage};
+
+/// A model that stands ready to answer.
+pub(super) struct Engine {
+    vocabulary: Vocabulary,
+    chat: Chat,
+    network: Network,
+    /// What it remembers, the last used conversation first.
+    conversations: Vec<Conversation>,
+}
+
+/// The tokens that the network read, and what it remembers of them.
+#[derive(Default)]
+struct Conversation {
+    tokens: Vec<u32>,
+    memory: Memory,
+}
+
+/// How a model is to be used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) context_window: usize,
+    pub(super) conversations: usize,
+    pub(super) top_p: f64,
+}
+
+/// Hears an answer's words, and says whether somebody still waits for it.
+pub(super) trait Ear {
+    fn hear(&mut self, words: &str);
+    fn is_gone(&self) -> bool;
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) finish: Finish,
+    pub(super) usage: Usage,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody waits for it any more.
+    Gone,
+    Said(ErrorKind, String),
+}
+
+/// How many tokens of a prompt are read at once: between two lots somebody may go away.
+const LOT: usize = 64;
+
+/// How freely words are chosen where a request does not say.
+const TEMPERATURE: f64 = 0.7;
+
+impl Engine {
+    pub(super) fn load(path: &Path) -> Result<Self, Trouble> {
+        let mut gguf = Gguf::open(path)?;
+        // The network first: it says best what a file of another kind is.
+        let network = Network::load(&mut gguf)?;
+        let vocabulary = Vocabulary::load(&gguf)?;
+        let chat = Chat::load(&gguf, &vocabulary)?;
+        Ok(Self { vocabulary, chat, network, conversations: vec![] })
+    }
+
+    /// How many tokens the model was made to read and write.
+    pub(super) fn context(&self) -> usize {
+        self.network.context()
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        request: &Request,
+        settings: Settings,
+        ear: &mut impl Ear,
+    ) -> Result<Answer, Failure> {
+        let prompt = self.prompt(request, settings)?;
+        let mut conversation = self.recall(&prompt, settings);
+        let cached = conversation.tokens.len();
+        let answer = self.go_on(request, settings, &prompt, &mut conversation, ear);
+        self.conversations.insert(0, conversation);
+        let (text, finish, output) = answer?;
+        let count = |tokens: usize| tokens as u64;
+        let usage = Usage {
+            input: count(prompt.len()),
+            output: count(output),
+            cached: count(cached),
+            ..Usage::default()
+        };
+        Ok(Answer { text, finish, usage })
+    }
+
+    fn prompt(&self, request: &Request, settings: Settings) -> Result<Vec<u32>, Failure> {
+        let bad = |message: String| Failure::Said(ErrorKind::BadRequest, message);
+        if !request.tools.is_empty() {
+            return Err(
+                bad("a local model knows no tools: ask for an answer with a schema".into()),
+            );
+        }
+        let prompt = self.chat.tokens(request, &self.vocabulary).map_err(bad)?;
+        let window = settings.context_window;
+        if prompt.len() >= window {
+            let message = format!(
+                "{} tokens in a window of {window}: shorten the conversation",
+                prompt.len()
+            );
+            return Err(Failure::Said(ErrorKind::TooLong, message));
+        }
+        Ok(prompt)
+    }
+
+    /// The conversation that begins most like the prompt, with what they share: the rest is forgotten. The
+    /// prompt's last token is read again in any case, since an answer starts from it.
+    fn recall(&mut self, prompt: &[u32], settings: Settings) -> Conversation {
+        let prompt = &prompt[..prompt.len() - 1];
+        let shared =
+            |it: &Conversation| it.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let best = (0..self.conversations.len()).max_by_key(|at| shared(&self.conversations[*at]));
+        // A short common beginning is no conversation: rather a fresh one, as long as there is room.
+        let best = best.filter(|at| {
+            let worth = shared(&self.conversations[*at]);
+            2 * worth >= prompt.len() || 2 * worth >= self.conversations[*at].tokens.len()
+        });
+        let Some(best) = best else {
+            self.conversations.truncate(settings.conversations.saturating_sub(1));
+            return Conversation::default();
+        };
+        let mut conversation = self.conversations.remove(best);
+        conversation.keep(shared(&conversation));
+        conversation
+    }
+
+    /// Reads what is new of the prompt, and writes the answer.
+    fn go_on(
+        &self,
+        request: &Request,
+        settings: Settings,
+        prompt: &[u32],
+        conversation: &mut Conversation,
+        ear: &mut impl Ear,
+    ) -> Result<(String, Finish, usize), Failure> {
+        let mut sampler =
+            Sampler::new(request.temperature.unwrap_or(TEMPERATURE), settings.top_p, request.seed);
+        let mut form = request.schema.as_ref().and_then(|it| Form::new(&it.schema));
+        let room = settings.context_window - prompt.len();
+        let most = room.min(request.max_tokens as usize);
+        let mut words = Words::default();
+        let mut written = 0;
+        let mut next = prompt[conversation.tokens.len()..].to_vec();
+        let finish = loop {
+            if written == most {
+                break Finish::Length;
+            }
+            let logits = self.read(&next, conversation, ear)?;
+            let Some(token) = self.choose(&mut sampler, &logits, form.as_ref()) else {
+                break Finish::Stop;
+            };
+            let Some(bytes) = self.vocabulary.bytes(token) else { break Finish::Stop };
+            written += 1;
+            let stopped = words.push(bytes, &request.stop);
+            let is_whole = form.as_mut().is_some_and(|form| {
+                form.push(bytes);
+                form.is_whole()
+            });
+            if stopped || is_whole {
+                break Finish::Stop;
+            }
+            ear.hear(words.tell(&request.stop));
+            next = vec![token];
+        };
+        ear.hear(words.tell_rest());
+        Ok((words.into_text(), finish, written))
+    }
+
+    /// Chooses the next token; `None` where the answer ends.
+    fn choose(&self, sampler: &mut Sampler, logits: &[f32], form: Option<&Form>) -> Option<u32> {
+        let is_allowed = |token: u32| match (self.vocabulary.bytes(token), form) {
+            (Some(bytes), Some(form)) => !bytes.is_empty() && form.accepts(bytes),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => self.chat.is_end(token),
+        };
+        sampler.choose(logits, is_allowed)
+    }
+
+    fn read(
+        &self,
+        tokens: &[u32],
+        conversation: &mut Conversation,
+        ear: &impl Ear,
+    ) -> Result<Vec<f32>, Failure> {
+        let failed = |error: candle_core::Error| {
+            Failure::Said(ErrorKind::File, format!("the network failed: {error}"))
+        };
+        let mut last = None;
+        for lot in tokens.chunks(LOT) {
+            if ear.is_gone() {
+                return Err(Failure::Gone);
+            }
+            last = Some(self.network.read(lot, &mut conversation.memory).map_err(failed)?);
+            conversation.tokens.extend(lot);
+        }
+        let last = last.expect("the prompt's last token is never recalled");
+        self.network.predict(&last).map_err(failed)
+    }
+}
+
+impl Conversation {
+    fn keep(&mut self, length: usize) {
+        self.tokens.truncate(length);
+        self.memory.keep(length);
+    }
+}

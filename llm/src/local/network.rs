@@ -1,0 +1,344 @@
+//! The network: from tokens to how likely each token is to come next.
+//!
+//! The two architectures are the same decoder but for two points: qwen2 adds biases to queries, keys and
+//! values, and pairs the numbers that it turns (see [`Pairs`]) in another way.
+
+use std::sync::Arc;
+
+use candle_core::{
+    DType, Device, Module, Result, Tensor,
+    quantized::{QMatMul, QTensor},
+};
+use candle_nn::{
+    ops::{rms_norm, softmax_last_dim},
+    rotary_emb::{rope, rope_i},
+};
+
+use super::gguf::{Gguf, Trouble};
+
+/// The weights of a model.
+pub(super) struct Network {
+    embedding: Arc<QTensor>,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    output: QMatMul,
+    form: Form,
+}
+
+/// The measures of a network.
+struct Form {
+    heads: usize,
+    /// Keys and values are shared by groups of heads.
+    key_heads: usize,
+    head_size: usize,
+    epsilon: f32,
+    pairs: Pairs,
+    /// How fast each pair of numbers turns from one position to the next.
+    turns: Vec<f32>,
+    context: usize,
+}
+
+/// Which numbers of a head are turned together to say where a token stands.
+enum Pairs {
+    /// Each with its neighbour.
+    Neighbours,
+    /// Each with the one half a head away.
+    Halves,
+}
+
+struct Layer {
+    attention_norm: Tensor,
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    output: Linear,
+    forward_norm: Tensor,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+}
+
+struct Linear {
+    weights: QMatMul,
+    bias: Option<Tensor>,
+}
+
+/// What a network remembers of the tokens that it read: so the next token costs one token's work.
+#[derive(Default)]
+pub(super) struct Memory {
+    layers: Vec<LayerMemory>,
+    length: usize,
+}
+
+/// Keys and values of one layer: heads × room × size of a head, filled up to the memory's length.
+struct LayerMemory {
+    keys: Tensor,
+    values: Tensor,
+}
+
+/// The room that a memory has at first; it doubles whenever it is full.
+const FIRST_ROOM: usize = 256;
+
+impl Network {
+    pub(super) fn load(gguf: &mut Gguf) -> std::result::Result<Self, Trouble> {
+        let form = Form::read(gguf)?;
+        let (embedding, output) = if gguf.has_tensor("output.weight") {
+            (
+                gguf.stored_weights("token_embd.weight")?.into(),
+                gguf.weights("output.weight")?.into(),
+            )
+        } else {
+            let both = Arc::new(gguf.weights("token_embd.weight")?);
+            (both.clone(), both)
+        };
+        let output = QMatMul::from_arc(output).map_err(|error| gguf.trouble(error))?;
+        let layers = (0..gguf.number("block_count")?).map(|index| Layer::load(gguf, index));
+        let layers = layers.collect::<std::result::Result<_, _>>()?;
+        let norm = gguf.plain_weights("output_norm.weight")?;
+        Ok(Self { embedding, layers, norm, output, form })
+    }
+
+    /// How many tokens it was made to read and write.
+    pub(super) fn context(&self) -> usize {
+        self.form.context
+    }
+
+    /// Reads on after what the memory holds; gives what the last token came to.
+    pub(super) fn read(&self, tokens: &[u32], memory: &mut Memory) -> Result<Tensor> {
+        let from = memory.length;
+        memory.make_room(self, tokens.len())?;
+        let place = Place::new(&self.form, from, tokens.len())?;
+        let mut x = self.embedding.embedding(&Tensor::new(tokens, &Device::Cpu)?)?;
+        for (layer, kept) in self.layers.iter().zip(&memory.layers) {
+            x = layer.forward(&x, &self.form, &place, kept)?;
+        }
+        memory.length += tokens.len();
+        x.narrow(0, tokens.len() - 1, 1)
+    }
+
+    /// How likely each token is to come next, as logits.
+    pub(super) fn predict(&self, last: &Tensor) -> Result<Vec<f32>> {
+        let last = rms_norm(last, &self.norm, self.form.epsilon)?;
+        self.output.forward(&last)?.squeeze(0)?.to_vec1()
+    }
+}
+
+impl Form {
+    fn read(gguf: &mut Gguf) -> std::result::Result<Self, Trouble> {
+        let pairs = match gguf.architecture() {
+            "llama" => Pairs::Neighbours,
+            "qwen2" => Pairs::Halves,
+            other => {
+                return Err(gguf.trouble(format_args!(
+                    "holds a network of the kind `{other}`; `llama` and `qwen2` can be read here, and \
+                     llama.cpp's server or ollama read the others"
+                )));
+            }
+        };
+        if gguf.optional_number(&gguf.key("expert_count")).is_some_and(|it| it > 0) {
+            return Err(gguf.trouble("a mixture of experts, which cannot be read here"));
+        }
+        let scaling = gguf.optional_text(&gguf.key("rope.scaling.type")).unwrap_or("none");
+        if scaling != "none" {
+            return Err(gguf.trouble(format_args!(
+                "its positions are scaled (`{scaling}`), which cannot be read here"
+            )));
+        }
+        let heads = gguf.number("attention.head_count")?;
+        let key_heads = gguf.number("attention.head_count_kv").unwrap_or(heads);
+        let width = gguf.number("embedding_length")?;
+        if heads == 0 || key_heads == 0 || heads % key_heads != 0 || width % (2 * heads) != 0 {
+            return Err(gguf.trouble(format_args!(
+                "{heads} heads of which {key_heads} have keys do not share a width of {width}"
+            )));
+        }
+        let head_size = width / heads;
+        Ok(Self {
+            heads,
+            key_heads,
+            head_size,
+            epsilon: gguf.float("attention.layer_norm_rms_epsilon")?,
+            pairs,
+            turns: turns(gguf, head_size)?,
+            context: gguf.number("context_length")?,
+        })
+    }
+}
+
+fn turns(gguf: &mut Gguf, head_size: usize) -> std::result::Result<Vec<f32>, Trouble> {
+    let turned = gguf.number("rope.dimension_count").unwrap_or(head_size);
+    if turned != head_size {
+        return Err(gguf.trouble(format_args!(
+            "it turns {turned} of the {head_size} numbers of a head, which cannot be read here"
+        )));
+    }
+    let base = gguf.float("rope.freq_base").unwrap_or(10_000.0);
+    let turn = |index| base.powf(-(index as f32) / head_size as f32);
+    let mut turns: Vec<f32> = (0..head_size).step_by(2).map(turn).collect();
+    // Llama 3.1 and later slow some of them down.
+    if gguf.has_tensor("rope_freqs.weight") {
+        let slower = gguf.plain_weights("rope_freqs.weight")?;
+        let slower = slower.to_vec1::<f32>().map_err(|error| gguf.trouble(error))?;
+        turns.iter_mut().zip(slower).for_each(|(turn, factor)| *turn /= factor);
+    }
+    Ok(turns)
+}
+
+impl Layer {
+    fn load(gguf: &mut Gguf, index: usize) -> std::result::Result<Self, Trouble> {
+        let name = |part: &str| format!("blk.{index}.{part}");
+        Ok(Self {
+            attention_norm: gguf.plain_weights(&name("attn_norm.weight"))?,
+            query: Linear::load(gguf, &name("attn_q"))?,
+            key: Linear::load(gguf, &name("attn_k"))?,
+            value: Linear::load(gguf, &name("attn_v"))?,
+            output: Linear::load(gguf, &name("attn_output"))?,
+            forward_norm: gguf.plain_weights(&name("ffn_norm.weight"))?,
+            gate: Linear::load(gguf, &name("ffn_gate"))?,
+            up: Linear::load(gguf, &name("ffn_up"))?,
+            down: Linear::load(gguf, &name("ffn_down"))?,
+        })
+    }
+
+    /// Both halves of a layer: look at the tokens before, then think about it.
+    fn forward(
+        &self,
+        x: &Tensor,
+        form: &Form,
+        place: &Place,
+        kept: &LayerMemory,
+    ) -> Result<Tensor> {
+        let normed = rms_norm(x, &self.attention_norm, form.epsilon)?;
+        let x = (x + self.attend(&normed, form, place, kept)?)?;
+        let normed = rms_norm(&x, &self.forward_norm, form.epsilon)?;
+        let gated = (self.gate.forward(&normed)?.silu()? * self.up.forward(&normed)?)?;
+        x + self.down.forward(&gated)?
+    }
+
+    fn attend(&self, x: &Tensor, form: &Form, place: &Place, kept: &LayerMemory) -> Result<Tensor> {
+        let &Form { heads, key_heads, head_size, .. } = form;
+        let count = x.dim(0)?;
+        let by_head = |x: Tensor, heads| {
+            x.reshape((1, count, heads, head_size))?.transpose(1, 2)?.contiguous()
+        };
+        let queries = place.turn(&by_head(self.query.forward(x)?, heads)?)?;
+        let keys = place.turn(&by_head(self.key.forward(x)?, key_heads)?)?;
+        let values = by_head(self.value.forward(x)?, key_heads)?;
+        kept.keys.slice_set(&keys.squeeze(0)?, 1, place.from)?;
+        kept.values.slice_set(&values.squeeze(0)?, 1, place.from)?;
+        let keys = kept.keys.narrow(1, 0, place.from + count)?;
+        let values = kept.values.narrow(1, 0, place.from + count)?;
+
+        // The heads of a group lie one after the other, so they ask their shared keys as one head would.
+        let grouped = (key_heads, heads / key_heads * count, head_size);
+        let scale = 1.0 / (head_size as f64).sqrt();
+        let scores = (queries.reshape(grouped)?.matmul(&keys.transpose(1, 2)?)? * scale)?;
+        let scores = scores.reshape((heads, count, ()))?;
+        let scores = softmax_last_dim(&place.hide_later(scores)?)?;
+        let seen = scores.reshape((key_heads, (), place.from + count))?.matmul(&values)?;
+        let seen = seen.reshape((heads, count, head_size))?.transpose(0, 1)?;
+        self.output.forward(&seen.reshape((count, heads * head_size))?)
+    }
+}
+
+impl Linear {
+    /// Loads the weights of this name, and the bias where there is one.
+    fn load(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, Trouble> {
+        let weights = QMatMul::from_qtensor(gguf.weights(&format!("{name}.weight"))?);
+        let weights = weights.map_err(|error| gguf.trouble(error))?;
+        let bias = format!("{name}.bias");
+        let bias = gguf.has_tensor(&bias).then(|| gguf.plain_weights(&bias)).transpose()?;
+        Ok(Self { weights, bias })
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = self.weights.forward(x)?;
+        match &self.bias {
+            Some(bias) => x.broadcast_add(bias),
+            None => Ok(x),
+        }
+    }
+}
+
+/// Where the tokens that are read stand.
+struct Place<'a> {
+    pairs: &'a Pairs,
+    from: usize,
+    cosines: Tensor,
+    sines: Tensor,
+    /// Hides from each token those after it; one token has none.
+    mask: Option<Tensor>,
+}
+
+impl<'a> Place<'a> {
+    fn new(form: &'a Form, from: usize, count: usize) -> Result<Self> {
+        let angles = |position| form.turns.iter().map(move |turn| position as f32 * turn);
+        let angles: Vec<f32> = (from..from + count).flat_map(angles).collect();
+        let angles = Tensor::from_vec(angles, (count, form.turns.len()), &Device::Cpu)?;
+        let mask = (count > 1).then(|| mask(from, count)).transpose()?;
+        Ok(Self { pairs: &form.pairs, from, cosines: angles.cos()?, sines: angles.sin()?, mask })
+    }
+
+    fn turn(&self, x: &Tensor) -> Result<Tensor> {
+        match self.pairs {
+            Pairs::Neighbours => rope_i(x, &self.cosines, &self.sines),
+            Pairs::Halves => rope(x, &self.cosines, &self.sines),
+        }
+    }
+
+    fn hide_later(&self, scores: Tensor) -> Result<Tensor> {
+        match &self.mask {
+            Some(mask) => scores.broadcast_add(mask),
+            None => Ok(scores),
+        }
+    }
+}
+
+fn mask(from: usize, count: usize) -> Result<Tensor> {
+    let row = |index| {
+        let hide = move |other| if other > from + index { f32::NEG_INFINITY } else { 0.0 };
+        (0..from + count).map(hide)
+    };
+    let mask: Vec<f32> = (0..count).flat_map(row).collect();
+    Tensor::from_vec(mask, (count, from + count), &Device::Cpu)
+}
+
+impl Memory {
+    /// Forgets all but the first tokens.
+    pub(super) fn keep(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
+    fn make_room(&mut self, network: &Network, count: usize) -> Result<()> {
+        if self.layers.is_empty() {
+            let layer = |_| LayerMemory::new(&network.form, FIRST_ROOM);
+            self.layers = network.layers.iter().map(layer).collect::<Result<_>>()?;
+        }
+        let needed = self.length + count;
+        for layer in &mut self.layers {
+            let room = layer.keys.dim(1)?;
+            if room < needed {
+                *layer = layer.larger(&network.form, needed.max(2 * room), self.length)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LayerMemory {
+    fn new(form: &Form, room: usize) -> Result<Self> {
+        let shape = (form.key_heads, room, form.head_size);
+        let zeros = || Tensor::zeros(shape, DType::F32, &Device::Cpu);
+        Ok(Self { keys: zeros()?, values: zeros()? })
+    }
+
+    fn larger(&self, form: &Form, room: usize, length: usize) -> Result<Self> {
+        let larger = Self::new(form, room)?;
+        if length == 0 {
+            return Ok(larger);
+        }
+        larger.keys.slice_set(&self.keys.narrow(1, 0, length)?.contiguous()?, 1, 0)?;
+        larger.values.slice_set(&self.values.narrow(1, 0, length)?.contiguous()?, 1, 0)?;
+        Ok(larger)
+    }
+}

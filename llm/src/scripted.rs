@@ -1,0 +1,361 @@
+//! A model that follows a script: for tests, demonstrations and runs without a key.
+//!
+//! It says of itself what it is: its provider is called `scripted` wherever a model is named. What it answers
+//! follows from the script's seed, the request, and how often this very request came before; the order of
+//! concurrent calls plays no part.
+
+pub use self::{
+    check::ScriptError,
+    script::{Answer, Capture, Failure, Flaw, FlawKind, Rule, Script, When},
+};
+
+mod capture;
+mod chance;
+mod check;
+mod fill;
+mod flaw;
+mod phrases;
+mod script;
+mod template;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+
+use self::{
+    chance::{Chance, mix},
+    check::{Checked, CheckedAnswer},
+    template::{Source, Template},
+};
+use crate::{
+    Error, ErrorKind, Finish, Listener, Model, ModelId, Money, Part, Piece, Request, Response,
+    Role, ToolCall, Usage,
+    overflow::{estimate_tokens, text_tokens},
+};
+
+/// A model that follows a [`Script`].
+///
+/// An analyst, a critic and a judge:
+///
+/// ```
+/// use llm::{Llm, Request, Rule, Script, Scripted};
+/// use serde_json::json;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Verdict {
+///     #[schemars(range(min = 1, max = 10))]
+///     impact: u8,
+///     reasoning: String,
+/// }
+///
+/// let script = Script::new("debate")
+///     .seed(7)
+///     .list("doubt", ["The payback rests on one quarter.", "Nobody owns the switch.", "Rivals can copy it."])
+///     .rule(
+///         Rule::text("{ticker} should {raise prices|open a second plant}; see {any fact}.")
+///             .when_system("analyst")
+///             .capture("ticker", "Ticker: {}")
+///             .capture_or("fact", "[F{}]", "the filing"),
+///     )
+///     .rule(Rule::text("{doubt} {doubt}").when_system("critic"))
+///     .rule(
+///         Rule::json(json!({"impact": "{4..8}", "reasoning": "{doubt} Still worth a trial."}))
+///             .when_schema("Verdict"),
+///     );
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let llm = Llm::new(Scripted::new(script)?);
+/// let request = Request::new("Ticker: ACME\nFacts: [F1-07], [F2-01]").system("You are an analyst.");
+/// let advice = llm.generate(request).await?;
+/// assert!(advice.text().starts_with("ACME should "));
+/// assert_eq!(advice.model.to_string(), "scripted/debate");
+///
+/// let verdict = llm.generate_json::<Verdict>("Judge the debate.").await?;
+/// assert!((4..=8).contains(&verdict.value.impact));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Scripted {
+    name: String,
+    seed: u64,
+    lists: BTreeMap<String, Vec<Template>>,
+    rules: Vec<Checked>,
+    // A std mutex: held to count, never over an await.
+    times: Mutex<HashMap<u64, u32>>,
+}
+
+/// One request, as rules see it.
+struct Call<'a> {
+    request: &'a Request,
+    /// What decides everything: seed, request, and the how manieth time it comes.
+    key: u64,
+    time: u32,
+}
+
+impl Scripted {
+    /// The provider's name.
+    pub const PROVIDER: &'static str = "scripted";
+
+    /// Reads a script's templates, and says which of them is wrong.
+    pub fn new(script: Script) -> Result<Self, ScriptError> {
+        let (lists, rules) = check::check(&script)?;
+        let Script { name, seed, .. } = script;
+        Ok(Self { name, seed, lists, rules, times: Mutex::default() })
+    }
+
+    fn count(&self, request: u64) -> u32 {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = times.entry(request).or_insert(0);
+        *time = time.saturating_add(1);
+        *time
+    }
+
+    /// The answer's parts, as a rule has them.
+    fn answer(
+        &self,
+        rule: &Checked,
+        captures: &BTreeMap<String, Vec<String>>,
+        call: &Call<'_>,
+    ) -> Vec<Part> {
+        let mut source = self.source(rule, captures, call);
+        let text = match &rule.answer {
+            CheckedAnswer::Text(template) => template.fill(&mut source),
+            CheckedAnswer::Json(tree) => tree.fill(&mut source).to_string(),
+            CheckedAnswer::Schema => schema_answer(call),
+            CheckedAnswer::Tool { name, arguments } => {
+                let arguments = arguments.fill(&mut source);
+                let id = format!("call_{:016x}", call.key);
+                return vec![Part::ToolCall(ToolCall {
+                    id,
+                    name: name.clone(),
+                    arguments,
+                    opaque: None,
+                })];
+            }
+        };
+        let spoilt = rule.rule.flaw.filter(|it| Chance::of(call.key, "flaw").happens(it.chance));
+        vec![Part::text(spoilt.map_or_else(|| text.clone(), |it| flaw::spoil(it.kind, &text)))]
+    }
+
+    /// Phrases come in an order that holds for a conversation: one system text, and one first message or one set
+    /// of captures.
+    fn source<'a>(
+        &'a self,
+        rule: &Checked,
+        captures: &'a BTreeMap<String, Vec<String>>,
+        call: &Call<'_>,
+    ) -> Source<'a> {
+        let request = call.request;
+        let system = request.system.as_deref().unwrap_or_default();
+        let mut order = mix(self.seed, system.as_bytes());
+        let turn = match &rule.rule.turn {
+            Some(name) => {
+                for (other, found) in captures.iter().filter(|it| it.0 != name) {
+                    order = mix(mix(order, other.as_bytes()), found.join("\n").as_bytes());
+                }
+                captures.get(name).and_then(|it| it.first()?.parse().ok()).unwrap_or(0)
+            }
+            None => {
+                let first = request.messages.first().map(crate::Message::text).unwrap_or_default();
+                order = mix(order, first.as_bytes());
+                request.messages.iter().filter(|it| it.role == Role::Assistant).count()
+            }
+        };
+        let turn = turn.wrapping_add(call.time as usize - 1);
+        Source::new(captures, &self.lists, Chance::of(call.key, "answer"), order, turn)
+    }
+
+    fn no_rule(&self, call: &Call<'_>) -> Error {
+        let start = |text: &str| text.chars().take(80).collect::<String>();
+        let message = format!(
+            "the script has no rule for this request: its system text begins {:?}, its last message {:?}; \
+             add a rule for it, or one without conditions at the end",
+            start(call.request.system.as_deref().unwrap_or_default()),
+            start(&capture::prompt(call.request)),
+        );
+        Error::new(ErrorKind::BadRequest, self.id(), message)
+    }
+}
+
+#[async_trait]
+impl Model for Scripted {
+    fn id(&self) -> ModelId {
+        ModelId::new(Self::PROVIDER, &*self.name)
+    }
+
+    async fn call(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<Response, Error> {
+        let written = serde_json::to_vec(request).expect("a request is plain data");
+        let hash = mix(self.seed, &written);
+        let time = self.count(hash);
+        let call = Call { request, key: mix(hash, &time.to_le_bytes()), time };
+        let rule = self.rules.iter().find_map(|it| Some((it, it.captures(&call)?)));
+        let unruled = Checked::default();
+        let (rule, captures) = match rule {
+            Some((rule, captures)) => (rule, captures),
+            None if request.schema.is_some() => (&unruled, BTreeMap::new()),
+            None => return Err(self.no_rule(&call)),
+        };
+        let (content, cut) = shorten(self.answer(rule, &captures, &call), request);
+        let latency = self.say(rule, &content, &call, listener).await?;
+        let finish = match content.as_slice() {
+            _ if cut => Finish::Length,
+            [Part::ToolCall(_)] => Finish::ToolCalls,
+            _ => Finish::Stop,
+        };
+        let usage = Some(usage(request, &content));
+        Ok(Response { content, model: self.id(), finish, usage, latency, cost: Some(Money::ZERO) })
+    }
+}
+
+impl Scripted {
+    /// Says an answer word by word, at the rule's pace, or fails on the way.
+    async fn say(
+        &self,
+        rule: &Checked,
+        content: &[Part],
+        call: &Call<'_>,
+        listener: &mut Listener<'_>,
+    ) -> Result<Duration, Error> {
+        let Rule { failure, delay_ms, word_ms, .. } = rule.rule;
+        let failure = failure.filter(|it| Chance::of(call.key, "failure").happens(it.chance));
+        let n_words = failure.map_or(usize::MAX, |it| it.after_words);
+        let mut latency = Duration::from_millis(delay_ms);
+        wait(latency).await;
+        for piece in content.iter().flat_map(pieces).take(n_words) {
+            let pause = Duration::from_millis(word_ms);
+            wait(pause).await;
+            latency += pause;
+            listener.tell(piece);
+        }
+        match failure {
+            None => Ok(latency),
+            Some(failure) => {
+                let mut error = Error::new(failure.kind, self.id(), "the script says so");
+                error.retry_after = failure.retry_after_ms.map(Duration::from_millis);
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn wait(pause: Duration) {
+    if !pause.is_zero() {
+        sleep(pause).await;
+    }
+}
+
+fn schema_answer(call: &Call<'_>) -> String {
+    let schema = call.request.schema.as_ref();
+    schema.map_or_else(String::new, |it| {
+        fill::fill(&it.schema, &mut Chance::of(call.key, "schema")).to_string()
+    })
+}
+
+fn pieces(part: &Part) -> Vec<Piece> {
+    match part {
+        Part::Text { text } => {
+            let words = text.split_inclusive(char::is_whitespace);
+            words.map(|it| Piece::Text(it.to_owned())).collect()
+        }
+        Part::ToolCall(call) => vec![Piece::ToolCall(call.clone())],
+        Part::Reasoning { .. } | Part::ToolResult { .. } => Vec::new(),
+    }
+}
+
+/// Ends an answer at the request's stop words and at its greatest length; says whether the latter cut it.
+fn shorten(content: Vec<Part>, request: &Request) -> (Vec<Part>, bool) {
+    let mut cut = false;
+    let content = content.into_iter().map(|part| match part {
+        Part::Text { mut text } => {
+            let stops = request.stop.iter().filter(|it| !it.is_empty());
+            if let Some(end) = stops.filter_map(|it| text.find(it.as_str())).min() {
+                text.truncate(end);
+            }
+            let end = fitting(&text, request.max_tokens);
+            cut |= end < text.len();
+            text.truncate(end);
+            Part::Text { text }
+        }
+        other => other,
+    });
+    (content.collect(), cut)
+}
+
+/// How much of a text so many tokens hold, in whole words.
+fn fitting(text: &str, max_tokens: u32) -> usize {
+    if text_tokens(Scripted::PROVIDER, text) <= u64::from(max_tokens) {
+        return text.len();
+    }
+    let mut end = 0;
+    let mut tokens = 0;
+    for word in text.split_inclusive(char::is_whitespace) {
+        tokens += text_tokens(Scripted::PROVIDER, word);
+        if tokens > u64::from(max_tokens) {
+            break;
+        }
+        end += word.len();
+    }
+    end
+}
+
+fn usage(request: &Request, content: &[Part]) -> Usage {
+    let output = content.iter().map(|part| match part {
+        Part::Text { text } => text_tokens(Scripted::PROVIDER, text),
+        Part::ToolCall(call) => text_tokens(Scripted::PROVIDER, &call.arguments.to_string()),
+        Part::Reasoning { .. } | Part::ToolResult { .. } => 0,
+    });
+    let input = estimate_tokens(Scripted::PROVIDER, request);
+    Usage { input, output: output.sum(), ..Usage::default() }
+}
+
+impl Checked {
+    /// What a rule takes from a request, or nothing where its conditions do not hold.
+    fn captures(&self, call: &Call<'_>) -> Option<BTreeMap<String, Vec<String>>> {
+        let When { system, prompt, schema, times } = &self.rule.when;
+        let request = call.request;
+        let has = |pattern: &Option<String>, text: &str| {
+            pattern.as_deref().is_none_or(|it| capture::occurs(it, text))
+        };
+        let wanted = request.schema.as_ref().map(|it| it.name.as_str());
+        let holds = has(system, request.system.as_deref().unwrap_or_default())
+            && has(prompt, &capture::prompt(request))
+            && schema.as_deref().is_none_or(|it| Some(it) == wanted)
+            && times.is_none_or(|[first, last]| (first..=last).contains(&call.time))
+            && (wanted.is_some()
+                || self.answer != CheckedAnswer::Schema
+                || self.rule.failure.is_some());
+        if !holds {
+            return None;
+        }
+        let texts = capture::texts(request);
+        let found = self.rule.captures.iter().map(|(name, capture)| {
+            let mut found = capture::find(capture.pattern(), &texts);
+            if found.is_empty() {
+                found.push(capture.or()?.to_owned());
+            }
+            Some((name.clone(), found))
+        });
+        found.collect()
+    }
+}
+
+impl fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scripted")
+            .field("name", &self.name)
+            .field("seed", &self.seed)
+            .field("rules", &self.rules.len())
+            .finish_non_exhaustive()
+    }
+}

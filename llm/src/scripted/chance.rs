@@ -1,0 +1,63 @@
+//! Chance that is none: numbers that follow from a seed.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A stream of numbers that its key decides.
+#[derive(Clone, Debug)]
+pub(crate) struct Chance {
+    state: u64,
+}
+
+impl Chance {
+    pub(crate) fn new(key: u64) -> Self {
+        Self { state: key }
+    }
+
+    /// Another stream, for another purpose: what one uses does not move the other.
+    pub(crate) fn of(key: u64, purpose: &str) -> Self {
+        Self::new(mix(key, purpose.as_bytes()))
+    }
+
+    /// SplitMix64: small, and good enough to choose words.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// One of so many, from zero; zero where there is none.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        if n == 0 { 0 } else { (self.next() % n as u64) as usize }
+    }
+
+    /// From zero up to one.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub(crate) fn happens(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// A whole number between two, both included.
+    pub(crate) fn between(&mut self, least: i64, most: i64) -> i64 {
+        let span = most.saturating_sub(least).max(0) as u64;
+        least.saturating_add((self.next() % span.saturating_add(1)) as i64)
+    }
+
+    /// All numbers below one, in some order.
+    pub(crate) fn order(&mut self, n: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..n).collect();
+        for last in (1..n).rev() {
+            order.swap(last, self.below(last + 1));
+        }
+        order
+    }
+}
+
+/// A key that a key and some bytes decide.
+pub(crate) fn mix(key: u64, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, key)
+}

@@ -1,0 +1,35 @@
+//! Spoils answers, in the ways in which real models do.
+
+use serde_json::Value;
+
+use super::script::FlawKind;
+
+/// Spoils an answer.
+pub(crate) fn spoil(kind: FlawKind, text: &str) -> String {
+    match kind {
+        FlawKind::Fenced => format!("```json\n{text}\n```"),
+        FlawKind::Prose => {
+            format!(
+                "Here is what you asked for.\n\n{text}\n\nSay so if you want it in another form."
+            )
+        }
+        FlawKind::Broken => text.chars().take(text.chars().count() * 2 / 3).collect(),
+        FlawKind::WrongTypes => match serde_json::from_str(text) {
+            Ok(value) => in_words(value).to_string(),
+            Err(_) => text.to_owned(),
+        },
+        FlawKind::Empty => String::new(),
+    }
+}
+
+fn in_words(value: Value) -> Value {
+    match value {
+        Value::Bool(truth) => Value::from(if truth { "yes" } else { "no" }),
+        Value::Number(number) => Value::String(number.to_string()),
+        Value::Array(items) => items.into_iter().map(in_words).collect(),
+        Value::Object(members) => {
+            Value::Object(members.into_iter().map(|(key, it)| (key, in_words(it))).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,146 @@
+//! Finds JSON in a text: what stands in balanced brackets and parses.
+
+use std::{collections::VecDeque, ops::Range};
+
+use serde_json::Value;
+
+/// Brackets deeper than this are not looked into, as serde_json does not.
+const MAX_DEPTH: usize = 128;
+
+/// A reply's own answer is one of its last values.
+const MAX_FOUND: usize = 32;
+
+/// Names longer than this are none of a schema's.
+const MAX_NAME: usize = 256;
+
+/// What was found in a text.
+pub(crate) struct Found {
+    pub(crate) json: Json,
+    /// Where it stands; of what is broken, where it begins.
+    pub(crate) place: Range<usize>,
+    /// Whether it stands in a quotation, on a line that begins with `>`.
+    pub(crate) quoted: bool,
+}
+
+/// A piece of JSON.
+pub(crate) enum Json {
+    Whole(Value),
+    /// An object that is cut off or malformed, and where its members are that are whole.
+    Broken(Vec<Range<usize>>),
+}
+
+impl Json {
+    pub(crate) fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Whole(value) => Some(value),
+            Self::Broken(_) => None,
+        }
+    }
+}
+
+/// The objects and arrays in a text, outermost ones only, in their order; the last ones where there are many. Of
+/// what is broken, objects that begin with one of the names.
+///
+/// Every opening bracket is tried until one parses, since brackets and quotes in prose do not pair up. The
+/// effort is bounded by a multiple of the text's length; no honest reply comes near it.
+pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
+    let mut effort = 8 * text.len() + (1 << 16);
+    let mut found = VecDeque::new();
+    let (mut at, mut line, mut seen) = (0, 0, 0);
+    while let Some(skipped) = text[at..].find(['{', '[']) {
+        let start = at + skipped;
+        line = text[seen..start].rfind('\n').map_or(line, |newline| seen + newline + 1);
+        seen = start;
+        if !may_begin(&text[start..]) {
+            at = start + 1;
+            continue;
+        }
+        let (end, cost) = match closing(&text.as_bytes()[start..]) {
+            Ok(length) => (Some(start + length), length),
+            Err(read) => (None, read),
+        };
+        if cost > effort {
+            break;
+        }
+        effort -= cost;
+        let quoted = text.as_bytes()[line] == b'>';
+        let value = end.and_then(|end| serde_json::from_str(&text[start..end]).ok());
+        match (value, end) {
+            (Some(value), Some(end)) => {
+                at = end;
+                match found.back_mut() {
+                    Some(Found { json: Json::Broken(members), quoted: outer, .. })
+                        if *outer == quoted && ends_before_member(&text[..start]) =>
+                    {
+                        members.push(start..end);
+                    }
+                    _ => found.push_back(Found {
+                        json: Json::Whole(value),
+                        place: start..end,
+                        quoted,
+                    }),
+                }
+            }
+            _ => {
+                at = start + 1;
+                if first_name(&text[start..]).is_some_and(&is_name) {
+                    let json = Json::Broken(Vec::new());
+                    found.push_back(Found { json, place: start..at, quoted });
+                }
+            }
+        }
+        if found.len() > MAX_FOUND {
+            found.pop_front();
+        }
+    }
+    found.into()
+}
+
+/// The name that an object begins with.
+fn first_name(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('{')?.trim_start().strip_prefix('"')?;
+    let end = name.bytes().take(MAX_NAME).position(|it| it == b'"')?;
+    name[end + 1..].trim_start().starts_with(':').then_some(&name[..end])
+}
+
+/// Whether a text ends as JSON does before a member of an object or an item of a list.
+fn ends_before_member(text: &str) -> bool {
+    let text = text.trim_end();
+    let is_named = |it: &str| it.trim_end().ends_with('"');
+    text.ends_with(['[', ',']) || text.strip_suffix(':').is_some_and(is_named)
+}
+
+/// Whether what follows an opening bracket can be JSON: most brackets in prose are told from it at once.
+fn may_begin(text: &str) -> bool {
+    let inside = text[1..].trim_start().bytes().next();
+    match inside {
+        Some(b'"') => true,
+        Some(b'}') => text.starts_with('{'),
+        Some(b']' | b'{' | b'[' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => text.starts_with('['),
+        _ => false,
+    }
+}
+
+/// The length up to the bracket that closes the first one, or how much was read without finding it.
+fn closing(bytes: &[u8]) -> Result<usize, usize> {
+    let mut open = Vec::new();
+    let mut in_string = false;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if in_string => at += 1,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            bracket @ (b'{' | b'[') if open.len() < MAX_DEPTH => open.push(bracket),
+            b'}' if open.pop() != Some(b'{') => return Err(at),
+            b']' if open.pop() != Some(b'[') => return Err(at),
+            b'{' | b'[' => return Err(at),
+            _ => {}
+        }
+        at += 1;
+        if open.is_empty() {
+            return Ok(at);
+        }
+    }
+    Err(bytes.len())
+}

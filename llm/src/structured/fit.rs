@@ -1,0 +1,419 @@
+//! Fits a value to a schema: checks it, and where allowed makes it fit and says how.
+//!
+//! The walk knows the keywords that schemars writes. A validator of all of JSON Schema would bring twenty
+//! crates, and the coercions have to walk the schema anyhow. `pattern`, and `format` of strings, are told to
+//! the model and not checked here: a type that cares checks them when it is deserialized.
+
+use serde_json::{Map, Value};
+
+use super::{
+    coerce,
+    range::{crossed, written_number},
+};
+
+/// Schemas and values that go deeper than this are refused: every level is a call on the stack.
+const MAX_DEPTH: usize = 160;
+
+/// How many values are looked at before one is refused as too large.
+const MAX_EFFORT: usize = 1 << 21;
+
+/// Checks that a value fits a schema as it is.
+pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
+    Fitting::new(schema, false).fit(schema, value).map(drop)
+}
+
+/// Makes a value fit a schema where it is plain how, and says what was changed.
+pub(crate) fn coerce(schema: &Value, value: &Value) -> Result<(Value, Vec<String>), String> {
+    let mut fitting = Fitting::new(schema, true);
+    let value = fitting.fit(schema, value)?;
+    Ok((value, fitting.notes))
+}
+
+/// Where a reference leads; schemars only writes references into the same schema.
+pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    root.pointer(reference.strip_prefix('#')?)
+}
+
+struct Fitting<'a> {
+    root: &'a Value,
+    may_change: bool,
+    notes: Vec<String>,
+    path: Vec<String>,
+    depth: usize,
+    effort: usize,
+}
+
+impl<'a> Fitting<'a> {
+    fn new(root: &'a Value, may_change: bool) -> Self {
+        let (notes, path) = (Vec::new(), Vec::new());
+        Self { root, may_change, notes, path, depth: 0, effort: 0 }
+    }
+
+    fn fit(&mut self, schema: &'a Value, value: &Value) -> Result<Value, String> {
+        let schema = match schema {
+            Value::Object(schema) => schema,
+            Value::Bool(false) => return Err(format!("{} should not be there", self.place())),
+            _ => return Ok(value.clone()),
+        };
+        if self.depth == MAX_DEPTH || self.effort == MAX_EFFORT {
+            return Err(format!("{} is nested too deep or too large", self.place()));
+        }
+        self.effort += 1;
+        self.depth += 1;
+        let fitted = self.keywords(schema, value);
+        self.depth -= 1;
+        fitted
+    }
+
+    fn keywords(&mut self, schema: &'a Map<String, Value>, value: &Value) -> Result<Value, String> {
+        let mut value = match schema.get("$ref").and_then(Value::as_str) {
+            Some(reference) => {
+                let target = resolve(self.root, reference)
+                    .ok_or_else(|| format!("the schema has no `{reference}`"))?;
+                self.fit(target, value)?
+            }
+            None => value.clone(),
+        };
+        if let Some(choice) = schema.get("const") {
+            value = self.choose(std::slice::from_ref(choice), value)?;
+        }
+        if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+            value = self.choose(choices, value)?;
+        }
+        if let Some(types) = schema.get("type") {
+            value = self.typed(types, schema, value)?;
+        }
+        value = match value {
+            Value::Number(_) => self.in_range(schema, value)?,
+            Value::String(text) => self.string(schema, text)?,
+            Value::Array(items) => self.array(schema, &items)?,
+            Value::Object(members) => self.object(schema, &members)?,
+            other => other,
+        };
+        for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            value = self.fit(part, &value)?;
+        }
+        // Of `oneOf` the first that fits is taken, as serde does: schemars writes forms that exclude each other.
+        for forms in ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(*it)?.as_array()) {
+            value = self.any(forms, &value)?;
+        }
+        Ok(value)
+    }
+
+    fn any(&mut self, forms: &'a [Value], value: &Value) -> Result<Value, String> {
+        let changing = self.may_change;
+        let noted = self.notes.len();
+        let mut problems = Vec::new();
+        // What fits as it is goes before what has to be changed.
+        for may_change in [false, true] {
+            if may_change && !changing {
+                break;
+            }
+            problems.clear();
+            for form in forms {
+                self.may_change = may_change;
+                let fitted = self.fit(form, value);
+                self.may_change = changing;
+                match fitted {
+                    Ok(value) => return Ok(value),
+                    Err(problem) => problems.push(problem),
+                }
+                self.notes.truncate(noted);
+            }
+        }
+        Err(match problems.as_slice() {
+            [] => format!("{} cannot have any form", self.place()),
+            [problem] => problem.clone(),
+            [problem, ..] => {
+                format!("{} has none of its {} forms: {problem}", self.place(), problems.len())
+            }
+        })
+    }
+
+    fn choose(&mut self, choices: &[Value], value: Value) -> Result<Value, String> {
+        if choices.contains(&value) {
+            return Ok(value);
+        }
+        if let (true, Some(text)) = (self.may_change, value.as_str()) {
+            let folded = coerce::fold(text);
+            let mut alike = choices
+                .iter()
+                .filter(|it| it.as_str().is_some_and(|it| coerce::fold(it) == folded));
+            if let (Some(choice), None) = (alike.next(), alike.next()) {
+                self.note(format!("{} read as {}", show(&value), show(choice)));
+                return Ok(choice.clone());
+            }
+        }
+        let choices: Vec<String> = choices.iter().take(12).map(show).collect();
+        Err(format!(
+            "{} is {}, which is not one of {}",
+            self.place(),
+            show(&value),
+            choices.join(", ")
+        ))
+    }
+
+    fn typed(
+        &mut self,
+        types: &Value,
+        schema: &'a Map<String, Value>,
+        value: Value,
+    ) -> Result<Value, String> {
+        let types: Vec<&str> = match types {
+            Value::String(name) => vec![name],
+            Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+            _ => return Ok(value),
+        };
+        if types.iter().any(|it| is(it, &value)) {
+            return Ok(value);
+        }
+        if self.may_change {
+            for wanted in &types {
+                if let Some(changed) = self.convert(wanted, schema, &value) {
+                    return Ok(changed);
+                }
+            }
+        }
+        Err(format!("{} is {}, not of type {}", self.place(), show(&value), types.join(" or ")))
+    }
+
+    fn convert(
+        &mut self,
+        wanted: &str,
+        schema: &'a Map<String, Value>,
+        value: &Value,
+    ) -> Option<Value> {
+        let changed = match (wanted, value) {
+            ("integer", Value::Number(number)) => return self.round(number.as_f64()?, value),
+            ("integer", Value::String(text)) => {
+                return self.round(written_number(schema, text)?, value);
+            }
+            ("number", Value::String(text)) => coerce::value(written_number(schema, text)?)?,
+            ("boolean", Value::String(text)) => Value::Bool(coerce::truth(text)?),
+            ("string", Value::Number(_) | Value::Bool(_)) => Value::String(value.to_string()),
+            ("object" | "array", Value::String(text))
+                if text.trim_start().starts_with(['{', '[']) =>
+            {
+                let inner = serde_json::from_str(text).ok().filter(|it| is(wanted, it))?;
+                self.note("JSON inside a string was read".to_owned());
+                return Some(inner);
+            }
+            ("array", Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Object(_)) => {
+                self.note("a single value was read as a list of one".to_owned());
+                return Some(Value::Array(vec![value.clone()]));
+            }
+            _ => return None,
+        };
+        self.note(format!("{} read as {}", show(value), show(&changed)));
+        Some(changed)
+    }
+
+    fn round(&mut self, number: f64, written: &Value) -> Option<Value> {
+        let whole = coerce::whole(number)?;
+        let how = if number.fract() == 0.0 { "read as" } else { "rounded to" };
+        self.note(format!("{} {how} {whole}", show(written)));
+        Some(whole)
+    }
+
+    fn in_range(&mut self, schema: &Map<String, Value>, value: Value) -> Result<Value, String> {
+        let Some(number) = value.as_f64() else {
+            return Ok(value);
+        };
+        if let Some(step) = schema.get("multipleOf").and_then(Value::as_f64) {
+            let steps = number / step;
+            if (steps - steps.round()).abs() > 1e-9 {
+                return Err(format!("{} is {value}, not a multiple of {step}", self.place()));
+            }
+        }
+        let whole = value.is_i64() || value.is_u64();
+        let Some(bound) = crossed(schema, number, whole) else {
+            return Ok(value);
+        };
+        match bound.nearest {
+            Some(nearest) if self.may_change => {
+                self.note(format!("{value} clamped to {nearest}"));
+                Ok(nearest)
+            }
+            _ => Err(format!("{} is {value}, {}", self.place(), bound.rule)),
+        }
+    }
+
+    fn string(&self, schema: &Map<String, Value>, text: String) -> Result<Value, String> {
+        self.within(schema, ["minLength", "maxLength"], text.chars().count(), "characters")?;
+        Ok(Value::String(text))
+    }
+
+    fn array(&mut self, schema: &'a Map<String, Value>, items: &[Value]) -> Result<Value, String> {
+        let first = schema.get("prefixItems").and_then(Value::as_array).map_or(&[][..], |it| it);
+        let rest = schema.get("items").unwrap_or(&Value::Bool(true));
+        let mut fitted = Vec::with_capacity(items.len());
+        for (n, item) in items.iter().enumerate() {
+            let item = self.inside(&n.to_string(), first.get(n).unwrap_or(rest), item)?;
+            fitted.push(item);
+        }
+        if schema.get("uniqueItems") == Some(&Value::Bool(true)) {
+            fitted = self.unique(fitted)?;
+        }
+        self.within(schema, ["minItems", "maxItems"], fitted.len(), "items")?;
+        Ok(Value::Array(fitted))
+    }
+
+    fn unique(&mut self, mut items: Vec<Value>) -> Result<Vec<Value>, String> {
+        let before = items.len();
+        let mut seen = std::collections::BTreeSet::new();
+        items.retain(|it| seen.insert(it.to_string()));
+        if items.len() < before {
+            if !self.may_change {
+                return Err(format!("{} has an item twice", self.place()));
+            }
+            self.note("repeated items were dropped".to_owned());
+        }
+        Ok(items)
+    }
+
+    fn object(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        members: &Map<String, Value>,
+    ) -> Result<Value, String> {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let mut fitted = Map::new();
+        for (written, member) in members {
+            let key = self.key(properties, members, written);
+            let inner = match properties.and_then(|it| it.get(&key)) {
+                Some(property) => property,
+                None => match other_members(schema) {
+                    Value::Bool(false) if self.may_change => {
+                        self.note(format!("`{key}` is not in the schema and was dropped"));
+                        continue;
+                    }
+                    other => other,
+                },
+            };
+            let noted = self.notes.len();
+            match self.inside(&key, inner, member) {
+                Ok(member) => drop(fitted.insert(key, member)),
+                // Many models write null for what they leave out.
+                Err(_) if self.may_change && member.is_null() && !is_required(schema, &key) => {
+                    self.notes.truncate(noted);
+                    self.note(format!("`{key}` is null and was left out"));
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+        let required = schema.get("required").and_then(Value::as_array);
+        let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+        if let Some(missing) = required.find(|it| !fitted.contains_key(*it)) {
+            return Err(format!("{} has no `{missing}`", self.place()));
+        }
+        self.within(schema, ["minProperties", "maxProperties"], fitted.len(), "members")?;
+        Ok(Value::Object(fitted))
+    }
+
+    /// The schema's own spelling of a key, as `risk_adjusted_return` of `Risk-Adjusted Return`.
+    fn key(
+        &mut self,
+        properties: Option<&'a Map<String, Value>>,
+        members: &Map<String, Value>,
+        written: &str,
+    ) -> String {
+        let Some(properties) = properties else { return written.to_owned() };
+        if !self.may_change || properties.contains_key(written) {
+            return written.to_owned();
+        }
+        let folded = coerce::fold(written);
+        let own = properties
+            .keys()
+            .find(|it| coerce::fold(it) == folded && !members.contains_key(it.as_str()));
+        match own {
+            Some(own) => {
+                self.note(format!("`{written}` read as `{own}`"));
+                own.clone()
+            }
+            None => written.to_owned(),
+        }
+    }
+
+    fn inside(&mut self, step: &str, schema: &'a Value, value: &Value) -> Result<Value, String> {
+        self.path.push(step.to_owned());
+        let fitted = self.fit(schema, value);
+        self.path.pop();
+        fitted
+    }
+
+    fn within(
+        &self,
+        schema: &Map<String, Value>,
+        [least, most]: [&str; 2],
+        count: usize,
+        of: &str,
+    ) -> Result<(), String> {
+        let bound = |name: &str| schema.get(name).and_then(Value::as_u64);
+        let count = count as u64;
+        match (bound(least), bound(most)) {
+            (Some(least), _) if count < least => {
+                Err(format!("{} has {count} {of}, fewer than {least}", self.place()))
+            }
+            (_, Some(most)) if count > most => {
+                Err(format!("{} has {count} {of}, more than {most}", self.place()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, change: String) {
+        let note = match self.path.is_empty() {
+            true => change,
+            false => format!("{}: {change}", self.path.join(".")),
+        };
+        self.notes.push(note);
+    }
+
+    fn place(&self) -> String {
+        match self.path.is_empty() {
+            true => "the value".to_owned(),
+            false => format!("`{}`", self.path.join(".")),
+        }
+    }
+}
+
+/// What holds for members that `properties` does not name. Patterns of keys are for serde to check.
+fn other_members(schema: &Map<String, Value>) -> &Value {
+    let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
+    match by_pattern.and_then(|it| it.values().next()) {
+        Some(values) => values,
+        None => schema.get("additionalProperties").unwrap_or(&Value::Bool(true)),
+    }
+}
+
+fn is_required(schema: &Map<String, Value>, key: &str) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|it| it.iter().any(|it| it.as_str() == Some(key)))
+}
+
+fn is(wanted: &str, value: &Value) -> bool {
+    match wanted {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        // Not a float without a fraction: serde reads no integer from it.
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => true,
+    }
+}
+
+/// A value in few words.
+fn show(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(text) if text.chars().nth(60).is_some() => {
+            let start: String = text.chars().take(60).collect();
+            format!("{:?}", start + "…")
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,256 @@
+//! Reads labelled values from prose: `**Impact:** 8`, `1. Impact (1-10): 8`, `| Impact | 8/10 |`.
+//!
+//! For schemas that are flat objects. The last value of a label counts, and quotations do not: a judge cites
+//! the others before it gives its own scores.
+
+use serde_json::{Map, Value};
+
+use super::{coerce, fit::resolve};
+
+/// Reads what the labels of a flat object's properties are followed by.
+pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
+    let fields = fields(schema).ok_or("the schema is not a flat object")?;
+    let hits = hits(&fields, text);
+    let mut members = Map::new();
+    for (n, hit) in hits.iter().enumerate().rev() {
+        let field = &fields[hit.field];
+        if members.contains_key(&field.key) {
+            continue;
+        }
+        let end = hits.get(n + 1).map_or(text.len(), |it| it.label);
+        if let Some(value) = field.kind.value(text, hit.value, end.max(hit.value)) {
+            members.insert(field.key.clone(), value);
+        }
+    }
+    let missing = |it: &&Field| it.required && !members.contains_key(&it.key);
+    let missing: Vec<&str> = fields.iter().filter(missing).map(|it| it.key.as_str()).collect();
+    match missing.as_slice() {
+        _ if members.is_empty() => Err("no label of the schema is followed by a value".to_owned()),
+        [] => Ok(Value::Object(members)),
+        missing => Err(format!("no value follows the labels of: {}", missing.join(", "))),
+    }
+}
+
+struct Field {
+    key: String,
+    label: String,
+    kind: Kind,
+    required: bool,
+}
+
+enum Kind {
+    Number,
+    Truth,
+    Choice(Vec<String>),
+    Words,
+}
+
+/// A label, and where its value begins.
+struct Hit {
+    field: usize,
+    label: usize,
+    value: usize,
+}
+
+/// The properties of a flat object. One that is not flat is passed over where it may be missing.
+fn fields(schema: &Value) -> Option<Vec<Field>> {
+    let properties = schema.get("properties")?.as_object().filter(|it| it.len() <= 64)?;
+    let required = schema.get("required").and_then(Value::as_array);
+    let mut fields = Vec::new();
+    for (key, property) in properties {
+        let required = required.is_some_and(|it| it.iter().any(|it| it.as_str() == Some(key)));
+        let label = coerce::fold(key);
+        match Kind::of(schema, property, 4).filter(|_| !label.is_empty()) {
+            Some(kind) => fields.push(Field { key: key.clone(), label, kind, required }),
+            None if required => return None,
+            None => {}
+        }
+    }
+    Some(fields)
+}
+
+impl Kind {
+    fn of(root: &Value, schema: &Value, references: usize) -> Option<Self> {
+        if let Some(reference) = schema.get("$ref") {
+            let target = resolve(root, reference.as_str()?)?;
+            return Self::of(root, target, references.checked_sub(1)?);
+        }
+        if let Some(choices) = choices(schema) {
+            return Some(Self::Choice(choices));
+        }
+        if let Some(forms) = schema.get("anyOf").and_then(Value::as_array) {
+            // An optional value of a type that has a name.
+            let mut forms = forms.iter().filter(|it| it.get("type") != Some(&"null".into()));
+            return match (forms.next(), forms.next()) {
+                (Some(form), None) => Self::of(root, form, references.checked_sub(1)?),
+                _ => None,
+            };
+        }
+        let types = schema.get("type")?;
+        let name = match types.as_array() {
+            Some(types) => types.iter().filter_map(Value::as_str).find(|it| *it != "null"),
+            None => types.as_str(),
+        };
+        match name? {
+            "integer" | "number" => Some(Self::Number),
+            "boolean" => Some(Self::Truth),
+            "string" => Some(Self::Words),
+            _ => None,
+        }
+    }
+
+    fn value(&self, text: &str, start: usize, end: usize) -> Option<Value> {
+        let rest = &text[start..];
+        match self {
+            Self::Number => number(rest),
+            Self::Truth => {
+                let word = rest.split(|it: char| !it.is_alphanumeric()).next()?;
+                coerce::truth(word).map(Value::Bool)
+            }
+            Self::Choice(choices) => {
+                let fits = |it: &&String| label_length(rest, &coerce::fold(it)).is_some();
+                let choice = choices.iter().filter(fits).max_by_key(|it| it.len())?;
+                Some(Value::String(choice.clone()))
+            }
+            Self::Words if text[..start].ends_with('"') => json_string(&text[start - 1..]),
+            Self::Words => {
+                let line = text[start..end].lines().next()?;
+                let words =
+                    line.trim_matches(|it: char| it.is_whitespace() || "*\"`,;/|{}".contains(it));
+                (!words.is_empty()).then(|| Value::from(words))
+            }
+        }
+    }
+}
+
+fn choices(schema: &Value) -> Option<Vec<String>> {
+    let named = |it: &Value| it.as_str().map(str::to_owned);
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        return choices.iter().filter(|it| !it.is_null()).map(named).collect();
+    }
+    let forms = schema.get("oneOf")?.as_array()?;
+    forms.iter().map(|it| named(it.get("const")?)).collect()
+}
+
+/// A number that stands alone: not the start of a range, of a longer number, or of an amount of something.
+fn number(text: &str) -> Option<Value> {
+    let (written, rest) = coerce::leading_number(text)?;
+    let mut after = rest.chars();
+    let (next, then) = (after.next(), after.next());
+    let ends = match next {
+        Some('%') => false,
+        Some('-' | '–' | '—' | '.' | ',' | '/') => !then.is_some_and(|it| it.is_ascii_digit()),
+        Some(it) => !it.is_alphanumeric(),
+        None => true,
+    };
+    match written.out_of {
+        _ if !ends => None,
+        Some(_) => Some(Value::from(&text[..text.len() - rest.len()])),
+        None => coerce::value(written.number),
+    }
+}
+
+fn json_string(text: &str) -> Option<Value> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
+    values.next()?.ok().filter(|it| !it.is_empty()).map(Value::String)
+}
+
+fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    let mut quotations = Quotations::default();
+    let (mut at, mut before) = (0, '\n');
+    while let Some(next) = text[at..].chars().next() {
+        let rest = &text[at..];
+        if before == '\n' && rest.trim_start_matches([' ', '\t']).starts_with('>') {
+            at += rest.find('\n').unwrap_or(rest.len());
+            before = ' ';
+            continue;
+        }
+        let mut length = next.len_utf8();
+        if let Some((inner, quotation)) = quotations.at(text, at) {
+            // A key of JSON that cannot be parsed is a label in quotes; other quotations are somebody else's words.
+            let folded = coerce::fold(inner);
+            if let Some(field) = fields.iter().position(|it| it.label == folded)
+                && let Some(value) = value_start(&text[at + quotation..])
+            {
+                hits.push(Hit { field, label: at, value: at + quotation + value });
+            }
+            length = quotation;
+        } else if next.is_alphanumeric() && !before.is_alphanumeric() {
+            let labels = fields.iter().enumerate();
+            let label = labels.filter_map(|(n, it)| Some((n, label_length(rest, &it.label)?)));
+            if let Some((field, label)) = label.max_by_key(|it| it.1)
+                && let Some(value) = value_start(&rest[label..])
+            {
+                hits.push(Hit { field, label: at, value: at + label + value });
+                length = label;
+            }
+        }
+        before = text[at..at + length].chars().next_back().unwrap_or(next);
+        at += length;
+    }
+    hits
+}
+
+/// Finds quotations that end on their line.
+#[derive(Default)]
+struct Quotations {
+    /// Up to where it is known that no mark of each kind closes one: nothing is searched twice.
+    unclosed: [usize; 3],
+}
+
+impl Quotations {
+    const MARKS: [(char, char); 3] = [('"', '"'), ('“', '”'), ('«', '»')];
+
+    /// The inside and the whole length of a quotation that begins here.
+    fn at<'t>(&mut self, text: &'t str, at: usize) -> Option<(&'t str, usize)> {
+        let rest = &text[at..];
+        let kind = Self::MARKS.iter().position(|it| rest.starts_with(it.0))?;
+        let (open, close) = Self::MARKS[kind];
+        if at < self.unclosed[kind] {
+            return None;
+        }
+        let inner = &rest[open.len_utf8()..];
+        let end = inner.find([close, '\n']).unwrap_or(inner.len());
+        if !inner[end..].starts_with(close) {
+            self.unclosed[kind] = at + open.len_utf8() + end;
+            return None;
+        }
+        Some((&inner[..end], open.len_utf8() + end + close.len_utf8()))
+    }
+}
+
+/// The length of a label at the start of a text, however its words are spaced and spelt.
+fn label_length(text: &str, label: &str) -> Option<usize> {
+    let mut label = label.chars().peekable();
+    let mut gap = 0;
+    for (at, it) in text.char_indices() {
+        let Some(&wanted) = label.peek() else {
+            return (!it.is_alphanumeric()).then_some(at);
+        };
+        if it.to_lowercase().eq([wanted]) {
+            label.next();
+            gap = 0;
+        } else if matches!(it, ' ' | '-' | '_') && at > 0 && gap < 3 {
+            gap += 1;
+        } else {
+            return None;
+        }
+    }
+    label.peek().is_none().then_some(text.len())
+}
+
+/// Where the value begins after a label: behind remarks such as `(1-10)`, emphasis and a separator.
+fn value_start(text: &str) -> Option<usize> {
+    let dressing = |it: char| matches!(it, ' ' | '\t' | '*' | '_' | '`' | '"' | '”');
+    let mut rest = text.trim_start_matches(dressing);
+    if let Some(remark) = rest.strip_prefix('(') {
+        let end = remark.char_indices().take(60).find(|it| it.1 == ')')?.0;
+        rest = remark[end + 1..].trim_start_matches(dressing);
+    }
+    let separators = [":", "=", "|", "–", "—", "→", "->", "- "];
+    let rest = separators.iter().find_map(|it| rest.strip_prefix(it))?;
+    let rest = rest.trim_start_matches([' ', '\t', '*', '_', '`', '\n', '\r']);
+    let rest = rest.strip_prefix('"').unwrap_or(rest);
+    Some(text.len() - rest.len())
+}

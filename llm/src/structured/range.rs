@@ -1,0 +1,41 @@
+//! Ranges of numbers.
+
+use serde_json::{Map, Value};
+
+use super::coerce;
+
+/// The bound that a number crosses.
+pub(crate) struct Bound {
+    /// The number nearest to it that is allowed, where there is one.
+    pub(crate) nearest: Option<Value>,
+    /// What is wrong, in words.
+    pub(crate) rule: String,
+}
+
+/// The bound that a number crosses, if any.
+pub(crate) fn crossed(schema: &Map<String, Value>, number: f64, whole: bool) -> Option<Bound> {
+    let beside = |bound: f64, step: f64| if whole { coerce::whole(bound + step) } else { None };
+    let bounds = [("minimum", 1.0, false), ("maximum", -1.0, false)];
+    let exclusive = [("exclusiveMinimum", 1.0, true), ("exclusiveMaximum", -1.0, true)];
+    bounds.into_iter().chain(exclusive).find_map(|(keyword, inward, excluded)| {
+        let limit = schema.get(keyword)?;
+        let bound = limit.as_f64()?;
+        let beyond = (bound - number) * inward;
+        if beyond < 0.0 || (beyond == 0.0 && !excluded) {
+            return None;
+        }
+        let nearest = if excluded { beside(bound, inward) } else { Some(limit.clone()) };
+        let side = if inward > 0.0 { "below" } else { "above" };
+        Some(Bound { nearest, rule: format!("{side} the allowed {bound}") })
+    })
+}
+
+/// A number in a string. One that says what it is out of is only understood on the schema's own scale.
+pub(crate) fn written_number(schema: &Map<String, Value>, text: &str) -> Option<f64> {
+    let written = coerce::number(text)?;
+    let most = schema.get("maximum").and_then(Value::as_f64);
+    match (written.out_of, most) {
+        (Some(out_of), Some(most)) if out_of != most => None,
+        _ => Some(written.number),
+    }
+}

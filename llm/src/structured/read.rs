@@ -1,0 +1,280 @@
+//! The rungs that need no further call: from a reply's text to a value.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{
+    Rung, coerce,
+    extract::{self, Found, Json},
+    fit, labels,
+};
+use crate::Schema;
+
+/// A value read from a reply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading<T> {
+    /// The value.
+    pub value: T,
+    /// How it was found.
+    pub rung: Rung,
+    /// What was changed to make it fit: numbers rounded and clamped, words read as numbers, keys respelt.
+    pub notes: Vec<String>,
+}
+
+/// A reply in which no value was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Every rung that was tried, and why it failed.
+    pub tried: Vec<(Rung, String)>,
+}
+
+/// Reads a value from a reply, however it is dressed.
+///
+/// Any text is read in time that grows with its length and no faster.
+///
+/// ```
+/// use llm::{Rung, read_json};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Score {
+///     #[schemars(range(min = 1, max = 10))]
+///     impact: u8,
+///     reasoning: String,
+/// }
+///
+/// let reply = "Here you go:\n```json\n{\"impact\": \"12\", \"reasoning\": \"It pays.\"}\n```";
+/// let read = read_json::<Score>(reply)?;
+/// assert_eq!((read.value.impact, read.rung), (10, Rung::JsonExtracted));
+/// assert_eq!(read.notes, ["impact: \"12\" read as 12", "impact: 12 clamped to 10"]);
+/// # Ok::<(), llm::Unreadable>(())
+/// ```
+pub fn read_json<T: JsonSchema + DeserializeOwned>(text: &str) -> Result<Reading<T>, Unreadable> {
+    read(&Schema::of::<T>().schema, text, false)
+}
+
+/// As [`read_json`], with the schema at hand, and of a reply that may be cut off.
+pub(crate) fn read<T: DeserializeOwned>(
+    schema: &Value,
+    text: &str,
+    is_cut: bool,
+) -> Result<Reading<T>, Unreadable> {
+    let mut tried = Vec::new();
+    match whole(schema, text, is_cut) {
+        Ok((value, notes)) => {
+            let rung = if notes.is_empty() { Rung::Schema } else { Rung::Json };
+            return Ok(Reading { value, rung, notes });
+        }
+        Err(problem) => tried.push((Rung::Json, problem)),
+    }
+    let in_prose = |rung, value, mut notes: Vec<String>| {
+        if is_cut {
+            notes.push("the reply was cut off after this".to_owned());
+        }
+        Reading { value, rung, notes }
+    };
+    let names = names(schema).unwrap_or_default();
+    let found = extract::values(text, |it| names.contains(&coerce::fold(it)));
+    match extracted(schema, &found) {
+        Ok((value, notes)) => return Ok(in_prose(Rung::JsonExtracted, value, notes)),
+        Err(problem) => tried.push((Rung::JsonExtracted, problem)),
+    }
+    let words = own_words(schema, text, &found);
+    let words = if is_cut { without_last_word(&words) } else { &words };
+    match labels::read(schema, words).and_then(|value| take(schema, &value)) {
+        Ok((value, notes)) => Ok(in_prose(Rung::Labels, value, notes)),
+        Err(problem) => {
+            tried.push((Rung::Labels, problem));
+            Err(Unreadable { tried })
+        }
+    }
+}
+
+fn whole<T: DeserializeOwned>(
+    schema: &Value,
+    text: &str,
+    is_cut: bool,
+) -> Result<(T, Vec<String>), String> {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Err("the reply is empty".to_owned());
+    }
+    let value: Value = serde_json::from_str(text).map_err(|it| format!("not JSON: {it}"))?;
+    if is_cut && value.is_number() {
+        return Err("the reply is a number, and was cut off".to_owned());
+    }
+    take_or_unwrap(schema, &value)
+}
+
+fn extracted<T: DeserializeOwned>(
+    schema: &Value,
+    found: &[Found],
+) -> Result<(T, Vec<String>), String> {
+    if schema.get("properties").is_none() {
+        return last_value(schema, found);
+    }
+    match last_object(schema, found).map(|it| &found[it].json) {
+        Some(Json::Whole(value)) => take_or_unwrap(schema, value),
+        Some(Json::Broken(_)) => Err("the last JSON of this form is not whole".to_owned()),
+        None => Err("no JSON of this form in the reply".to_owned()),
+    }
+}
+
+/// The last object that has to do with the schema, whole or not. Whoever quotes another's answer does so before
+/// giving its own, so where this one cannot be read, no earlier one is taken in its place.
+fn last_object(schema: &Value, found: &[Found]) -> Option<usize> {
+    found.iter().rposition(|it| !it.quoted && is_about(schema, &it.json))
+}
+
+/// The last value that fits, one that fits as it is before all others: prose has brackets of its own, as `[1]`, and
+/// there are no names to go by.
+fn last_value<T: DeserializeOwned>(
+    schema: &Value,
+    found: &[Found],
+) -> Result<(T, Vec<String>), String> {
+    let own = found.iter().rev().filter(|it| !it.quoted);
+    let values: Vec<&Value> = own.filter_map(|it| it.json.value()).collect();
+    let exact = values.iter().find(|it| fit::check(schema, it).is_ok());
+    if let Some(read) = exact.and_then(|it| take(schema, it).ok()) {
+        return Ok(read);
+    }
+    let mut problem = None;
+    for value in values {
+        match take_or_unwrap(schema, value) {
+            Ok(read) => return Ok(read),
+            Err(it) => problem = problem.or(Some(it)),
+        }
+    }
+    Err(problem.unwrap_or_else(|| "no JSON of this form in the reply".to_owned()))
+}
+
+/// The text without objects of this form that are not its last, and without the members of one that is broken: their
+/// names are no labels of the answer.
+fn own_words(schema: &Value, text: &str, found: &[Found]) -> String {
+    let last = last_object(schema, found);
+    let others = found.iter().enumerate().flat_map(|(n, found)| match &found.json {
+        Json::Broken(members) => members.as_slice(),
+        Json::Whole(_) if Some(n) != last && is_about(schema, &found.json) => {
+            std::slice::from_ref(&found.place)
+        }
+        Json::Whole(_) => &[],
+    });
+    let (mut words, mut at) = (String::with_capacity(text.len()), 0);
+    for place in others {
+        words.push_str(&text[at..place.start]);
+        at = place.end;
+    }
+    words.push_str(&text[at..]);
+    words
+}
+
+/// The text without its last word, which may not be whole where a reply was cut: 1 may be the start of 10.
+fn without_last_word(text: &str) -> &str {
+    let is_between = |it: char| it.is_whitespace() || ",;|{}".contains(it);
+    text.rfind(is_between).map_or("", |end| &text[..end])
+}
+
+/// Whether JSON found in prose has to do with the schema: it has one of its names, or holds one that has.
+fn is_about(schema: &Value, json: &Json) -> bool {
+    let has_name = |it: &Map<String, Value>| has_name(schema, it);
+    match json {
+        Json::Whole(value) => value.as_object().is_some_and(|outer| {
+            has_name(outer) || outer.values().filter_map(Value::as_object).any(has_name)
+        }),
+        Json::Broken(_) => true,
+    }
+}
+
+fn has_name(schema: &Value, members: &Map<String, Value>) -> bool {
+    names(schema).is_none_or(|names| members.keys().any(|it| names.contains(&coerce::fold(it))))
+}
+
+/// The names of an object's members, as they are compared.
+fn names(schema: &Value) -> Option<Vec<String>> {
+    let properties = schema.get("properties")?.as_object()?;
+    Some(properties.keys().map(|it| coerce::fold(it)).collect())
+}
+
+fn take<T: DeserializeOwned>(schema: &Value, value: &Value) -> Result<(T, Vec<String>), String> {
+    let (value, notes) = fit::coerce(schema, value)?;
+    let value = serde_json::from_value(value).map_err(|it| it.to_string())?;
+    Ok((value, notes))
+}
+
+/// Takes a value as it is or out of one level of wrapping, as `{"scores": {…}, "reasoning": "…"}`.
+fn take_or_unwrap<T: DeserializeOwned>(
+    schema: &Value,
+    value: &Value,
+) -> Result<(T, Vec<String>), String> {
+    let whole = take(schema, value);
+    let Some(outer) = value.as_object().filter(|it| it.len() <= 16) else {
+        return whole;
+    };
+    // Where nothing is required everything fits, also what only wraps the answer.
+    if whole.is_ok() && has_name(schema, outer) {
+        return whole;
+    }
+    for (key, inner) in outer {
+        let inner = match inner {
+            Value::Object(inner) if has_name(schema, inner) => {
+                Value::Object(beside(outer, key, inner))
+            }
+            Value::Array(_) => inner.clone(),
+            _ => continue,
+        };
+        if let Ok((value, mut notes)) = take(schema, &inner) {
+            notes.insert(0, format!("`{key}` was unwrapped"));
+            return Ok((value, notes));
+        }
+    }
+    whole
+}
+
+/// The members of an inner object, with those that stand beside it.
+fn beside(outer: &Map<String, Value>, key: &str, inner: &Map<String, Value>) -> Map<String, Value> {
+    let mut members = outer.clone();
+    members.remove(key);
+    members.extend(inner.clone());
+    members
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no value of the wanted form in the reply")?;
+        for (n, (rung, problem)) in self.tried.iter().enumerate() {
+            write!(f, "{} {rung}: {problem}", if n == 0 { ":" } else { ";" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    struct Pair {
+        impact: u8,
+        risk: u8,
+    }
+
+    fn pair(text: &str, is_cut: bool) -> Option<(u8, u8)> {
+        let read = read::<Pair>(&Schema::of::<Pair>().schema, text, is_cut);
+        read.ok().map(|it| (it.value.impact, it.value.risk))
+    }
+
+    #[test]
+    fn half_a_number_is_no_number() {
+        assert_eq!(pair(r#"{"impact":3,"risk":1"#, false), Some((3, 1)));
+        assert_eq!(pair(r#"{"impact":3,"risk":1"#, true), None);
+        assert_eq!(pair("Impact: 3\nRisk: 1", true), None);
+        assert_eq!(pair(r#"{"impact":3,"risk":10,"#, true), Some((3, 10)));
+        assert_eq!(pair("Impact: 3\nRisk: 10\nSo", true), Some((3, 10)));
+        let number = |is_cut| read::<u8>(&Schema::of::<u8>().schema, "1", is_cut).is_ok();
+        assert!(number(false) && !number(true));
+    }
+}

@@ -1,0 +1,48 @@
+//! The schema of a Rust type, as models are told it.
+
+use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
+
+use crate::Schema;
+
+impl Schema {
+    /// The schema of a type.
+    ///
+    /// Names of Rust's number types (`"format": "uint8"`) are left out: some providers refuse formats they do
+    /// not know, and the ranges say the same.
+    ///
+    /// ```
+    /// #[derive(schemars::JsonSchema)]
+    /// struct Score {
+    ///     #[schemars(range(min = 1, max = 10))]
+    ///     impact: u8,
+    /// }
+    ///
+    /// let schema = llm::Schema::of::<Score>();
+    /// assert_eq!(schema.name, "Score");
+    /// assert_eq!(schema.schema["properties"]["impact"]["maximum"], 10);
+    /// ```
+    pub fn of<T: JsonSchema>() -> Self {
+        let settings = SchemaSettings::draft2020_12()
+            .with(|it| it.meta_schema = None)
+            .with_transform(RecursiveTransform(drop_number_format));
+        let schema = settings.into_generator().into_root_schema_for::<T>();
+        Self { name: name(&T::schema_name()), schema: schema.to_value() }
+    }
+}
+
+fn drop_number_format(schema: &mut schemars::Schema) {
+    let is_number = |it: &serde_json::Value| matches!(it.as_str(), Some("integer" | "number"));
+    let of_number = schema.get("type").is_some_and(|it| match it.as_array() {
+        Some(types) => types.iter().any(is_number),
+        None => is_number(it),
+    });
+    if of_number {
+        schema.remove("format");
+    }
+}
+
+/// A type's name with what providers allow in names: at most 64 letters, digits, `_` and `-`.
+fn name(of: &str) -> String {
+    let allowed = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
+    of.chars().take(64).map(allowed).collect()
+}

@@ -1,0 +1,275 @@
+//! The gate.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use llm::{Backoff, ErrorKind, Gate, Llm, Pace, Request, Response, Usage};
+use proptest::prelude::*;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{answer, fake, paused, rate_limited};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A model that takes so long, and says at which millisecond it was asked what.
+fn slow(takes: Duration) -> (Llm, Arc<Mutex<Vec<(u128, String)>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (start, noted) = (Instant::now(), asked.clone());
+    let (llm, _) = fake(move |_, words| {
+        noted.lock().unwrap().push((start.elapsed().as_millis(), words));
+        async move {
+            sleep(takes).await;
+            Ok(answer("here"))
+        }
+    });
+    (llm, asked)
+}
+
+/// Asks `n` times at once, `0` first, and gives the seconds at which the model was asked, in order.
+async fn seconds(llm: &Llm, asked: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec<u128> {
+    let mut calls = JoinSet::new();
+    for number in 0..n {
+        let llm = llm.clone();
+        calls.spawn(async move { llm.generate(number.to_string()).await });
+    }
+    for outcome in calls.join_all().await {
+        outcome.unwrap();
+    }
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    let words: Vec<_> = asked.iter().map(|it| it.1.parse::<usize>().unwrap()).collect();
+    assert!(words.is_sorted(), "first come, first served: {words:?}");
+    asked.iter().map(|it| it.0 / 1_000).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_at_once() {
+    let (llm, asked) = slow(SECOND);
+    let llm = llm.gate(&Gate::new(Pace::new(3)));
+    assert_eq!(seconds(&llm, &asked, 8).await, [0, 0, 0, 1, 1, 1, 2, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_requests_a_minute() {
+    let (llm, asked) = slow(Duration::ZERO);
+    let llm = llm.gate(&Gate::new(Pace::new(100).requests_per_minute(3)));
+    assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 0, 61, 61, 61, 122]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_tokens_a_minute() {
+    // A call may take its request and 4,096 tokens, so two fit at first. In the end each has used 1,100.
+    let (llm, asked) = slow(SECOND);
+    let llm = llm.gate(&Gate::new(Pace::new(100).tokens_per_minute(10_000)));
+    assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 1, 2, 3, 4, 61]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_larger_than_the_limit_passes_alone() {
+    let (llm, asked) = slow(SECOND);
+    let llm = llm.gate(&Gate::new(Pace::new(100).tokens_per_minute(10)));
+    assert_eq!(seconds(&llm, &asked, 3).await, [0, 61, 122]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn models_share_a_gate() {
+    let gate = Gate::new(Pace::new(1));
+    let (llm, asked) = slow(SECOND);
+    let (one, other) = (llm.clone().gate(&gate), llm.gate(&gate.clone()));
+    let (first, second) = tokio::join!(one.generate("0"), other.generate("1"));
+    assert!(first.is_ok() && second.is_ok());
+    let times: Vec<_> = asked.lock().unwrap().iter().map(|it| it.0).collect();
+    assert_eq!(times, [0, 1_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_calls_give_their_place_back() {
+    let (llm, asked) = slow(100 * SECOND);
+    let llm = llm.gate(&Gate::new(Pace::new(1)));
+    let running = timeout(2 * SECOND, llm.generate("0"));
+    let waiting = async {
+        sleep(Duration::from_millis(500)).await;
+        timeout(SECOND, llm.generate("1")).await
+    };
+    let behind = async {
+        sleep(Duration::from_millis(600)).await;
+        llm.generate("2").await
+    };
+    let (running, waiting, behind) = tokio::join!(running, waiting, behind);
+    assert!(running.is_err() && waiting.is_err() && behind.is_ok());
+    assert_eq!(*asked.lock().unwrap(), [(0, "0".to_owned()), (2_000, "2".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_gives_back_what_its_answer_did_not_need() {
+    let (llm, asked) = slow(10 * SECOND);
+    let llm = llm.gate(&Gate::new(Pace::new(9).tokens_per_minute(10_000)));
+    let request = |words: &str| Request::new(words).max_tokens(9_000);
+    assert!(timeout(SECOND, llm.generate(request("0"))).await.is_err());
+    llm.generate(request("1")).await.unwrap();
+    let times: Vec<_> = asked.lock().unwrap().iter().map(|it| it.0).collect();
+    assert_eq!(times, [0, 1_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_that_nobody_counted_are_all_that_were_reserved() {
+    let (llm, _) = fake(|_, _| async { Ok(Response { usage: None, ..answer("here") }) });
+    let llm = llm.gate(&Gate::new(Pace::new(9).tokens_per_minute(10_000)));
+    let start = Instant::now();
+    for _ in 0..2 {
+        llm.generate(Request::new("?").max_tokens(9_000)).await.unwrap();
+    }
+    assert!(start.elapsed() >= 59 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_closes_it_for_everybody() {
+    let (times, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
+    let noted = times.clone();
+    let (llm, calls) = fake(move |number, _| {
+        noted.lock().unwrap().push(start.elapsed().as_secs());
+        async move { if number == 0 { Err(rate_limited(20 * SECOND)) } else { Ok(answer("here")) } }
+    });
+    let llm = llm.gate(&Gate::new(Pace::new(1))).retry(Backoff::default().random(|| 0.0));
+    let mut all = JoinSet::new();
+    for _ in 0..5 {
+        let llm = llm.clone();
+        all.spawn(async move { llm.generate("?").await });
+    }
+    assert!(all.join_all().await.iter().all(Result::is_ok));
+    assert_eq!(calls.load(Ordering::Relaxed), 6);
+    assert_eq!(*times.lock().unwrap(), [0, 20, 20, 20, 20, 20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_is_closed_for_long_says_so() {
+    let (llm, calls) = fake(|_, _| async { Err(rate_limited(Duration::MAX)) });
+    let llm = llm.gate(&Gate::new(Pace::new(1)));
+    assert_eq!(llm.generate("?").await.unwrap_err().message, "as the test says");
+    let error = llm.generate("?").await.unwrap_err();
+    assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::RateLimited, 1));
+    assert!(error.retry_after > Some(300 * 24 * 3_600 * SECOND));
+    assert!(error.message.contains("raise the gate's patience"), "{error}");
+}
+
+/// One call of a random run.
+#[derive(Clone, Debug)]
+struct Plan {
+    comes_after: u64,
+    takes: u64,
+    max_tokens: u32,
+    /// What it uses, in thousandths of what it may.
+    uses: u64,
+    dropped_after: Option<u64>,
+}
+
+prop_compose! {
+    fn plan()(
+        comes_after in 1..4_000u64,
+        takes in 0..30_000u64,
+        max_tokens in 1..3_000u32,
+        uses in 0..=1_000u64,
+        dropped_after in prop::option::weighted(0.3, 1..100_000u64),
+    ) -> Plan {
+        Plan { comes_after, takes, max_tokens, uses, dropped_after }
+    }
+}
+
+/// What the model saw of a call.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    number: usize,
+    at: Duration,
+    used: u64,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_comes_the_limits_hold(
+        plans in prop::collection::vec(plan(), 1..60),
+        concurrency in 1..6usize,
+        requests in 1..30u64,
+        tokens in 1_000..20_000u64,
+    ) {
+        let pace = Pace::new(concurrency).requests_per_minute(requests).tokens_per_minute(tokens);
+        let (seen, most, done) = paused(run(&plans, pace, tokens));
+        let kept = plans.iter().filter(|it| it.dropped_after.is_none()).count();
+        prop_assert!(done >= kept, "every call that is not dropped is answered: {done} of {kept}");
+        prop_assert!(most <= concurrency, "{most} at once");
+        prop_assert!(seen.is_sorted_by_key(|it| it.number), "in their order: {seen:?}");
+        for (nth, first) in seen.iter().enumerate() {
+            let minute = seen[nth..].iter().take_while(|it| it.at - first.at < 60 * SECOND);
+            let (count, used) = minute.fold((0, 0), |sum, it| (sum.0 + 1, sum.1 + it.used));
+            prop_assert!(count <= requests, "{count} requests in a minute");
+            prop_assert!(used <= tokens, "{used} tokens in a minute");
+        }
+    }
+}
+
+/// Runs the calls: what the model saw, how many were with it at once, and how many were answered.
+async fn run(plans: &[Plan], pace: Pace, tokens: u64) -> (Vec<Seen>, usize, usize) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (start, owned) = (Instant::now(), plans.to_vec());
+    let (noted, now, peak) = (seen.clone(), running, most.clone());
+    let (llm, _) = fake(move |_, words| {
+        let number: usize = words.parse().unwrap();
+        let plan = owned[number].clone();
+        // Answers have at most what they may, so nothing is used beyond what was reserved.
+        let used = (u64::from(plan.max_tokens) * plan.uses / 1_000).min(tokens);
+        let (noted, at) = (noted.clone(), start.elapsed());
+        let running = Running::new(&now, &peak);
+        async move {
+            noted.lock().unwrap().push(Seen { number, at, used });
+            sleep(Duration::from_millis(plan.takes)).await;
+            drop(running);
+            let usage = Some(Usage { output: used, ..Usage::default() });
+            Ok(Response { usage, ..answer("here") })
+        }
+    });
+    let llm = llm.gate(&Gate::new(pace));
+    let mut calls = JoinSet::new();
+    let mut comes = Duration::ZERO;
+    for (number, plan) in plans.iter().enumerate() {
+        comes += Duration::from_millis(plan.comes_after);
+        let request = Request::new(number.to_string()).max_tokens(plan.max_tokens);
+        let (llm, comes) = (llm.clone(), comes);
+        let dropped_after = Duration::from_millis(plan.dropped_after.unwrap_or(u64::MAX / 2));
+        calls.spawn(async move {
+            sleep(comes).await;
+            timeout(dropped_after, llm.generate(request)).await.is_ok()
+        });
+    }
+    let done = calls.join_all().await.into_iter().filter(|it| *it).count();
+    let mut seen = seen.lock().unwrap().clone();
+    // A call that was dropped may have used what its request had, which is not counted here.
+    seen.iter_mut()
+        .filter(|it| plans[it.number].dropped_after.is_some())
+        .for_each(|it| it.used = 0);
+    (seen, most.load(Ordering::Relaxed), done)
+}
+
+/// Counts a call while it is alive.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn new(now: &Arc<AtomicUsize>, peak: &AtomicUsize) -> Self {
+        peak.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Self(now.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,140 @@
+//! Ten thousand calls at once, through the gate, to a server that counts.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use llm::{Gate, Pace, Provider};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+const CALLS: usize = 10_000;
+const AT_ONCE: usize = 64;
+
+/// What calls say that are given up. The server goes on with those that got as far, and does not count them.
+const GIVEN_UP: &str = "given up";
+
+/// What the server saw.
+#[derive(Debug, Default)]
+struct Counts {
+    /// The most connections that were open at once.
+    open: AtomicUsize,
+    running: AtomicUsize,
+    most: AtomicUsize,
+    answered: AtomicUsize,
+}
+
+/// Answers requests for a chat with their own last words, and counts them.
+async fn serve(listener: TcpListener, counts: Arc<Counts>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(converse(stream, counts.clone()));
+        while connections.try_join_next().is_some() {}
+        counts.open.fetch_max(connections.len(), Ordering::Relaxed);
+    }
+}
+
+async fn converse(stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(body) = read(&mut stream).await? {
+        let request: Value = serde_json::from_slice(&body)?;
+        let words = &request["messages"][0]["content"];
+        let counted = usize::from(words != GIVEN_UP);
+        let running = counts.running.fetch_add(counted, Ordering::Relaxed) + counted;
+        counts.most.fetch_max(running, Ordering::Relaxed);
+        sleep(Duration::from_millis(1)).await;
+        // Before the client can know that its call is over.
+        counts.running.fetch_sub(counted, Ordering::Relaxed);
+        counts.answered.fetch_add(counted, Ordering::Relaxed);
+        write(&mut stream, words).await?;
+    }
+    Ok(())
+}
+
+/// Reads a message with its head; `None` at the end of the connection.
+async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
+    let (mut line, mut length) = (String::new(), 0);
+    while stream.read_line(&mut line).await? > 0 {
+        if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+            length = number.trim().parse().unwrap();
+        }
+        if line == "\r\n" {
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await?;
+            return Ok(Some(body));
+        }
+        line.clear();
+    }
+    Ok(None)
+}
+
+async fn write(stream: &mut BufReader<TcpStream>, words: &Value) -> io::Result<()> {
+    let message = json!({ "role": "assistant", "content": words });
+    let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
+    let body = json!({ "model": "echo", "choices": [choice], "usage": {} }).to_string();
+    let length = body.len();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+    stream.write_all(format!("{head} {length}\r\n\r\n{body}").as_bytes()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_calls_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let remote = Provider::new("openai-compatible").unwrap().base_url(url).model("echo").build();
+    let counts = Arc::new(Counts::default());
+    let server = tokio::spawn(serve(listener, counts.clone()));
+    let llm = remote.unwrap().gate(&Gate::new(Pace::new(AT_ONCE)));
+
+    let before = resident();
+    let (mut calls, mut dropped) = (JoinSet::new(), JoinSet::new());
+    for number in 0..CALLS {
+        let (kept, given_up) = (llm.clone(), llm.clone());
+        calls.spawn(async move { kept.generate(number.to_string()).await.unwrap().text() });
+        if number % 10 == 0 {
+            // A tenth as many again are given up, most of them while they wait.
+            let patience = Duration::from_micros(number as u64 * 10);
+            dropped.spawn(async move { timeout(patience, given_up.generate(GIVEN_UP)).await });
+        }
+    }
+    while counts.answered.load(Ordering::Relaxed) < CALLS / 4 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    // By now every call has been begun, and most wait.
+    let grown = resident().saturating_sub(before);
+    let answers: BTreeSet<String> = calls.join_all().await.into_iter().collect();
+    let given_up = dropped.join_all().await.iter().filter(|it| it.is_err()).count();
+
+    assert_eq!(answers.len(), CALLS, "no call is lost, and none answered twice");
+    assert_eq!(answers, (0..CALLS).map(|it| it.to_string()).collect());
+    let most = counts.most.load(Ordering::Relaxed);
+    assert!(most <= AT_ONCE, "{most} at once");
+    assert!(most > AT_ONCE / 8, "only {most} at once: the gate is closed more than it must be");
+    let connections = counts.open.load(Ordering::Relaxed);
+    assert!(connections <= 2 * AT_ONCE, "who waits has no connection, and {connections} are open");
+    assert!(grown < 64 << 20, "{CALLS} calls that wait hold {grown} bytes");
+    let answered = counts.answered.load(Ordering::Relaxed);
+    assert_eq!(answered, CALLS);
+    println!(
+        "{answered} answered, {most} at once, {connections} connections, {grown} bytes, {given_up} given up"
+    );
+    server.abort();
+}
+
+/// How much memory the process has, where the system tells it.
+fn resident() -> usize {
+    let pages = fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|it| it.split_whitespace().nth(1)?.parse::<usize>().ok());
+    pages.unwrap_or_default() * 4096
+}

@@ -1,0 +1,398 @@
+//! Record and replay.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use llm::{
+    Backoff, Error, ErrorKind, Llm, Message, Piece, RecordMode, Recording, RecordingError, Request,
+    Response,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{answer, error, fake, id, rate_limited};
+
+/// A folder, and a file in it that is not there yet.
+fn file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.jsonl");
+    (folder, path)
+}
+
+fn replay(path: &PathBuf) -> Llm {
+    Recording::open(path, RecordMode::Replay).unwrap().model(id())
+}
+
+/// A thousand calls at once: 200 requests, each five times. Their outcomes as JSON, in the order of the calls.
+async fn thousand(llm: Llm) -> Vec<String> {
+    let mut calls = JoinSet::new();
+    for number in 0..1_000 {
+        let llm = llm.clone();
+        calls.spawn(async move {
+            let request = Request::new(format!("question {}", number % 200))
+                .temperature(0.1 * f64::from(number % 200 % 7));
+            let outcome = llm.generate(request).await;
+            let json = match outcome {
+                Ok(response) => serde_json::to_string(&response),
+                Err(error) => serde_json::to_string(&error),
+            };
+            (number, json.unwrap())
+        });
+    }
+    let mut outcomes = calls.join_all().await;
+    outcomes.sort();
+    outcomes.into_iter().map(|it| it.1).collect()
+}
+
+/// A model whose answers are never the same, come in no order, and sometimes fail.
+fn moody() -> (Llm, Arc<std::sync::atomic::AtomicUsize>) {
+    fake(|number, words| async move {
+        let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        sleep(Duration::from_micros(mixed % 5_000)).await;
+        if number % 31 == 0 {
+            return Err(rate_limited(Duration::from_nanos(mixed)));
+        }
+        let latency = Duration::from_nanos(mixed * 1_000_003);
+        let text = format!("{words}: „{mixed}“ \u{2028} \u{1f30a} {}", 1.0 / (mixed as f64 + 0.1));
+        Ok(Response { latency, ..answer(text) })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_calls_at_once_come_back_to_the_last_byte() {
+    let (_folder, path) = file();
+    let (model, calls) = moody();
+    let recording = Recording::open(&path, RecordMode::Record).unwrap();
+    let recorded = thousand(model.record(&recording)).await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1_000);
+    assert!(recorded.iter().filter(|it| it.contains("rate_limited")).count() > 10);
+
+    let (model, calls) = moody();
+    let recording = Recording::open(&path, RecordMode::Replay).unwrap();
+    assert!(!recording.is_torn());
+    let replayed = thousand(model.record(&recording)).await;
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    assert_eq!(replayed, recorded);
+    // And without any model.
+    let recording = Recording::open(&path, RecordMode::Replay).unwrap();
+    assert_eq!(thousand(recording.model(id())).await, recorded);
+    // On many threads equal calls are begun in any order, so all that is given is which answers there are.
+    let threads = tokio::task::spawn_blocking(move || {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+        runtime.block_on(thousand(replay(&path)))
+    });
+    let (mut threads, mut recorded) = (threads.await.unwrap(), recorded);
+    threads.sort();
+    recorded.sort();
+    assert_eq!(threads, recorded);
+}
+
+#[tokio::test]
+async fn the_file_is_made_to_be_read() {
+    let (_folder, path) = file();
+    let (model, _) = fake(|number, _| async move {
+        if number == 0 { Ok(answer("here")) } else { Err(error(ErrorKind::Refused)) }
+    });
+    let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
+    let request = Request::conversation(vec![Message::user("?").cached()]).cache_system();
+    llm.generate(request.clone()).await.unwrap();
+    llm.generate(request).await.unwrap_err();
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!(lines[0]["llm_recording"], 1);
+    assert!(lines[0]["date"].as_str().unwrap().ends_with('Z'));
+    let mut line = lines[1].clone();
+    assert_eq!(line["key"].take().as_str().unwrap().len(), 64);
+    let request =
+        r#"{"messages":[{"role":"user","parts":[{"type":"text","text":"?"}]}],"max_tokens":4096}"#;
+    let expect = serde_json::json!({
+        "number": 1,
+        "key": null,
+        "occurrence": 0,
+        "call": { "model": id(), "request": serde_json::from_str::<Value>(request).unwrap() },
+        "outcome": { "response": answer("here") },
+    });
+    assert_eq!(line, expect);
+    assert_eq!((&lines[2]["number"], &lines[2]["occurrence"]), (&2.into(), &1.into()));
+    assert_eq!(lines[2]["key"], lines[1]["key"]);
+    assert_eq!(lines[2]["outcome"]["error"]["kind"], "refused");
+}
+
+#[tokio::test]
+async fn secrets_are_not_in_the_file() {
+    let (_folder, path) = file();
+    let key = "sk-ant-0123456789abcdef";
+    let (model, _) = fake(move |number, words| async move {
+        match number {
+            0 => Ok(answer(format!("you said {words}"))),
+            _ => Err(Error { message: format!("bad key {key}"), ..error(ErrorKind::Auth) }),
+        }
+    });
+    let open = |mode| Recording::open(&path, mode).unwrap().hide("open sesame");
+    let llm = model.record(&open(RecordMode::Record));
+    let prompt = format!("open sesame with {key}");
+    let first = llm.generate(prompt.as_str()).await.unwrap();
+    assert_eq!(first.text(), format!("you said {prompt}"), "the answer itself is as it was");
+    let second = format!("then: {}", first.text());
+    llm.generate(second.as_str()).await.unwrap_err();
+
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("sesame") && !text.contains(key), "{text}");
+    assert!(!format!("{llm:?}").contains("sesame"));
+    // The same calls are found, also those that are made of a redacted answer.
+    let llm = open(RecordMode::Replay).model(id());
+    let first = llm.generate(prompt.as_str()).await.unwrap();
+    assert_eq!(first.text(), "you said [secret] with [secret]");
+    let error = llm.generate(format!("then: {}", first.text())).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Auth, "bad key [secret]"));
+}
+
+#[tokio::test]
+async fn what_is_missing_is_recorded() {
+    let (_folder, path) = file();
+    for (round, made) in [(0, 3), (1, 0), (2, 0)] {
+        let (model, calls) =
+            fake(|number, words| async move { Ok(answer(format!("{words} {number}"))) });
+        let llm = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
+        for (words, expect) in [("a", "a 0"), ("b", "b 1"), ("a", "a 2")] {
+            assert_eq!(llm.generate(words).await.unwrap().text(), expect, "round {round}");
+        }
+        assert_eq!(calls.load(Ordering::Relaxed), made, "round {round}");
+    }
+    let (model, _) = fake(|_, _| async { Ok(answer("new")) });
+    let llm = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
+    let mut texts = Vec::new();
+    for _ in 0..3 {
+        texts.push(llm.generate("a").await.unwrap().text());
+    }
+    assert_eq!(texts, ["a 0", "a 2", "new"]);
+    let llm = replay(&path);
+    for expect in texts {
+        assert_eq!(llm.generate("a").await.unwrap().text(), expect);
+    }
+}
+
+#[tokio::test]
+async fn what_failed_is_recorded_anew() {
+    let (_folder, path) = file();
+    let open = |mode| Recording::open(&path, mode).unwrap();
+    let (model, _) = fake(|number, _| async move {
+        if number == 1 { Ok(answer("second")) } else { Err(error(ErrorKind::Auth)) }
+    });
+    let llm = model.record(&open(RecordMode::Record));
+    for fails in [true, false, true] {
+        assert_eq!(llm.generate("?").await.is_err(), fails);
+    }
+    // A replay gives the run back as it was.
+    assert_eq!(replay(&path).generate("?").await, Err(error(ErrorKind::Auth)));
+
+    for (mode, made) in
+        [(RecordMode::ReplayOrRecord, 2), (RecordMode::ReplayOrRecord, 0), (RecordMode::Replay, 0)]
+    {
+        let (model, calls) =
+            fake(|number, _| async move { Ok(answer(["first", "third"][number])) });
+        let llm = model.record(&open(mode));
+        for expect in ["first", "second", "third"] {
+            assert_eq!(llm.generate("?").await, Ok(answer(expect)), "{mode:?}");
+        }
+        assert_eq!(calls.load(Ordering::Relaxed), made, "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_retried_is_not_paid_for_again() {
+    let (_folder, path) = file();
+    for (mode, made) in
+        [(RecordMode::Record, 3), (RecordMode::ReplayOrRecord, 0), (RecordMode::Replay, 0)]
+    {
+        let (model, calls) = fake(|number, _| async move {
+            if number < 2 { Err(error(ErrorKind::Overloaded)) } else { Ok(answer("here")) }
+        });
+        let recording = Recording::open(&path, mode).unwrap();
+        let llm = model.record(&recording).retry(Backoff::default());
+        assert_eq!(llm.generate("?").await, Ok(answer("here")));
+        assert_eq!(calls.load(Ordering::Relaxed), made, "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_calls_leave_no_gap() {
+    let (_folder, path) = file();
+    let (model, _) = fake(|number, _| async move {
+        sleep(Duration::from_secs(if number < 2 { 100 } else { 1 })).await;
+        Ok(answer(format!("after {number}")))
+    });
+    let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
+    let dropped = || timeout(Duration::from_secs(9), llm.generate("?"));
+    let (first, second, third) = tokio::join!(dropped(), dropped(), llm.generate("?"));
+    assert!(first.is_err() && second.is_err());
+    assert_eq!(replay(&path).generate("?").await, third);
+    // What is added comes after it, here and when all is replayed.
+    let (model, _) = fake(|_, _| async { Ok(answer("added")) });
+    let added = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
+    assert_eq!(added.generate("?").await, third);
+    assert_eq!(added.generate("?").await, Ok(answer("added")));
+    let all = replay(&path);
+    assert_eq!(all.generate("?").await, third);
+    assert_eq!(all.generate("?").await, Ok(answer("added")));
+}
+
+#[tokio::test]
+async fn live_leaves_everything_alone() {
+    let (_folder, path) = file();
+    let (model, calls) = fake(|_, _| async { Ok(answer("here")) });
+    let llm = model.record(&Recording::open(&path, RecordMode::Live).unwrap());
+    llm.generate("?").await.unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn listeners_hear_replayed_answers() {
+    let (_folder, path) = file();
+    let (model, _) = fake(|_, _| async { Ok(answer("here")) });
+    let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
+    llm.generate("?").await.unwrap();
+    let mut reply = replay(&path).stream("?");
+    assert_eq!(reply.next().await, Some(Piece::Text("here".to_owned())));
+    assert_eq!(reply.next().await, None);
+    assert_eq!(reply.response().await, Ok(answer("here")));
+}
+
+/// A recording of these prompts.
+async fn recorded(prompts: &[&str]) -> (TempDir, PathBuf) {
+    let (folder, path) = file();
+    let (model, _) = fake(|_, words| async move { Ok(answer(words)) });
+    let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
+    for prompt in prompts {
+        llm.generate(*prompt).await.unwrap();
+    }
+    (folder, path)
+}
+
+async fn miss(prompts: &[&str], asked: Request) -> String {
+    let (_folder, path) = recorded(prompts).await;
+    let error = replay(&path).generate(asked).await.unwrap_err();
+    assert_eq!((error.kind, error.is_retryable()), (ErrorKind::NotRecorded, false));
+    error.message.replace(path.to_str().unwrap(), "FILE")
+}
+
+#[tokio::test]
+async fn a_miss_says_how_it_differs_from_the_nearest() {
+    let long = "Rate this move of the company from one to ten: paint the office";
+    let prompts = ["How old is the Rhine?", &format!("{long} blue, and say why."), "Sum up."];
+    let told = miss(&prompts, Request::new(format!("{long} green, and say why."))).await;
+    assert_eq!(
+        told,
+        "`FILE` has no call like this one: \"Rate this move of the company from one t…\"; \
+         the nearest, call 2, differs in 1 place, first at `request.messages[0].parts[0].text`: \
+         recorded \"…n: paint the office blue, and say why.\", asked \"…n: paint the office green, and say why.\"; \
+         record the run again, or use `RecordMode::ReplayOrRecord`"
+    );
+    let told = miss(&prompts, Request::new("Sum up.").system("A judge.").max_tokens(9)).await;
+    assert!(
+        told.contains(
+            "call 3, differs in 2 places, first at `request.max_tokens`: recorded \"4096\", asked \"9\""
+        ),
+        "{told}"
+    );
+    let told = miss(&prompts, Request::new("Sum up.").system("Ein Müller.")).await;
+    assert!(
+        told.contains("first at `request.system`: recorded \"nothing\", asked \"Ein Müller.\""),
+        "{told}"
+    );
+    let told = miss(&[], Request::new("Sum up.")).await;
+    assert_eq!(told, "`FILE` has no calls at all, and is asked: \"Sum up.\"; record the run first");
+}
+
+#[tokio::test]
+async fn a_call_too_many_is_told() {
+    let (_folder, path) = recorded(&["?", "?"]).await;
+    let llm = replay(&path);
+    llm.generate("?").await.unwrap();
+    llm.generate("?").await.unwrap();
+    let error = llm.generate("?").await.unwrap_err();
+    assert!(error.message.contains("has the answers to 2 calls like this one"), "{error}");
+}
+
+#[tokio::test]
+async fn half_a_line_is_left_out_and_told() {
+    let (_folder, path) = recorded(&["a", "ü"]).await;
+    let whole = fs::read(&path).unwrap();
+    let last = whole[..whole.len() - 1].iter().rposition(|it| *it == b'\n').unwrap() + 1;
+    for cut in last + 1..whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let recording = Recording::open(&path, RecordMode::Replay).unwrap();
+        assert!(recording.is_torn(), "cut at {cut}");
+        let llm = recording.model(id());
+        assert_eq!(llm.generate("a").await, Ok(answer("a")));
+        assert_eq!(llm.generate("ü").await.unwrap_err().kind, ErrorKind::NotRecorded);
+    }
+    // Who goes on with such a file begins where it was whole.
+    let (model, calls) = fake(|_, words| async move { Ok(answer(words)) });
+    let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
+    assert!(recording.is_torn());
+    let llm = model.record(&recording);
+    assert_eq!(llm.generate("a").await, Ok(answer("a")));
+    assert_eq!(llm.generate("ü").await, Ok(answer("ü")));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+}
+
+#[tokio::test]
+async fn a_file_cut_in_its_first_line_is_begun_again() {
+    let (_folder, path) = recorded(&["a"]).await;
+    let whole = fs::read(&path).unwrap();
+    for cut in [0, 5] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let (model, _) = fake(|_, words| async move { Ok(answer(words)) });
+        let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
+        assert_eq!(recording.is_torn(), cut > 0);
+        model.record(&recording).generate("a").await.unwrap();
+        assert_eq!(replay(&path).generate("a").await, Ok(answer("a")));
+        fs::write(&path, &whole[..cut]).unwrap();
+        assert!(Recording::open(&path, RecordMode::Replay).is_err());
+    }
+}
+
+#[tokio::test]
+async fn other_faults_of_a_file_are_errors() {
+    let (_folder, path) = recorded(&["a", "b"]).await;
+    let whole = fs::read_to_string(&path).unwrap();
+    let open = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let told = [RecordMode::Replay, RecordMode::ReplayOrRecord]
+            .map(|it| Recording::open(&path, it).unwrap_err().to_string());
+        assert_eq!(told[0], told[1]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "the file is left as it is");
+        told[0].replace(path.to_str().unwrap(), "FILE")
+    };
+    let told = open(&whole.replacen("\"outcome\"", "\"income\"", 1));
+    assert!(
+        told.starts_with("`FILE`, line 2, is not of a recording: missing field `outcome`"),
+        "{told}"
+    );
+    let told = open(&whole.replacen("\"key\":\"", "\"key\":\"x", 2));
+    assert!(told.contains("line 2") && told.contains("64 hexadecimal digits"), "{told}");
+    let told = open(&whole.replacen("\"llm_recording\":1", "\"llm_recording\":2", 1));
+    assert_eq!(
+        told,
+        "`FILE`, line 1, is not of a recording: its version is 2, and this program reads 1"
+    );
+    let told = open("{}\n");
+    assert!(told.contains("line 1"), "{told}");
+
+    let error = Recording::open(&path, RecordMode::Record).unwrap_err();
+    assert!(matches!(error, RecordingError::Exists(_)), "{error}");
+    let error = Recording::open(path.with_file_name("none"), RecordMode::Replay).unwrap_err();
+    assert!(matches!(error, RecordingError::File { .. }), "{error}");
+}

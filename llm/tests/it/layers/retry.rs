@@ -1,0 +1,139 @@
+//! Retries.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use llm::{Backoff, Error, ErrorKind, Phase, Piece, Response};
+use tokio::time::Instant;
+
+use super::{answer, error, fake, rate_limited};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Draws these numbers, then zeros.
+fn draws(numbers: &'static [f64]) -> impl Fn() -> f64 + Send + Sync + 'static {
+    let next = AtomicUsize::new(0);
+    move || numbers.get(next.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(0.0)
+}
+
+/// A model with these errors, then an answer: what came of it, and the milliseconds at which it was called.
+async fn called(errors: Vec<Error>, backoff: Backoff) -> (Result<Response, Error>, Vec<u128>) {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let (start, noted) = (Instant::now(), times.clone());
+    let (llm, _) = fake(move |number, _| {
+        noted.lock().unwrap().push(start.elapsed().as_millis());
+        let outcome = errors.get(number).cloned().map_or_else(|| Ok(answer("here")), Err);
+        async { outcome }
+    });
+    let outcome = llm.retry(backoff).generate("?").await;
+    let times = times.lock().unwrap().clone();
+    (outcome, times)
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_double() {
+    let (outcome, times) =
+        called(vec![error(ErrorKind::Overloaded); 3], Backoff::default().random(draws(&[]))).await;
+    assert_eq!(outcome.unwrap().text(), "here");
+    assert_eq!(times, [0, 1_000, 3_000, 7_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn jitter_only_adds() {
+    let backoff = Backoff::default().random(draws(&[1.0, 0.5, 7.0]));
+    let (_, times) = called(vec![error(ErrorKind::Network); 3], backoff).await;
+    assert_eq!(times, [0, 1_250, 1_250 + 2_250, 1_250 + 2_250 + 5_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn chance_stays_within_a_quarter() {
+    for _ in 0..50 {
+        let (_, times) = called(vec![error(ErrorKind::Network)], Backoff::default()).await;
+        assert!((1_000..=1_251).contains(&times[1]), "{times:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_retries_are_four_attempts() {
+    let (outcome, times) = called(vec![error(ErrorKind::Cut); 9], Backoff::default()).await;
+    let error = outcome.unwrap_err();
+    assert_eq!((error.kind, times.len()), (ErrorKind::Cut, 4));
+    assert_eq!(
+        error.message,
+        "as the test says (given up after 4 attempts; try again later, or allow more retries)"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_provider_says_how_long() {
+    let errors = vec![rate_limited(5 * SECOND), error(ErrorKind::Overloaded)];
+    let (_, times) = called(errors, Backoff::default().random(draws(&[]))).await;
+    assert_eq!(times, [0, 5_000, 7_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn patience_ends() {
+    let backoff = Backoff::default().patience(30 * SECOND).random(draws(&[]));
+    let (outcome, times) = called(vec![rate_limited(31 * SECOND)], backoff.clone()).await;
+    let error = outcome.unwrap_err();
+    assert_eq!((error.retry_after, times.len()), (Some(31 * SECOND), 1));
+    assert_eq!(
+        error.message,
+        "as the test says (given up after 1 attempt; the provider asks to wait 31 s, and the patience ends at 30 s)"
+    );
+    let (outcome, times) = called(vec![rate_limited(30 * SECOND)], backoff).await;
+    assert!(outcome.is_ok());
+    assert_eq!(times, [0, 30_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_waits_end_at_the_patience_too() {
+    let backoff = Backoff::new(4).first_wait(20 * SECOND).random(draws(&[]));
+    let (_, times) = called(vec![super::error(ErrorKind::Timeout(Phase::Idle)); 4], backoff).await;
+    assert_eq!(times, [0, 20_000, 60_000, 120_000, 180_000]);
+    let forever = Backoff::new(u32::MAX).first_wait(Duration::ZERO).patience(Duration::MAX);
+    let (outcome, times) = called(vec![super::error(ErrorKind::Network); 40], forever).await;
+    assert!(outcome.is_ok());
+    assert_eq!(times.len(), 41);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_where_it_helps() {
+    let cases = [
+        (ErrorKind::Auth, None, 1),
+        (ErrorKind::Spent, None, 1),
+        (ErrorKind::TooLong, None, 1),
+        (ErrorKind::Budget, None, 1),
+        (ErrorKind::NotRecorded, None, 1),
+        (ErrorKind::Malformed, None, 2),
+        (ErrorKind::Timeout(Phase::FirstByte), None, 2),
+        (ErrorKind::BadRequest, Some(true), 2),
+        (ErrorKind::RateLimited, Some(false), 1),
+    ];
+    for (kind, should_retry, attempts) in cases {
+        let error = Error { should_retry, ..error(kind) };
+        let (_, times) = called(vec![error], Backoff::default()).await;
+        assert_eq!(times.len(), attempts, "{kind:?}");
+    }
+    let (outcome, _) = called(vec![error(ErrorKind::Auth)], Backoff::default()).await;
+    assert_eq!(outcome.unwrap_err().message, "as the test says (given up after 1 attempt)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pieces_of_a_failed_attempt_are_void() {
+    let (llm, _) = fake(|number, _| async move {
+        if number == 0 { Err(error(ErrorKind::Cut)) } else { Ok(answer("here")) }
+    });
+    let mut reply = llm.retry(Backoff::default()).stream("?");
+    let mut pieces = Vec::new();
+    while let Some(piece) = reply.next().await {
+        pieces.push(piece);
+    }
+    let text = |it: &str| Piece::Text(it.to_owned());
+    assert_eq!(pieces, [text("0 "), Piece::Again, text("1 "), text("here")]);
+}

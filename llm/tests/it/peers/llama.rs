@@ -1,0 +1,172 @@
+//! llama.cpp's own server with a small real model: OpenAI's two protocols and Anthropic's.
+
+use std::{net::TcpListener, path::Path, process::Command, sync::OnceLock, time::Duration};
+
+use llm::{ErrorKind, Finish, Llm, Piece, Provider, Request, Schema};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{Peer, Server, server};
+
+static LLAMA: Peer = Peer {
+    name: "llama.cpp's server",
+    folder: "llama-11549",
+    require: "GRAPH_REQUIRE_LLAMA",
+    start: |folder| Server::start(&program(folder, 0)),
+    started: OnceLock::new(),
+};
+
+fn program(folder: &Path, port: u16) -> Command {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/llama.py");
+    let model = folder.join("model.gguf");
+    let mut program = server::program("python3", &[&script, &model, &port.to_string()]);
+    program.env("PYTHONPATH", folder.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Threads that wait for work must not take it from others.
+    program.env("OMP_WAIT_POLICY", "passive").env("GOMP_SPINCOUNT", "0");
+    program
+}
+
+fn llms(server: &Server) -> [Llm; 3] {
+    let openai =
+        || Provider::new("openai-compatible").unwrap().base_url(server.url.clone() + "/v1");
+    let anthropic = Provider::new("anthropic").unwrap().base_url(&server.url).key("sk-none");
+    let responses = openai().responses_api().unwrap();
+    [openai(), responses, anthropic].map(|it| it.model("smollm2").build().unwrap())
+}
+
+fn openai(server: &Server) -> Llm {
+    let [openai, ..] = llms(server);
+    openai
+}
+
+fn question() -> Request {
+    Request::new("Which colour has the sky?").system("You answer briefly.").max_tokens(6)
+}
+
+/// An answer that takes as long as one likes: a list of at least so many numbers.
+fn numbers(least: u32) -> Request {
+    let schema = json!({ "type": "array", "items": { "type": "integer" }, "minItems": least });
+    Request::new("Count.").schema(Schema { name: "numbers".to_owned(), schema })
+}
+
+#[tokio::test]
+async fn plain() {
+    let Some(server) = LLAMA.shared() else { return };
+    for llm in llms(server) {
+        let response = llm.generate(question()).await.unwrap();
+        assert!(!response.text().is_empty(), "{response:?}");
+        assert!(matches!(response.finish, Finish::Stop | Finish::Length), "{response:?}");
+        assert!(response.usage.unwrap().input > 10, "{response:?}");
+        assert!((1..=6).contains(&response.usage.unwrap().output), "{response:?}");
+    }
+}
+
+#[tokio::test]
+async fn streamed() {
+    let Some(server) = LLAMA.shared() else { return };
+    for llm in llms(server) {
+        let mut reply = llm.stream(question());
+        let mut heard = String::new();
+        while let Some(piece) = reply.next().await {
+            let Piece::Text(text) = piece else { panic!("{piece:?}") };
+            heard.push_str(&text);
+        }
+        let response = reply.response().await.unwrap();
+        assert_eq!(response.text(), heard, "{llm:?}");
+        assert!(
+            response.usage.unwrap().input > 10 && response.usage.unwrap().output > 0,
+            "{response:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn json_by_a_schema() {
+    let Some(server) = LLAMA.shared() else { return };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "impact": { "type": "integer", "minimum": 1, "maximum": 10 },
+            "kind": { "enum": ["price", "product"] },
+        },
+        "required": ["impact", "kind"],
+        "additionalProperties": false,
+    });
+    let request = Request::new("Rate a higher price.").max_tokens(60);
+    let request = request.schema(Schema { name: "rating".to_owned(), schema });
+    let response = openai(server).generate(request).await.unwrap();
+    let rating: Value = serde_json::from_str(&response.text()).unwrap();
+    assert!((1..=10).contains(&rating["impact"].as_i64().unwrap()), "{rating}");
+    assert!(rating["kind"] == "price" || rating["kind"] == "product", "{rating}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_long() {
+    let Some(server) = LLAMA.shared() else { return };
+    for llm in llms(server) {
+        let request = Request::new("word ".repeat(4000)).max_tokens(5);
+        let error = llm.generate(request).await.unwrap_err();
+        assert_eq!((error.kind, error.status), (ErrorKind::TooLong, Some(400)), "{error:?}");
+        assert!(!error.is_retryable());
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_it_does_not_take() {
+    let Some(server) = LLAMA.shared() else { return };
+    let schema = Schema { name: "odd".to_owned(), schema: json!({ "type": "nonsense" }) };
+    let error = openai(server).generate(question().schema(schema)).await.unwrap_err();
+    assert_eq!((error.kind, error.status), (ErrorKind::BadRequest, Some(400)), "{error:?}");
+    assert!(error.message.contains("nonsense"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_address() {
+    let Some(server) = LLAMA.shared() else { return };
+    let provider = Provider::new("openai-compatible").unwrap().model("smollm2");
+    let llm = provider.base_url(server.url.clone() + "/v7").build().unwrap();
+    let error = llm.generate(question()).await.unwrap_err();
+    assert_eq!((error.kind, error.status), (ErrorKind::NotFound, Some(404)), "{error:?}");
+}
+
+/// It works at one request at a time: were the dropped one still at work, the next would wait for all of it.
+#[tokio::test]
+async fn a_dropped_call_sets_the_server_free() {
+    let Some(server) = LLAMA.shared() else { return };
+    let llm = openai(server);
+    let n_cancelled = || server.log().matches("cancel task").count();
+    let before = n_cancelled();
+    let mut reply = llm.stream(numbers(900).max_tokens(1800));
+    assert!(matches!(reply.next().await, Some(Piece::Text(_))));
+    drop(reply);
+    llm.generate(question()).await.unwrap();
+    assert!(n_cancelled() > before, "{}", server.log());
+}
+
+/// While it loads its model it answers that it is not ready, which is worth another try.
+#[tokio::test]
+async fn a_server_that_is_not_ready() {
+    let Some(folder) = LLAMA.folder() else { return };
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    let server = Server::start_at(&program(&folder, port), url);
+    let llm = openai(&server);
+    let mut was_loading = false;
+    // The first of these is answered when it is ready, so none of them is lost.
+    for _ in 0..2400 {
+        match llm.generate(question().max_tokens(1)).await {
+            Ok(_) => {
+                assert!(was_loading, "it was ready before it could be asked");
+                return;
+            }
+            Err(error) if error.kind == ErrorKind::Overloaded => {
+                assert_eq!(error.status, Some(503), "{error:?}");
+                assert!(error.is_retryable() && error.message.contains("Loading model"));
+                was_loading = true;
+            }
+            Err(error) => assert_eq!(error.kind, ErrorKind::Unreachable, "{error:?}"),
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it never was ready:\n{}", server.log());
+}

@@ -1,0 +1,92 @@
+//! A program that serves until the tests are over, however they end.
+
+use std::{
+    ffi::OsStr,
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A shell holds the program, and ends it once nobody holds the other end of the pipe any more: a kill and the
+/// end of `main` run no destructors.
+const HOLD: &str = r#""$@" 2>&1 & cat >/dev/null; kill $!"#;
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) url: String,
+    log: Arc<Mutex<String>>,
+    shell: Child,
+}
+
+impl Server {
+    /// Starts a program that says where it listens.
+    pub(super) fn start(program: &Command) -> Self {
+        let (mut server, lines) = Self::spawn(program);
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = lines.recv_timeout(left) else {
+                panic!("{program:?} does not listen; it said:\n{}", server.log());
+            };
+            if let Some((_, address)) = line.split_once("listening on http://") {
+                server.url = format!("http://{}", address.trim());
+                return server;
+            }
+        }
+    }
+
+    /// Starts a program that is told where to listen, and does not wait for it.
+    pub(super) fn start_at(program: &Command, url: String) -> Self {
+        let (mut server, _) = Self::spawn(program);
+        server.url = url;
+        server
+    }
+
+    /// What it said so far.
+    pub(super) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn spawn(program: &Command) -> (Self, mpsc::Receiver<String>) {
+        let mut command = Command::new("sh");
+        command.args(["-c", HOLD, "hold"]).arg(program.get_program()).args(program.get_args());
+        let variables = program.get_envs();
+        command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        // A signal to the group of the tests, by Ctrl-C say, is not for the one that clears up after them.
+        command.process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = command.spawn().unwrap();
+        let output = BufReader::new(shell.stdout.take().unwrap());
+        let log = Arc::new(Mutex::new(String::new()));
+        let (sender, lines) = mpsc::channel();
+        let its_log = log.clone();
+        thread::spawn(move || {
+            for line in output.split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                its_log.lock().unwrap().push_str(&format!("{line}\n"));
+                // Nobody listens once the address is known.
+                let _ = sender.send(line);
+            }
+        });
+        (Self { url: String::new(), log, shell }, lines)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        // Nothing is left to do should it have died.
+        let _ = self.shell.wait();
+    }
+}
+
+/// A program and its arguments.
+pub(super) fn program(name: &str, args: &[&dyn AsRef<OsStr>]) -> Command {
+    let mut command = Command::new(name);
+    command.args(args.iter().map(|it| it.as_ref()));
+    command
+}

@@ -1,0 +1,454 @@
+//! The model that follows a script.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use llm::{
+    Error, ErrorKind, Finish, Llm, Message, Model, ModelId, Money, Phase, Piece, Request, Rule,
+    Rung, Schema, Script, Scripted, Tool, read_json,
+    scripted::{Failure, FlawKind},
+};
+use proptest::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
+use tokio::time::Instant;
+
+fn model(script: Script) -> Llm {
+    Llm::new(Scripted::new(script).expect("the script is sound"))
+}
+
+async fn say(llm: &Llm, request: impl Into<Request>) -> String {
+    llm.generate(request).await.expect("a rule answers").text()
+}
+
+/// An analyst, a critic and a judge, as a file.
+const DEBATE: &str = r#"
+name = "debate"
+seed = 7
+
+[lists]
+opening = ["Look at the numbers first.", "Start with the customer.", "Begin with what can go wrong.", "Ask who pays."]
+doubt = ["{ticker} has tried this before.", "The {price|timing} is off by {2..5} quarters.", "[{any fact}] says otherwise."]
+
+[[rules]]
+when = { system = "analyst", schema = "Move" }
+captures = { ticker = "Ticker: {}" }
+answer = { json = { title = "{Widen|Narrow} the {ticker} range", impact = "{4..9}", cost = "{0.50..0.95}", tags = ["{ticker}", "pricing"] } }
+
+[[rules]]
+when = { system = "critic" }
+captures = { ticker = "Ticker: {}", fact = { find = "[{}]", or = "F0-00" }, round = "Round {} of" }
+turn = "round"
+answer = { text = "{opening} {doubt} {{sic}}" }
+
+[[rules]]
+when = { prompt = "judge*now", times = [1, 2] }
+failure = { kind = "rate_limited", retry_after_ms = 1500 }
+
+[[rules]]
+when = { prompt = "judge*now" }
+answer = { text = "Fair enough." }
+"#;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Move {
+    title: String,
+    #[schemars(range(min = 1, max = 10))]
+    impact: u8,
+    cost: f64,
+    tags: Vec<String>,
+}
+
+fn debate() -> Llm {
+    model(toml::from_str(DEBATE).expect("the file is sound"))
+}
+
+#[tokio::test]
+async fn a_debate_from_a_file() {
+    let llm = debate();
+    let analyst = Request::new("Ticker: ACME\nPropose a move.").system("You are an Analyst.");
+    let moved = llm.generate_json::<Move>(analyst).await.unwrap();
+    let Move { title, impact, cost, tags } = moved.value;
+    assert_eq!((moved.rung, tags), (Rung::Schema, vec!["ACME".to_owned(), "pricing".to_owned()]));
+    assert!(
+        title.ends_with(" the ACME range")
+            && (4..=9).contains(&impact)
+            && (0.5..=0.95).contains(&cost)
+    );
+
+    let critic = |round| {
+        let prompt = format!("Ticker: ACME\nFacts: [F1-07] [F2-03]\nRound {round} of 10");
+        Request::new(prompt).system("You are the critic.")
+    };
+    let mut openings = BTreeSet::new();
+    let mut doubts = BTreeSet::new();
+    for round in 1..=4 {
+        let said = say(&llm, critic(round)).await;
+        assert!(said.ends_with(" {sic}"), "{said}");
+        let (opening, doubt) = said.split_once(". ").unwrap();
+        openings.insert(opening.to_owned());
+        doubts.insert(doubt.to_owned());
+    }
+    assert_eq!(openings.len(), 4, "no opening comes back before all were used: {openings:?}");
+    assert!(doubts.iter().any(|it| it.starts_with("ACME has tried")), "{doubts:?}");
+    assert!(
+        doubts.iter().any(|it| it.starts_with("[F1-07]") || it.starts_with("[F2-03]")),
+        "{doubts:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_first_times_fail_then_it_answers() {
+    let llm = debate();
+    for _ in 0..2 {
+        let error = llm.generate("Judge it now").await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::RateLimited);
+        assert_eq!(error.retry_after, Some(Duration::from_millis(1500)));
+        assert_eq!(error.model, ModelId::new("scripted", "debate"));
+    }
+    assert_eq!(say(&llm, "Judge it now").await, "Fair enough.");
+    // Another request has a count of its own.
+    assert!(llm.generate("Judge that now").await.is_err());
+}
+
+#[tokio::test]
+async fn answers_follow_from_seed_and_request_in_whatever_order_they_come() {
+    let script = |seed| Script::new("dice").seed(seed).rule(Rule::text("{1..1000000} {a|b|c|d}"));
+    let prompts: Vec<String> = (0..40).map(|n| format!("throw {n}")).collect();
+    let mut answers = Vec::new();
+    let llm = model(script(1));
+    for prompt in &prompts {
+        answers.push(say(&llm, prompt.as_str()).await);
+    }
+    let llm = model(script(1));
+    for (prompt, answer) in prompts.iter().zip(&answers).rev() {
+        assert_eq!(&say(&llm, prompt.as_str()).await, answer);
+    }
+    let different: BTreeSet<&String> = answers.iter().collect();
+    assert!(different.len() > 35);
+    assert_ne!(say(&llm, "throw 0").await, answers[0], "the second time is another throw");
+    assert_ne!(say(&model(script(2)), "throw 0").await, answers[0], "another seed, another answer");
+}
+
+#[tokio::test]
+async fn failures_come_by_chance_and_may_come_late() {
+    let failure = Failure {
+        kind: ErrorKind::Timeout(Phase::Idle),
+        chance: 0.5,
+        after_words: 2,
+        retry_after_ms: None,
+    };
+    let llm =
+        model(Script::new("shaky").seed(3).rule(Rule::text("one two three four").fails(failure)));
+    let mut failed = 0;
+    for n in 0..100 {
+        let mut reply = llm.stream(format!("call {n}"));
+        let mut heard = 0;
+        while reply.next().await.is_some() {
+            heard += 1;
+        }
+        match reply.response().await {
+            Ok(_) => assert_eq!(heard, 4),
+            Err(error) => {
+                assert_eq!((error.kind, heard), (ErrorKind::Timeout(Phase::Idle), 2));
+                failed += 1;
+            }
+        }
+    }
+    assert!((30..=70).contains(&failed), "{failed} of 100 failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_come_at_the_rules_pace() {
+    let llm = model(Script::new("slow").rule(Rule::text("one two three").pace(500, 100)));
+    let start = Instant::now();
+    let mut reply = llm.stream("go");
+    let mut heard = Vec::new();
+    while let Some(piece) = reply.next().await {
+        let Piece::Text(word) = piece else { panic!("{piece:?}") };
+        heard.push((word, start.elapsed().as_millis()));
+    }
+    let expected = [("one ", 600), ("two ", 700), ("three", 800)];
+    assert_eq!(heard, expected.map(|(word, at)| (word.to_owned(), at)));
+    let response = reply.response().await.unwrap();
+    assert_eq!(response.latency, Duration::from_millis(800));
+    assert_eq!(response.cost, Some(Money::ZERO));
+    let start = Instant::now();
+    llm.generate("go").await.unwrap();
+    assert_eq!(start.elapsed().as_millis(), 800, "a call that nobody hears takes as long");
+}
+
+#[tokio::test]
+async fn stop_words_and_lengths_are_kept() {
+    let llm = model(
+        Script::new("long")
+            .rule(Rule::text("one two three END four".to_owned() + &" word".repeat(99))),
+    );
+    let stopped = llm.generate(Request::new("go").stop("END")).await.unwrap();
+    assert_eq!((stopped.text().as_str(), stopped.finish), ("one two three ", Finish::Stop));
+    let cut = llm.generate(Request::new("go").max_tokens(7)).await.unwrap();
+    assert_eq!((cut.text().as_str(), cut.finish), ("one two three ", Finish::Length));
+    let usage = cut.usage.unwrap();
+    assert!(usage.output <= 7 && usage.input > 0);
+}
+
+#[tokio::test]
+async fn tools_are_called() {
+    let rule = Rule::tool("search", json!({"query": "{ticker} filings", "limit": "{3..3}"}))
+        .capture("ticker", "Ticker: {}");
+    let llm = model(Script::new("caller").rule(rule));
+    let tool =
+        Tool { name: "search".to_owned(), description: String::new(), parameters: json!({}) };
+    let response = llm.generate(Request::new("Ticker: ACME").tool(tool)).await.unwrap();
+    let call = response.tool_calls().next().unwrap();
+    assert_eq!(call.arguments, json!({"query": "ACME filings", "limit": 3}));
+    assert_eq!(response.finish, Finish::ToolCalls);
+}
+
+#[tokio::test]
+async fn flaws_are_what_the_ladder_is_for() {
+    let cases = [
+        (FlawKind::Fenced, Rung::JsonExtracted),
+        (FlawKind::Prose, Rung::JsonExtracted),
+        (FlawKind::WrongTypes, Rung::Json),
+        (FlawKind::Broken, Rung::Repaired),
+        (FlawKind::Empty, Rung::Repaired),
+    ];
+    for (flaw, rung) in cases {
+        let script = Script::new("flawed")
+            .rule(Rule::schema().when_prompt("return only"))
+            .rule(Rule::schema().flaw(flaw));
+        let read = model(script).generate_json::<Flat>("go").await.unwrap();
+        assert_eq!(read.rung, rung, "{flaw:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_rule_is_refused_in_words() {
+    let error: Error = model(Script::new("empty")).generate("Hello").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::BadRequest);
+    assert!(error.message.contains("\"Hello\"") && error.message.contains("add a rule"), "{error}");
+    // A capture that is not there is a condition that does not hold.
+    let script = Script::new("asks").rule(Rule::text("{x}").capture("x", "X={}"));
+    assert!(model(script).generate("Hello").await.is_err());
+}
+
+#[tokio::test]
+async fn a_long_line_is_not_read_from_every_place_to_its_end() {
+    let script = Script::new("asks").rule(Rule::text("{x}").capture("x", "{} should"));
+    let start = std::time::Instant::now();
+    assert!(model(script).generate("word ".repeat(100_000)).await.is_err());
+    // Under a second; with all of the line looked at each time, minutes.
+    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+}
+
+#[test]
+fn scripts_are_checked_when_they_are_loaded() {
+    let problem = |script: Script| Scripted::new(script).unwrap_err().to_string();
+    let script = || Script::new("s").list("word", ["a", "b"]);
+    let cases = [
+        (
+            script().rule(Rule::text("{tickr}").capture("ticker", "T: {}")),
+            "script `s`, rule 1: `{tickr}` is neither a capture of the rule (ticker) nor a list (word)",
+        ),
+        (script().rule(Rule::text("{word")), "rule 1: a `{` is not closed"),
+        (script().rule(Rule::text("word}")), "rule 1: a `}` closes nothing"),
+        (script().rule(Rule::text("{9..1}")), "`{9..1}` is no range"),
+        (script().rule(Rule::text("x").capture("y", "no place")), "has to have one `{}`"),
+        (script().rule(Rule::text("x").turn("round")), "`turn` names `round`"),
+        (script().list("loop", ["{loop}"]), "list `loop`: `{loop}` leads back to itself"),
+        (script().list("none", [""; 0]).rule(Rule::text("{none}")), "the list `none` is empty"),
+    ];
+    for (script, expected) in cases {
+        let problem = problem(script);
+        assert!(problem.contains(expected), "{problem}");
+    }
+    assert!(toml::from_str::<Script>("name = 's'\nruels = []").is_err());
+}
+
+#[test]
+fn scripts_survive_being_written_and_read() {
+    let script: Script = toml::from_str(DEBATE).unwrap();
+    let json = serde_json::to_string(&script).unwrap();
+    assert_eq!(serde_json::from_str::<Script>(&json).unwrap(), script);
+    assert_eq!(toml::from_str::<Script>(&toml::to_string(&script).unwrap()).unwrap(), script);
+}
+
+#[tokio::test]
+async fn phrases_of_a_conversation_do_not_come_back_at_once() {
+    let phrases: Vec<String> = (0..10).map(|n| format!("phrase {n}.")).collect();
+    let llm = model(Script::new("talk").list("phrase", phrases).rule(Rule::text("{phrase}")));
+    let mut request = Request::new("Begin").system("You are D1.");
+    let mut said = BTreeSet::new();
+    for _ in 0..10 {
+        let answer = say(&llm, request.clone()).await;
+        request =
+            request.message(Message::assistant(answer.as_str())).message(Message::user("Go on"));
+        said.insert(answer);
+    }
+    assert_eq!(said.len(), 10);
+}
+
+#[test]
+fn it_says_that_it_is_scripted() {
+    let llm = model(Script::new("debate"));
+    assert_eq!(llm.id().to_string(), "scripted/debate");
+    assert!(format!("{llm:?}").contains("Scripted"));
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+struct Flat {
+    #[schemars(range(min = 1, max = 10))]
+    impact: u8,
+    done: bool,
+    #[schemars(range(min = 0.0, max = 1.0))]
+    confidence: f64,
+    reasoning: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read for its form alone")]
+struct Nested {
+    id: u64,
+    offset: i32,
+    flat: Flat,
+    maybe: Option<Box<Self>>,
+    #[schemars(length(min = 2, max = 4))]
+    many: Vec<Flat>,
+    #[schemars(length(min = 20, max = 60))]
+    title: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Level {
+    /// Documented, so that the schema has a form for each.
+    Low,
+    /// The other.
+    VeryHigh,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind")]
+#[expect(dead_code, reason = "read for its form alone")]
+enum Tagged {
+    Buy { shares: u32 },
+    Hold,
+    Sell { shares: u32, reason: Option<String> },
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+enum External {
+    Unit,
+    Newtype(f32),
+    Tuple(u8, String),
+    Struct { level: Level },
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "read for its form alone")]
+enum Untagged {
+    Number(i64),
+    Words(String),
+    List(Vec<bool>),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+enum Expression {
+    Number(f64),
+    Sum(Vec<Self>),
+    Product(Box<Self>, Box<Self>),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+struct Flattened {
+    name: String,
+    #[serde(flatten)]
+    flat: Flat,
+    #[serde(flatten)]
+    tagged: Tagged,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+struct Collections {
+    by_name: BTreeMap<String, u8>,
+    by_number: BTreeMap<u32, Level>,
+    levels: BTreeSet<Level>,
+    pair: (u8, String),
+    three: [i16; 3],
+    letter: char,
+    anything: serde_json::Value,
+    unit: (),
+    duration: Duration,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+struct Ranges {
+    #[schemars(range(min = -5, max = -2))]
+    below: i64,
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 0.01))]
+    narrow: f64,
+    #[schemars(extend("multipleOf" = 5), range(min = 11, max = 29))]
+    fives: u32,
+    #[schemars(email)]
+    email: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+struct Wrapper(Option<Vec<Option<Level>>>);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "read for its form alone")]
+struct Tree {
+    name: String,
+    children: Vec<Self>,
+}
+
+/// Checks that the answer to a request for a type is one, and that the ladder takes it as it is.
+async fn check<T: JsonSchema + DeserializeOwned>(llm: &Llm, n: u64) {
+    let request = Request::new(format!("Fill form {n}.")).max_tokens(100_000);
+    let schema = Schema::of::<T>();
+    let reply = say(llm, request.schema(schema.clone())).await;
+    match read_json::<T>(&reply) {
+        Ok(read) => {
+            assert_eq!(read.rung, Rung::Schema, "{}: {:?}: {reply}", schema.name, read.notes)
+        }
+        Err(error) => panic!("{}: {error}: {reply}\n{:#}", schema.name, schema.schema),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_form_is_filled(seed: u64, n: u64) {
+        let llm = model(Script::new("forms").seed(seed));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            check::<Flat>(&llm, n).await;
+            check::<Nested>(&llm, n).await;
+            check::<Level>(&llm, n).await;
+            check::<Tagged>(&llm, n).await;
+            check::<External>(&llm, n).await;
+            check::<Untagged>(&llm, n).await;
+            check::<Expression>(&llm, n).await;
+            check::<Flattened>(&llm, n).await;
+            check::<Collections>(&llm, n).await;
+            check::<Ranges>(&llm, n).await;
+            check::<Wrapper>(&llm, n).await;
+            check::<Tree>(&llm, n).await;
+            check::<Vec<Nested>>(&llm, n).await;
+        });
+    }
+}

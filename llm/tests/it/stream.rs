@@ -1,0 +1,123 @@
+//! The handle and the stream of pieces.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use llm::{
+    Error, ErrorKind, Finish, Listener, Llm, Model, ModelId, Part, Piece, Request, Response,
+};
+use tokio::time::sleep;
+
+fn id() -> ModelId {
+    ModelId::new("test", "words")
+}
+
+/// Says the request's last words back, one at a time, a second apart.
+#[derive(Debug, Default)]
+struct Slow {
+    said: Arc<AtomicUsize>,
+    dropped: Arc<AtomicBool>,
+    fails_after: Option<usize>,
+}
+
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl Model for Slow {
+    fn id(&self) -> ModelId {
+        id()
+    }
+
+    async fn call(&self, request: &Request, listener: &mut Listener<'_>) -> Result<Response, Error> {
+        let _guard = SetOnDrop(self.dropped.clone());
+        let text = request.messages[0].text();
+        for (i, word) in text.split_inclusive(' ').enumerate() {
+            if self.fails_after == Some(i) {
+                return Err(Error::new(ErrorKind::Cut, id(), "in the middle"));
+            }
+            sleep(Duration::from_secs(1)).await;
+            self.said.fetch_add(1, Ordering::Relaxed);
+            listener.tell(Piece::Text(word.to_owned()));
+        }
+        Ok(Response {
+            content: vec![Part::text(text)],
+            model: id(),
+            finish: Finish::Stop,
+            usage: None,
+            latency: Duration::ZERO,
+            cost: None,
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pieces_come_one_by_one_and_then_the_whole() {
+    let mut reply = Llm::new(Slow::default()).stream("one two three");
+    let mut pieces = Vec::new();
+    while let Some(piece) = reply.next().await {
+        pieces.push(piece);
+    }
+    assert_eq!(pieces, ["one ", "two ", "three"].map(|it| Piece::Text(it.to_owned())));
+    assert_eq!(reply.response().await.unwrap().text(), "one two three");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_answer_needs_no_look_at_the_pieces() {
+    let reply = Llm::new(Slow::default()).stream("one two");
+    assert_eq!(reply.response().await.unwrap().text(), "one two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_ends_the_pieces_and_is_the_answer() {
+    let llm = Llm::new(Slow { fails_after: Some(1), ..Slow::default() });
+    let mut reply = llm.stream("one two");
+    assert_eq!(reply.next().await, Some(Piece::Text("one ".to_owned())));
+    assert_eq!(reply.next().await, None);
+    assert_eq!(reply.next().await, None);
+    assert_eq!(reply.response().await.unwrap_err().kind, ErrorKind::Cut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_waits_holds_the_model() {
+    let slow = Slow::default();
+    let said = slow.said.clone();
+    let mut reply = Llm::new(slow).stream("one two three");
+    reply.next().await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(said.load(Ordering::Relaxed), 1, "nobody asked for more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_drop_is_to_cancel() {
+    let slow = Slow::default();
+    let dropped = slow.dropped.clone();
+    let mut reply = Llm::new(slow).stream("one two three");
+    reply.next().await;
+    assert!(!dropped.load(Ordering::Relaxed));
+    drop(reply);
+    assert!(dropped.load(Ordering::Relaxed));
+}
+
+#[test]
+fn only_what_was_told_is_made_void() {
+    let mut heard = Vec::new();
+    let mut hear = |piece| heard.push(piece);
+    let mut listener = Listener::new(&mut hear);
+    listener.start_over();
+    listener.tell(Piece::Text("a".to_owned()));
+    listener.start_over();
+    listener.start_over();
+    assert_eq!(heard, [Piece::Text("a".to_owned()), Piece::Again]);
+}

@@ -1,0 +1,496 @@
+//! The ladder from a reply to a value.
+
+use llm::{
+    ErrorKind, Finish, JsonError, Llm, Request, Rule, Rung, Script, Scripted, read_json,
+    scripted::FlawKind,
+};
+use proptest::prelude::*;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+struct Score {
+    #[schemars(range(min = 1, max = 10))]
+    impact: u8,
+    #[schemars(range(min = 1, max = 10))]
+    feasibility: u8,
+    #[schemars(range(min = 1, max = 10))]
+    risk_adjusted_return: u8,
+    #[schemars(range(min = 1, max = 10))]
+    strategic_alignment: u8,
+    #[serde(default)]
+    reasoning: String,
+}
+
+/// Reads a reply, and shows the four scores, the rung and the notes.
+fn scores(reply: &str) -> String {
+    match read_json::<Score>(reply) {
+        Ok(read) => {
+            let Score { impact, feasibility, risk_adjusted_return, strategic_alignment, .. } =
+                read.value;
+            let notes: String = read.notes.iter().map(|it| format!(" | {it}")).collect();
+            format!(
+                "{impact} {feasibility} {risk_adjusted_return} {strategic_alignment} {}{notes}",
+                read.rung
+            )
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[track_caller]
+fn check(reply: &str, expected: &str) {
+    assert_eq!(scores(reply), expected, "{reply}");
+}
+
+const OWN: &str =
+    r#"{"impact": 3, "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6}"#;
+const CRITICS: &str =
+    r#"{"impact": 10, "feasibility": 10, "risk_adjusted_return": 10, "strategic_alignment": 10}"#;
+
+#[test]
+fn whole_replies() {
+    check(OWN, "3 4 5 6 schema");
+    check(&format!("\u{feff}\n {OWN}\n"), "3 4 5 6 schema");
+    check(
+        r#"{"impact": "8", "feasibility": 8.0, "risk_adjusted_return": "8/10", "strategic_alignment": " 8 out of 10 "}"#,
+        "8 8 8 8 json | feasibility: 8.0 read as 8 | impact: \"8\" read as 8 | risk_adjusted_return: \"8/10\" read as 8 \
+         | strategic_alignment: \" 8 out of 10 \" read as 8",
+    );
+    check(
+        r#"{"impact": 7.5, "feasibility": 8.5, "risk_adjusted_return": 7.4, "strategic_alignment": "6.5"}"#,
+        "8 8 7 6 json | feasibility: 8.5 rounded to 8 | impact: 7.5 rounded to 8 \
+         | risk_adjusted_return: 7.4 rounded to 7 | strategic_alignment: \"6.5\" rounded to 6",
+    );
+    check(
+        r#"{"impact": 12, "feasibility": 0, "risk_adjusted_return": -3, "strategic_alignment": 10.4}"#,
+        "10 1 1 10 json | feasibility: 0 clamped to 1 | impact: 12 clamped to 10 \
+         | risk_adjusted_return: -3 clamped to 1 | strategic_alignment: 10.4 rounded to 10",
+    );
+    check(
+        r#"{"Impact": 3, "FEASIBILITY": 4, "Risk-Adjusted Return": 5, "strategicAlignment": 6}"#,
+        "3 4 5 6 json | `FEASIBILITY` read as `feasibility` | `Impact` read as `impact` \
+         | `Risk-Adjusted Return` read as `risk_adjusted_return` | `strategicAlignment` read as `strategic_alignment`",
+    );
+    check(&format!(r#"{{"scores": {OWN}}}"#), "3 4 5 6 json | `scores` was unwrapped");
+    check(
+        &serde_json::Value::from(OWN).to_string(),
+        "3 4 5 6 json | JSON inside a string was read",
+    );
+}
+
+#[test]
+fn reasoning_beside_wrapped_scores_is_kept() {
+    let reply = format!(r#"{{"scores": {OWN}, "reasoning": "Fair."}}"#);
+    assert_eq!(read_json::<Score>(&reply).unwrap().value.reasoning, "Fair.");
+}
+
+#[test]
+fn json_in_prose() {
+    check(&format!("```json\n{OWN}\n```"), "3 4 5 6 json_extracted");
+    check(
+        &format!("Sure! Here are my scores:\n\n{OWN}\n\nAsk for more."),
+        "3 4 5 6 json_extracted",
+    );
+    check(
+        &format!("The set {{a, b}} and [F1-07] aside: {OWN} (see [1])"),
+        "3 4 5 6 json_extracted",
+    );
+    check(&format!("An unclosed {{ and a \" quote. {OWN}"), "3 4 5 6 json_extracted");
+    check(&format!("The critic gave {CRITICS}. I do not agree: {OWN}"), "3 4 5 6 json_extracted");
+    check(&format!("{OWN}\n\nFor comparison:\n> {CRITICS}"), "3 4 5 6 json_extracted");
+    check(&format!("<think>{CRITICS}?</think>\n{OWN}"), "3 4 5 6 json_extracted");
+    check(
+        &format!(
+            r#"The critic's "impact": 10 is too high. {{"impact": 10}} is wrong. Mine: {OWN}"#
+        ),
+        "3 4 5 6 json_extracted",
+    );
+    check(
+        &format!("Scores: {{\"scores\": {OWN}}} done"),
+        "3 4 5 6 json_extracted | `scores` was unwrapped",
+    );
+    check(
+        &OWN.replace('3', "\"3/10\"").replace('{', "So: {"),
+        "3 4 5 6 json_extracted | impact: \"3/10\" read as 3",
+    );
+}
+
+#[test]
+fn an_own_answer_that_is_not_whole_is_not_replaced_by_the_one_it_quotes() {
+    let cut = &OWN[..OWN.len() - 30];
+    let not_whole = "json_extracted: the last JSON of this form is not whole";
+    for (reply, expected) in [
+        (format!("The critic says {CRITICS}. Mine: {cut}"), not_whole),
+        (format!("> {CRITICS}\n\nMine: {cut}"), not_whole),
+        (cut.replace("\"feas", &format!("\"critic\": {CRITICS}, \"feas")), not_whole),
+        (
+            format!("The critic says {CRITICS}. Mine: {{\"impact\": 3}}"),
+            "the value has no `feasibility`",
+        ),
+        (format!("As the critic says:\n> {CRITICS}"), "json_extracted: no JSON"),
+    ] {
+        let told = scores(&reply);
+        assert!(
+            told.starts_with("no value of the wanted form") && told.contains(expected),
+            "{reply}\n{told}"
+        );
+    }
+    // The end of its last member is all that is missing.
+    let reply =
+        format!("The critic says {CRITICS}. Mine: {}", OWN.replace('}', ", \"reasoning\": \"The"));
+    check(&reply, "3 4 5 6 regex");
+}
+
+#[test]
+fn labels_in_prose() {
+    check(
+        "**Impact:** 8\n**Feasibility:** 7\n**Risk-Adjusted Return:** 6\n**Strategic Alignment:** 9",
+        "8 7 6 9 regex",
+    );
+    check(
+        "1. Impact (1-10): 8\n2. Feasibility (1-10): 7\n3. Risk-Adjusted Return (1–10): 6\n4. Strategic Alignment (1-10): 9",
+        "8 7 6 9 regex",
+    );
+    check(
+        "Impact: 8/10 / Risk-Adjusted Return: 7/10 / Feasibility: 6/10 / Strategic Alignment: 9/10",
+        "8 6 7 9 regex | feasibility: \"6/10\" read as 6 | impact: \"8/10\" read as 8 \
+         | risk_adjusted_return: \"7/10\" read as 7 | strategic_alignment: \"9/10\" read as 9",
+    );
+    check(
+        "The critic said \"Impact: 10\" and its \"impact\": 10 stands.\n> Feasibility: 10\n\nImpact: 3, Feasibility: 4, \
+         risk adjusted return = 5, strategic_alignment - 6",
+        "3 4 5 6 regex",
+    );
+    check(
+        "Impact: 3, Feasibility: 4, Risk-Adjusted Return: 5, Strategic Alignment: 6. The critic's \"Impact: 10\" and\n\
+         «Feasibility: 10» are too high, as is “Risk-Adjusted Return: 10”, and this:\n  > Strategic Alignment: 10",
+        "3 4 5 6 regex",
+    );
+    check(
+        "| Metric | Score |\n|---|---|\n| Impact | 3 |\n| Feasibility | **4** |\n| Risk-Adjusted Return | 5 |\n| Strategic Alignment | 6 |",
+        "3 4 5 6 regex",
+    );
+    check(
+        "Impact: 9\nFeasibility: 9\nRisk-Adjusted Return: 9\nStrategic Alignment: 9\n\nAfter all:\nImpact: 3\nFeasibility: 4",
+        "3 4 9 9 regex",
+    );
+    check(
+        // Cut off in the middle of its last member.
+        r#"{"impact": 3, "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6, "reasoning": "The"#,
+        "3 4 5 6 regex",
+    );
+    check(
+        // With a trailing comma and a comment.
+        "{\n  \"impact\": 3, // low\n  \"feasibility\": 4,\n  \"risk_adjusted_return\": 5,\n  \"strategic_alignment\": 6,\n}",
+        "3 4 5 6 regex",
+    );
+    let read = read_json::<Score>(
+        "Impact: 3\nFeasibility: 4\nRisk-adjusted return: 5\nStrategic alignment: 6\n**Reasoning:** It pays, late.\nBye",
+    );
+    assert_eq!(read.unwrap().value.reasoning, "It pays, late.");
+}
+
+#[test]
+fn what_cannot_be_read_says_why_on_every_rung() {
+    check(
+        "I would rather not say.",
+        "no value of the wanted form in the reply: json: not JSON: expected value at line 1 column 1; \
+         json_extracted: no JSON of this form in the reply; regex: no label of the schema is followed by a value",
+    );
+    check(
+        r#"{"impact": "8%", "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6}"#,
+        "no value of the wanted form in the reply: json: `impact` is \"8%\", not of type integer; \
+         json_extracted: `impact` is \"8%\", not of type integer; regex: no value follows the labels of: impact",
+    );
+    // Four of five is not four of ten.
+    assert!(scores(&OWN.replace('3', "\"4/5\"")).contains("`impact` is \"4/5\""));
+    assert!(
+        scores("Impact: 1-10\nFeasibility: $4\nRisk-Adjusted Return: 5kg").contains("no label")
+    );
+    assert!(scores("").contains("the reply is empty"));
+    assert!(scores(&OWN.replace("3", "null")).contains("`impact` is null"));
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Low,
+    VeryHigh,
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Loose {
+    ready: bool,
+    level: Level,
+    tags: Vec<String>,
+    share: Option<f64>,
+    #[serde(default)]
+    left_out: Vec<u8>,
+}
+
+#[test]
+fn other_coercions() {
+    let reply = r#"{"ready": "Yes", "level": "Very High", "tags": "one", "share": "0.25", "left_out": null, "more": 1}"#;
+    let read = read_json::<Loose>(reply).unwrap();
+    let expected = Loose {
+        ready: true,
+        level: Level::VeryHigh,
+        tags: vec!["one".to_owned()],
+        share: Some(0.25),
+        left_out: Vec::new(),
+    };
+    assert_eq!(read.value, expected);
+    assert_eq!(
+        read.notes,
+        [
+            "`left_out` is null and was left out",
+            "level: \"Very High\" read as \"very_high\"",
+            "`more` is not in the schema and was dropped",
+            "ready: \"Yes\" read as true",
+            "share: \"0.25\" read as 0.25",
+            "tags: a single value was read as a list of one",
+        ]
+    );
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+struct Optional {
+    impact: u8,
+}
+
+#[test]
+fn what_fits_everything_is_not_read_from_anything() {
+    let read = |reply: &str| read_json::<Optional>(reply).map(|it| it.value.impact).ok();
+    assert_eq!(read("{}"), Some(0));
+    assert_eq!(read(r#"{"scores": {"impact": 7}}"#), Some(7));
+    assert_eq!(read(r#"{"impact": 7} and not {"other": 1}"#), Some(7));
+    assert_eq!(read(r#"Nothing but {"other": 1}."#), None);
+}
+
+#[test]
+fn lists_in_prose_are_not_mistaken_for_citations() {
+    let read = read_json::<Vec<String>>("As said in [1]: [\"a\", \"b\"]. See also [2].").unwrap();
+    assert_eq!(read.value, ["a", "b"]);
+}
+
+#[test]
+fn values_beyond_their_type_are_refused() {
+    assert!(read_json::<u32>("5000000000").is_err());
+    assert!(read_json::<i64>("1e300").is_err());
+    assert_eq!(read_json::<u64>("18446744073709551615").unwrap().value, u64::MAX);
+}
+
+fn model(rules: impl IntoIterator<Item = Rule>) -> Llm {
+    let script = rules.into_iter().fold(Script::new("judge"), Script::rule);
+    Llm::new(Scripted::new(script).expect("the script is sound"))
+}
+
+fn braces(json: &str) -> String {
+    json.replace('{', "{{").replace('}', "}}")
+}
+
+#[tokio::test]
+async fn an_unreadable_reply_is_repaired_by_one_more_call() {
+    let llm = model([
+        Rule::text(braces(OWN)).when_prompt("not of type integer*return only the json"),
+        Rule::text(braces(&OWN.replace('3', "\"high\""))),
+    ]);
+    let once = llm.generate(Request::new("Judge.")).await.unwrap().usage.unwrap();
+    let judged = llm.generate_json::<Score>("Judge.").await.unwrap();
+    assert_eq!((judged.value.impact, judged.rung), (3, Rung::Repaired));
+    assert_eq!(judged.notes[0], "json: `impact` is \"high\", not of type integer");
+    assert!(judged.response.usage.unwrap().output > once.output, "both calls are counted");
+}
+
+#[tokio::test]
+async fn a_cut_reply_is_asked_for_in_fewer_words() {
+    let llm = model([
+        Rule::text(braces(OWN)).when_prompt("cut off*be shorter"),
+        Rule::text("word ".repeat(300)),
+    ]);
+    let judged = llm.generate_json::<Score>(Request::new("Judge.").max_tokens(100)).await.unwrap();
+    assert_eq!((judged.rung, judged.response.finish), (Rung::Repaired, Finish::Stop));
+}
+
+#[tokio::test]
+async fn what_is_found_in_a_cut_reply_says_so() {
+    let reply = format!("{} That is, {}", braces(OWN), "word ".repeat(300));
+    let request = Request::new("Judge.").max_tokens(100);
+    let judged = model([Rule::text(reply)]).generate_json::<Score>(request).await.unwrap();
+    assert_eq!((judged.value.impact, judged.rung), (3, Rung::JsonExtracted));
+    assert_eq!(judged.notes, ["the reply was cut off after this"]);
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Tree {
+    name: String,
+    children: Vec<Self>,
+}
+
+#[test]
+fn a_member_of_a_cut_answer_is_not_the_answer() {
+    let item = r#"{"name": "leaf", "children": []},"#;
+    for n_items in [1, 2, 100] {
+        let reply = format!(r#"{{"name": "root", "children": [{}"#, item.repeat(n_items));
+        assert!(read_json::<Tree>(&reply).is_err(), "{n_items}");
+        // Who begins anew gives another answer.
+        let again =
+            format!("{reply} no, that is too long:\n{{\"name\": \"root\", \"children\": []}}");
+        assert_eq!(read_json::<Tree>(&again).unwrap().value.name, "root");
+    }
+}
+
+#[tokio::test]
+async fn calls_of_tools_are_handed_on_and_not_repaired() {
+    let llm = model([Rule::tool("look_up", serde_json::json!({ "id": "F1-07" }))]);
+    let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
+    let JsonError::Unreadable { unreadable, response } = error else { panic!("{error}") };
+    assert_eq!(response.tool_calls().next().unwrap().name, "look_up");
+    assert!(unreadable.tried.iter().all(|it| it.0 != Rung::Repaired), "{unreadable}");
+}
+
+#[tokio::test]
+async fn a_default_is_taken_last_and_says_so() {
+    let llm = model([Rule::text("No."), Rule::text("No.")]);
+    let five = Score {
+        impact: 5,
+        feasibility: 5,
+        risk_adjusted_return: 5,
+        strategic_alignment: 5,
+        reasoning: String::new(),
+    };
+    let judged = llm.generate_json_or("Judge.", five.clone()).await.unwrap();
+    assert_eq!((judged.value, judged.rung), (five.clone(), Rung::Default));
+    assert_eq!(judged.notes.len(), 4);
+
+    let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
+    let JsonError::Unreadable { unreadable, .. } = &error else { panic!("{error}") };
+    let rungs: Vec<Rung> = unreadable.tried.iter().map(|it| it.0).collect();
+    assert_eq!(rungs, [Rung::Json, Rung::JsonExtracted, Rung::Labels, Rung::Repaired]);
+    assert!(error.to_string().starts_with("scripted/judge: no value"), "{error}");
+
+    let llm = model([Rule::failure(ErrorKind::Overloaded)]);
+    let error = llm.generate_json_or("Judge.", five).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Overloaded);
+}
+
+#[tokio::test]
+async fn a_failed_repair_ends_in_what_the_first_reply_lacked() {
+    let llm = model([
+        Rule::failure(ErrorKind::Unreachable).when_prompt("return only"),
+        Rule::schema().flaw(FlawKind::Empty),
+    ]);
+    let error = llm.generate_json::<Score>("Judge.").await.unwrap_err().to_string();
+    assert!(error.contains("the reply is empty") && error.contains("not reached"), "{error}");
+}
+
+#[test]
+fn hostile_replies_are_read_in_time() {
+    let deep = format!("{}[{}", "[".repeat(126), "1,".repeat(200_000));
+    let hostile = [
+        "{[".repeat(1_000_000),
+        "[".repeat(400_000),
+        "{[".repeat(200_000) + &"]}".repeat(200_000),
+        "[[".repeat(200_000) + &"]]".repeat(200_000),
+        "[]".repeat(200_000),
+        "[\"[".repeat(200_000),
+        "{\"a\":".repeat(100_000),
+        deep,
+        "\"".repeat(400_000),
+        "“«".repeat(200_000),
+        "impact: ".repeat(60_000),
+        "impact (".repeat(60_000),
+        "\"impact\":\"".repeat(60_000),
+        format!("[{}", " ".repeat(400_000)),
+        "[ ".repeat(200_000),
+        format!("impact{}", " ".repeat(400_000)),
+        "> {}\n".repeat(100_000),
+        "9".repeat(400_000),
+    ];
+    for reply in hostile {
+        let start = std::time::Instant::now();
+        assert!(read_json::<Score>(&reply).is_err());
+        if reply.len() < 1_000_000 {
+            let _ = read_json::<Vec<String>>(&reply);
+            let _ = read_json::<serde_json::Value>(&reply);
+        }
+        let taken = start.elapsed();
+        let shown: String = reply.chars().take(20).collect();
+        // Linear work takes a second or two, on a busy machine some more; quadratic work takes hours.
+        assert!(taken.as_secs() < 120, "{shown}: {taken:?}");
+    }
+}
+
+fn anything() -> impl Strategy<Value = String> {
+    let scraps = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ":",
+        ",",
+        "\n",
+        "> ",
+        " ",
+        "impact",
+        "Impact",
+        "feasibility",
+        "risk-adjusted return",
+        "strategic_alignment",
+        "**",
+        "(1-10)",
+        "8",
+        "8/10",
+        "-",
+        "7.5",
+        "null",
+        "é",
+        "“",
+        "”",
+        "```json",
+        "\\",
+        "{\"impact\": 3}",
+        "reasoning: ",
+        "true",
+        "e9",
+        "|",
+        "\u{0}",
+    ]);
+    prop::collection::vec(scraps, 0..60).prop_map(|it| it.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_and_what_is_read_is_in_range(text in anything()) {
+        if let Ok(read) = read_json::<Score>(&text) {
+            let Score { impact, feasibility, risk_adjusted_return, strategic_alignment, .. } = read.value;
+            for score in [impact, feasibility, risk_adjusted_return, strategic_alignment] {
+                prop_assert!((1..=10).contains(&score));
+            }
+            prop_assert_eq!(read.rung == Rung::Schema, read.notes.is_empty() && serde_json::from_str::<Score>(text.trim()).is_ok());
+        }
+        let _ = read_json::<Loose>(&text);
+        let _ = read_json::<Vec<Level>>(&text);
+    }
+
+    #[test]
+    fn scores_are_found_wherever_they_stand(
+        scores in prop::array::uniform4(1u8..=10),
+        before in "[a-zA-Z .,'\\n]{0,40}",
+        after in "[a-zA-Z .,'\\n]{0,40}",
+        form in 0..3usize,
+    ) {
+        let [a, b, c, d] = scores;
+        let answer = match form {
+            0 => format!(r#"{{"impact": {a}, "feasibility": {b}, "risk_adjusted_return": {c}, "strategic_alignment": {d}}}"#),
+            1 => format!("\nImpact: {a}\nFeasibility: {b}/10\nRisk-Adjusted Return (1-10): {c}\n**Strategic Alignment**: {d}\n"),
+            _ => format!("```\n{{\"scores\": {{\"impact\": \"{a}\", \"feasibility\": {b}, \"risk_adjusted_return\": {c}.0, \"strategic_alignment\": {d}}}}}\n```"),
+        };
+        let read = read_json::<Score>(&format!("{before}{answer}{after}")).unwrap().value;
+        prop_assert_eq!([read.impact, read.feasibility, read.risk_adjusted_return, read.strategic_alignment], scores);
+    }
+}

@@ -1,0 +1,203 @@
+//! A debate of two rounds on a real model: a critic attacks a plan, three decision makers defend it, and each of
+//! them scores it at the end.
+
+use std::time::Instant;
+
+use graph_core::{Configure, Context, END, NodeError, Retry, Route, START, State, StateGraph};
+use llm::{Backoff, Budget, Llm, LocalModel, Message, Model, Request};
+use serde::{Deserialize, Serialize};
+
+use crate::real::{Counted, PLAN, Scores, models};
+
+const CRITIC: &str = "You were the chief of finance of three companies that failed by overconfidence. You find \
+    the weak points of a plan, name them exactly, and grant what is strong. Speak in one or two sentences.";
+
+const MAKERS: [&str; 3] = [
+    "You sit on a board of directors and think of growth: markets, timing, lasting advantage. You like bold plans. \
+     Speak in one or two sentences.",
+    "You sit on a board of directors and think of the work: people, means, first steps. You like bold plans that \
+     can be done. Speak in one or two sentences.",
+    "You sit on a board of directors and think of owners, customers and the name of the firm. You like bold plans \
+     that people see. Speak in one or two sentences.",
+];
+
+const ROUNDS: u32 = 2;
+
+#[derive(State, Clone, Debug, Default)]
+struct Debate {
+    plan: String,
+    round: u32,
+    #[reduce(append)]
+    growth: Vec<Turn>,
+    #[reduce(append)]
+    work: Vec<Turn>,
+    #[reduce(append)]
+    owners: Vec<Turn>,
+    scores: Vec<Scores>,
+}
+
+/// What somebody said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Turn {
+    by: Speaker,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum Speaker {
+    Critic,
+    Maker,
+}
+
+impl Speaker {
+    /// What the other one is to do with this one's words. A small model repeats them where it is not told.
+    fn prompt(self) -> &'static str {
+        match self {
+            Self::Critic => {
+                "(The critic said this. Do not repeat it. Answer with a reason why the plan works.)"
+            }
+            Self::Maker => {
+                "(The board said this. Do not repeat it. Name another risk of the plan.)"
+            }
+        }
+    }
+}
+
+impl Debate {
+    fn logs(&self) -> [&[Turn]; 3] {
+        [&self.growth, &self.work, &self.owners]
+    }
+
+    /// What a speaker has heard and said so far: it only ever grows, so that a model reads it once.
+    fn heard(&self, speaker: Speaker, system: &str, log: &[Turn]) -> Request {
+        let plan = Message::user(format!("The plan: {}", self.plan));
+        let turns = log.iter().map(|turn| match turn.by {
+            by if by == speaker => Message::assistant(turn.text.as_str()),
+            by => Message::user(format!("{}\n{}", turn.text, by.prompt())),
+        });
+        let request = Request::conversation(std::iter::once(plan).chain(turns).collect());
+        request.system(system).temperature(0.7).seed(7 + log.len() as u64)
+    }
+}
+
+async fn say(llm: &Llm, by: Speaker, request: Request) -> Result<Turn, NodeError> {
+    let text = llm.generate(request.max_tokens(48)).await?.text().trim().to_owned();
+    Ok(Turn { by, text })
+}
+
+fn update([growth, work, owners]: [Turn; 3]) -> DebateUpdate {
+    Debate::update().growth([growth]).work([work]).owners([owners])
+}
+
+/// The first attack, which all three hear.
+async fn attack(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
+    let llm = cx.deps().clone().journal(cx);
+    let turn = say(&llm, Speaker::Critic, debate.heard(Speaker::Critic, CRITIC, &[])).await?;
+    Ok(update([turn.clone(), turn.clone(), turn]).round(1_u32))
+}
+
+/// All three answer at once, each in a log of its own.
+async fn defend(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
+    let llm = cx.deps().clone().journal(cx);
+    let logs = debate.logs();
+    let answer =
+        |at: usize| say(&llm, Speaker::Maker, debate.heard(Speaker::Maker, MAKERS[at], logs[at]));
+    let (growth, work, owners) = tokio::try_join!(answer(0), answer(1), answer(2))?;
+    Ok(update([growth, work, owners]))
+}
+
+/// The critic goes on with each of them.
+async fn press(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
+    let llm = cx.deps().clone().journal(cx);
+    let logs = debate.logs();
+    let reply =
+        |at: usize| say(&llm, Speaker::Critic, debate.heard(Speaker::Critic, CRITIC, logs[at]));
+    let (growth, work, owners) = tokio::try_join!(reply(0), reply(1), reply(2))?;
+    Ok(update([growth, work, owners]).round(debate.round + 1))
+}
+
+/// Each scores the plan. The first attempt fails when all is done: the second has to do without asking again.
+async fn score(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
+    let llm = cx.deps().clone().journal(cx);
+    let logs = debate.logs();
+    let score = async |at: usize| {
+        let request = debate.heard(Speaker::Maker, MAKERS[at], logs[at]);
+        let question = "The debate is over. Score the plan from 1 to 10 as you honestly see it now: what stayed \
+            unanswered lowers the scores.";
+        let request = request.message(Message::user(question)).max_tokens(120);
+        llm.generate_json::<Scores>(request).await.map_err(NodeError::terminal)
+    };
+    let (growth, work, owners) = tokio::try_join!(score(0), score(1), score(2))?;
+    if cx.attempt() == 1 {
+        return Err("the lights went out".into());
+    }
+    let scores = [growth, work, owners].map(|it| {
+        eprintln!("scored by {}: {:?}", it.rung, it.value);
+        it.value
+    });
+    Ok(Debate::update().scores(Vec::from(scores)))
+}
+
+#[derive(Route)]
+enum Next {
+    #[to(press)]
+    Again,
+    #[to(score)]
+    Score,
+}
+
+fn next(debate: &Debate) -> Next {
+    if debate.round < ROUNDS { Next::Again } else { Next::Score }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_debate_comes_to_a_score() {
+    let graph = StateGraph::<Debate, Llm>::new()
+        .node(attack)
+        .node(defend)
+        .node(press)
+        .node(score.retry(Retry::attempts(2)))
+        .edge(START, attack)
+        .edge(attack, defend)
+        .branch(defend, next)
+        .edge(press, defend)
+        .edge(score, END)
+        .compile()
+        .unwrap();
+    for model in models() {
+        let budget = Budget::of_tokens(100_000);
+        let counted = Counted::new(model.clone());
+        let llm = Llm::new(counted.clone()).retry(Backoff::default()).budget(&budget);
+        let start = Instant::now();
+        let debate = Debate { plan: PLAN.into(), ..Debate::default() };
+        let debate = graph.run(debate, llm).await.unwrap();
+        let took = start.elapsed();
+
+        for (log, name) in debate.logs().iter().zip(["growth", "work", "owners"]) {
+            log.iter().for_each(|turn| eprintln!("{name} {:?}: {}", turn.by, turn.text));
+            let by: Vec<Speaker> = log.iter().map(|turn| turn.by).collect();
+            assert_eq!(by, [Speaker::Critic, Speaker::Maker, Speaker::Critic, Speaker::Maker]);
+            assert!(log.iter().all(|turn| !turn.text.is_empty()));
+            assert_eq!(log[0], debate.growth[0]);
+            let mut said: Vec<&str> = log.iter().map(|turn| turn.text.as_str()).collect();
+            said.sort_unstable();
+            said.dedup();
+            assert_eq!(said.len(), log.len(), "somebody repeated what was said");
+        }
+        let metrics = debate.scores.iter().flat_map(Scores::all).map(u32::from);
+        assert!(metrics.clone().all(|it| (1..=10).contains(&it)));
+        assert_eq!(metrics.clone().count(), 12);
+        let (calls, usage) = counted.sum();
+        eprintln!(
+            "{}: {} of 120 in {took:?}; {calls} calls, {usage:?}",
+            model.id(),
+            metrics.sum::<u32>()
+        );
+        // One attack, three defences, three attacks, three defences, three scores, and none of them twice.
+        assert_eq!(calls, 1 + 3 + 3 + 3 + 3);
+        assert_eq!(budget.spent().tokens, usage.input + usage.output);
+        // Each conversation only grows, so most of it is not read again.
+        let remembers = model.id().provider == LocalModel::PROVIDER;
+        assert!(!remembers || 2 * usage.cached > usage.input, "{usage:?}");
+    }
+}
