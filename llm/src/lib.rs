@@ -26,6 +26,8 @@
 //! budget see every attempt, the retries stand around them. A cache, a recording or a journal goes outside of these,
 //! so that an answer which is known already waits for nothing and costs nothing.
 
+#[cfg(feature = "local")]
+pub use crate::local::LocalModel;
 pub use crate::{
     catalog::{Catalog, CatalogEntry, Prices},
     error::{Error, ErrorKind, Phase},
@@ -39,15 +41,13 @@ pub use crate::{
     stream::Reply,
     structured::{JsonError, Reading, Rung, Structured, Unreadable, read_json},
 };
-#[cfg(feature = "local")]
-pub use crate::local::LocalModel;
-#[cfg(feature = "http")]
-pub use secrecy::SecretString;
 #[cfg(feature = "http")]
 pub use crate::{
     http::{Limits, Timeouts},
     provider::{Provider, SetupError, create_provider},
 };
+#[cfg(feature = "http")]
+pub use secrecy::SecretString;
 
 mod catalog;
 #[cfg(feature = "http")]

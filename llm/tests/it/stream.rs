@@ -40,7 +40,11 @@ impl Model for Slow {
         id()
     }
 
-    async fn call(&self, request: &Request, listener: &mut Listener<'_>) -> Result<Response, Error> {
+    async fn call(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<Response, Error> {
         let _guard = SetOnDrop(self.dropped.clone());
         let text = request.messages[0].text();
         for (i, word) in text.split_inclusive(' ').enumerate() {
