@@ -291,7 +291,7 @@ mod tests {
     }
 
     /// A field of this schema.
-    fn field(schema: Value) -> Value {
+    fn field(schema: &Value) -> Value {
         json!({"type": "object", "properties": {"it": schema}})
     }
 
@@ -311,19 +311,19 @@ mod tests {
 
     #[test]
     fn numbers() {
-        let small = field(json!({"type": "integer", "minimum": 1, "maximum": 10}));
+        let small = field(&json!({"type": "integer", "minimum": 1, "maximum": 10}));
         check(
             &small,
             &[r#"{"it":1}"#, r#"{"it":10}"#],
             &[r#"{"it":0"#, r#"{"it":11"#, r#"{"it":-"#, r#"{"it":1."#, r#"{"it":}"#],
         );
-        let large = field(json!({"type": "integer", "minimum": 0}));
+        let large = field(&json!({"type": "integer", "minimum": 0}));
         check(
             &large,
             &[r#"{"it":0}"#, r#"{"it":90210}"#],
             &[r#"{"it":-"#, r#"{"it":01"#, r#"{"it":1."#],
         );
-        let any = field(json!({"type": "number"}));
+        let any = field(&json!({"type": "number"}));
         check(
             &any,
             &[r#"{"it":-0.5}"#, r#"{"it":12}"#, r#"{"it":3.25}"#],
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn strings() {
-        let short = field(json!({"type": "string", "maxLength": 3}));
+        let short = field(&json!({"type": "string", "maxLength": 3}));
         check(
             &short,
             &[r#"{"it":""}"#, r#"{"it":"aß€"}"#, r#"{"it":"\"\n"}"#],
@@ -351,7 +351,7 @@ mod tests {
             assert!(form.push(br#"{"it":""#));
             assert!(!form.accepts(bytes), "{bytes:?}");
         }
-        let choice = field(json!({"enum": ["yes", "yesterday"]}));
+        let choice = field(&json!({"enum": ["yes", "yesterday"]}));
         check(
             &choice,
             &[r#"{"it":"yes"}"#, r#"{"it":"yesterday"}"#],
@@ -370,15 +370,15 @@ mod tests {
 
     #[test]
     fn one_of_several() {
-        let maybe = field(json!({"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]}));
+        let maybe = field(&json!({"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]}));
         let mut maybe = maybe;
-        maybe["$defs"] = json!({"Point": field(json!({"type": ["integer", "null"]}))});
+        maybe["$defs"] = json!({"Point": field(&json!({"type": ["integer", "null"]}))});
         check(
             &maybe,
             &[r#"{"it":null}"#, r#"{"it":{"it":7}}"#, r#"{"it":{"it":null}}"#],
             &[r#"{"it":7"#, r#"{"it":""#],
         );
-        let named = field(json!({"oneOf": [{"const": "low"}, {"const": "high"}]}));
+        let named = field(&json!({"oneOf": [{"const": "low"}, {"const": "high"}]}));
         check(&named, &[r#"{"it":"low"}"#, r#"{"it":"high"}"#], &[r#"{"it":"lot"#]);
     }
 
@@ -388,7 +388,7 @@ mod tests {
         let unclear = json!({"anyOf": [{"type": "string"}, {"const": "a"}]});
         let free_keys = json!({"type": "object", "additionalProperties": {"type": "string"}});
         for schema in
-            [json!({}), json!(true), json!({"type": "string"}), endless, field(unclear), free_keys]
+            [json!({}), json!(true), json!({"type": "string"}), endless, field(&unclear), free_keys]
         {
             assert!(Form::new(&schema).is_none(), "{schema}");
         }

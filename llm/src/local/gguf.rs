@@ -56,11 +56,11 @@ impl Gguf {
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Vec<&str>, Trouble> {
-        let item = |value| match value {
-            &Value::String(ref text) => Ok(text.as_str()),
+        let texts = self.list(key)?.iter().map(|value| match value {
+            Value::String(text) => Ok(text.as_str()),
             _ => Err(self.trouble(format_args!("`{key}` is not a list of texts"))),
-        };
-        self.list(key)?.iter().map(item).collect()
+        });
+        texts.collect()
     }
 
     pub(super) fn list(&self, key: &str) -> Result<&[Value], Trouble> {

@@ -197,7 +197,7 @@ async fn even_chance_keeps_to_a_schema() {
         let score = llm.generate_json::<Score>(request).await.unwrap();
         assert_eq!(score.rung, Rung::Schema, "{score:?}");
         assert_eq!(score.response.finish, Finish::Stop);
-        let Score { impact, reason, sure: _, parts: _ } = score.value;
-        assert!((1..=10).contains(&impact) && reason.chars().count() <= 20);
+        let Score { impact, reason, sure, parts } = score.value;
+        assert!((1..=10).contains(&impact) && reason.chars().count() <= 20, "{sure:?} {parts:?}");
     }
 }

@@ -18,14 +18,14 @@ pub(super) enum Shape {
         most: usize,
     },
     /// An object with all of these fields, in this order, each with its key as it is written.
-    Record(Vec<(String, Arc<Shape>)>),
+    Record(Vec<(String, Arc<Self>)>),
     List {
-        item: Arc<Shape>,
+        item: Arc<Self>,
         least: usize,
         most: usize,
     },
     /// One of several, which their first byte tells apart.
-    Either(Vec<Arc<Shape>>),
+    Either(Vec<Arc<Self>>),
 }
 
 /// Ranges of whole numbers up to this size are written out.
