@@ -14,12 +14,23 @@ use std::{
     env,
     error::Error,
     io::{self, Write},
+    process::ExitCode,
 };
 
 use llm::{Backoff, Budget, Llm, Piece, Request, Rule, Script, Scripted, create_provider};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match ask().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn ask() -> Result<(), Box<dyn Error>> {
     let question = env::args().nth(1).unwrap_or_else(|| "Why is the sky blue?".to_owned());
     let model = match env::var("PROVIDER") {
         Ok(provider) => create_provider(&provider, None, env::var("MODEL").ok().as_deref())?,
