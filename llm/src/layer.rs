@@ -16,10 +16,3 @@ mod key;
 mod record;
 mod redact;
 mod retry;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks for a moment, never over an await; what a panic left behind is still whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

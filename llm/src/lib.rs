@@ -58,6 +58,7 @@ mod http;
 mod layer;
 #[cfg(feature = "local")]
 mod local;
+mod lock;
 mod message;
 mod model;
 pub mod overflow;

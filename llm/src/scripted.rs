@@ -21,7 +21,7 @@ mod template;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::Duration,
 };
 
@@ -36,6 +36,7 @@ use self::{
 use crate::{
     Error, ErrorKind, Finish, Listener, Model, ModelId, Money, Part, Piece, Request, Response,
     Role, ToolCall, Usage,
+    lock::lock,
     overflow::{estimate_tokens, text_tokens},
 };
 
@@ -111,7 +112,7 @@ impl Scripted {
     }
 
     fn count(&self, request: u64) -> u32 {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = lock(&self.times);
         let time = times.entry(request).or_insert(0);
         *time = time.saturating_add(1);
         *time

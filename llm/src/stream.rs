@@ -5,13 +5,13 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll},
 };
 
 use futures_core::Stream;
 
-use crate::{Error, Listener, Llm, Model, Piece, Request, Response};
+use crate::{Error, Listener, Llm, Model, Piece, Request, Response, lock::lock};
 
 /// An answer that is coming: a stream of pieces, and the whole answer at its end.
 ///
@@ -31,8 +31,7 @@ impl Reply {
         let pieces = Arc::new(Mutex::new(VecDeque::new()));
         let queue = pieces.clone();
         let call = async move {
-            let mut hear =
-                |piece| queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(piece);
+            let mut hear = |piece| lock(&queue).push_back(piece);
             llm.call(&request, &mut Listener::new(&mut hear)).await
         };
         Self { call: Some(Box::pin(call)), pieces, response: None }
@@ -54,7 +53,7 @@ impl Reply {
     }
 
     fn take_piece(&self) -> Option<Piece> {
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        lock(&self.pieces).pop_front()
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex as Turnstile, Notify};
 
 pub use self::account::Spent;
 use self::account::{Account, Reservable};
-use super::lock;
+use crate::lock::lock;
 use crate::{
     Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Phase, Request, Response,
     Usage, overflow,

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use self::meter::{Admission, Meter};
-use super::lock;
+use crate::lock::lock;
 use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response, overflow};
 
 /// How many calls may run at once, and how many may start in a minute.

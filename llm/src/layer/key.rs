@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::lock;
+use crate::lock::lock;
 use crate::{ModelId, Request};
 
 /// The hash of a call: of its model and of its request.

@@ -15,10 +15,9 @@ pub use self::file::RecordingError;
 use self::file::{Contents, Outcome, Writer};
 use super::{
     key::{self, Key, Occurrences},
-    lock,
     redact::Redaction,
 };
-use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response};
+use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response, lock::lock};
 
 /// What a recording does with calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -44,26 +44,15 @@ fn messages(request: &Request) -> Vec<Value> {
     }
     for message in &request.messages {
         match message.role {
-            Role::User => user(message, &mut messages),
+            Role::User => messages.extend(tools::user_in_a_chat(
+                message,
+                |_, name| ("tool_name", name),
+                |text| text.into(),
+            )),
             Role::Assistant => messages.push(assistant(message)),
         }
     }
     messages
-}
-
-/// The results of tools are messages of their own, and stand right after the calls.
-fn user(message: &Message, messages: &mut Vec<Value>) {
-    for part in &message.parts {
-        if let Part::ToolResult { name, content, failed, .. } = part {
-            let content = tools::result(content, *failed);
-            messages.push(json!({ "role": "tool", "tool_name": name, "content": content }));
-        }
-    }
-    let text = message.text();
-    let has_results = message.parts.iter().any(|it| matches!(it, Part::ToolResult { .. }));
-    if !text.is_empty() || !has_results {
-        messages.push(json!({ "role": "user", "content": text }));
-    }
 }
 
 fn assistant(message: &Message) -> Value {

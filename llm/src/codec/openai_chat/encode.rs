@@ -65,27 +65,15 @@ fn messages(quirks: &Quirks, request: &Request) -> Vec<Value> {
     for (message, has_breakpoint) in breakpoints::messages(request) {
         let has_breakpoint = has_breakpoint && quirks.takes_breakpoints;
         match message.role {
-            Role::User => user(message, has_breakpoint, &mut messages),
+            Role::User => messages.extend(tools::user_in_a_chat(
+                message,
+                |id, _| ("tool_call_id", id),
+                |text| content(text, has_breakpoint),
+            )),
             Role::Assistant => messages.push(assistant(quirks, message, has_breakpoint)),
         }
     }
     messages
-}
-
-/// The results of tools are messages of their own, and have to stand right after the calls.
-fn user(message: &Message, has_breakpoint: bool, messages: &mut Vec<Value>) {
-    for part in &message.parts {
-        if let Part::ToolResult { id, content, failed, .. } = part {
-            let content = tools::result(content, *failed);
-            messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
-        }
-    }
-    let text = message.text();
-    let has_results = message.parts.iter().any(|it| matches!(it, Part::ToolResult { .. }));
-    if !text.is_empty() || !has_results {
-        let content = content(&text, has_breakpoint);
-        messages.push(json!({ "role": "user", "content": content }));
-    }
 }
 
 fn assistant(quirks: &Quirks, message: &Message, has_breakpoint: bool) -> Value {
