@@ -115,7 +115,7 @@ pub struct Place {
 }
 
 /// Which checkpoint to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lookup {
     /// The thread.
     pub thread: String,
@@ -142,7 +142,7 @@ impl Lookup {
 }
 
 /// Which checkpoints of a namespace to list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct History {
     /// The thread.
     pub thread: String,
@@ -264,7 +264,7 @@ impl Header {
 }
 
 /// A checkpoint to be stored: its header, its cursor and what changed since its base.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewCheckpoint {
     /// Where it belongs.
     pub place: Place,
@@ -281,7 +281,8 @@ pub struct NewCheckpoint {
 }
 
 /// One of several writes to be stored in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Write {
     /// A checkpoint; see [`Checkpointer::put`].
     Put(Box<NewCheckpoint>),
@@ -300,7 +301,7 @@ impl Write {
 }
 
 /// A checkpoint as read back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Where it belongs.
     pub place: Place,

@@ -121,6 +121,16 @@ impl<C: Send + Sync + 'static> Context<C> {
         &self.task.scope.namespace
     }
 
+    /// The checkpoint that the task's step follows, under which its records are kept.
+    pub fn checkpoint(&self) -> CheckpointId {
+        self.task.checkpoint
+    }
+
+    /// The task's id: the same when the task is run again, in any process.
+    pub fn task_id(&self) -> TaskId {
+        self.task.id()
+    }
+
     /// A key for outside calls of this task: the same when the task is run again, in any process.
     pub fn idempotency_key(&self) -> String {
         self.task.id().to_string()

@@ -42,7 +42,8 @@ pub(crate) enum Halt {
 }
 
 /// Why a run stopped before its end, without failing and without a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Stop {
     /// A static stop before a node.

@@ -8,7 +8,7 @@ mod thread;
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use control::Control;
 pub use input::Input;
@@ -17,11 +17,11 @@ pub use stream::RunStream;
 pub use thread::{Edit, Thread, ThreadState};
 
 use crate::{
-    Interrupt, Problem, RunError, State,
+    FieldWrite, Interrupt, Problem, RunError, State,
     engine::{self, Ended, Finished, RootRun},
     error::Stop,
     graph::Graph,
-    state::FieldError,
+    state::{FieldError, guard},
     subgraph,
 };
 
@@ -98,6 +98,33 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// An input as JSON: the fields it sets, or what the command holds.
     pub fn describe(&self, input: &Input<S>) -> Result<Value, FieldError> {
         input.to_json(&self.graph)
+    }
+
+    /// The update that writes these fields: what an input means that came as JSON.
+    ///
+    /// ```
+    /// # use graph_core::{Input, START, State, StateGraph};
+    /// # #[derive(State, Clone, Debug, Default)]
+    /// # struct Essay { topic: String }
+    /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update() }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+    /// let fields = serde_json::json!({ "topic": "tea" });
+    /// let update = graph.read_update(fields.as_object().cloned().unwrap_or_default())?;
+    /// let essay = graph.run(Input::update(update), ()).await?;
+    /// assert_eq!(essay.topic, "tea");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_update(&self, fields: Map<String, Value>) -> Result<S::Update, FieldError> {
+        let write = |(field, value): (String, Value)| {
+            let value = guard::admit(&field, value)?;
+            Ok(FieldWrite { field, value, overwrite: false })
+        };
+        let writes = fields.into_iter().map(write).collect::<Result<_, _>>()?;
+        let update = self.graph.initial.update_from(writes)?;
+        Ok(*update.downcast().expect("a graph's initial state makes updates of its own type"))
     }
 
     /// A thread of this name: its state is kept by the graph's checkpointer from run to run.

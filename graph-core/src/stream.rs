@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -43,7 +44,8 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
     /// The state after a step that wrote to it, or at the start of a run that goes on.
@@ -158,7 +160,8 @@ pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
 }
 
 /// A view of a run: which kinds of events to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Mode {
     /// The state after each step.
@@ -193,14 +196,26 @@ impl Mode {
 /// A state in an event. It is made into JSON only when somebody asks.
 #[derive(Clone)]
 pub struct Values {
-    state: AnyState,
-    to_json: LazyJson,
+    content: Content,
     output: bool,
+}
+
+#[derive(Clone)]
+enum Content {
+    Live {
+        state: AnyState,
+        to_json: LazyJson,
+    },
+    /// What came from another process: all fields, and those of the output.
+    Json {
+        all: Value,
+        output: Value,
+    },
 }
 
 impl Values {
     pub(crate) fn new(state: AnyState, to_json: LazyJson, output: bool) -> Self {
-        Self { state, to_json, output }
+        Self { content: Content::Live { state, to_json }, output }
     }
 
     /// Whether a field of the output is among what was written.
@@ -208,21 +223,52 @@ impl Values {
         self.output
     }
 
-    /// The state itself, if it is of that type.
+    /// The state itself, if it is of that type and the run is one of this process.
     ///
     /// While an event is held, the run copies the state instead of changing it in place.
     pub fn get<S: State>(&self) -> Option<&S> {
-        self.state.downcast_ref()
+        match &self.content {
+            Content::Live { state, .. } => state.downcast_ref(),
+            Content::Json { .. } => None,
+        }
     }
 
     /// The state's fields as a JSON object.
     pub fn to_json(&self) -> Value {
-        (self.to_json)(&*self.state, |_| true)
+        match &self.content {
+            Content::Live { state, to_json } => to_json(&**state, |_| true),
+            Content::Json { all, .. } => all.clone(),
+        }
     }
 
     /// The fields of the state that are part of the output, as a JSON object.
     pub fn output_json(&self) -> Value {
-        (self.to_json)(&*self.state, |field| field.output)
+        match &self.content {
+            Content::Live { state, to_json } => to_json(&**state, |field| field.output),
+            Content::Json { output, .. } => output.clone(),
+        }
+    }
+}
+
+/// How a state goes to another process.
+#[derive(Serialize, Deserialize)]
+struct StoredValues {
+    all: Value,
+    output: Value,
+    touches_output: bool,
+}
+
+impl Serialize for Values {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (all, output) = (self.to_json(), self.output_json());
+        StoredValues { all, output, touches_output: self.output }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let StoredValues { all, output, touches_output } = StoredValues::deserialize(deserializer)?;
+        Ok(Self { content: Content::Json { all, output }, output: touches_output })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -15,7 +16,8 @@ use crate::{
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// When a run's checkpoints are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Before the next step starts: a crash loses at most the step it hits.
     Sync,

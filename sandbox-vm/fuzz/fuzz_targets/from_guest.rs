@@ -1,0 +1,26 @@
+//! Reads bytes as the host reads those of a guest.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sandbox_vm::protocol::{Assembler, Frame, from_guest, message};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut bytes = bytes;
+    let mut assembler = Assembler::default();
+    while let Ok(Some(frame)) = Frame::take(&mut bytes) {
+        match assembler.push(frame) {
+            Ok(Some(message)) => match from_guest::parse(message) {
+                Ok(from_guest::FromGuest::Reply(_, payload)) => {
+                    let _ = from_guest::reply::<message::Exited>(&payload);
+                    let _ = from_guest::reply::<message::Ended>(&payload);
+                    let _ = from_guest::reply::<Vec<message::Entry>>(&payload);
+                    let _ = from_guest::reply::<message::Bytes>(&payload);
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            },
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+});

@@ -1,0 +1,162 @@
+//! How a guest's agent closes the doors behind itself: in the jail, and in a VM, where they stand behind the VM's walls.
+
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, Scope, path_beneath_rules,
+};
+use rustix::{
+    mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
+    process::{DumpableBehavior, Resource, Rlimit},
+    thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets},
+};
+use serde::{Deserialize, Serialize};
+
+use super::calls;
+use crate::{guest::WORKSPACE, limits::Limits};
+
+/// What the guest's programs may use, as far as its own kernel bounds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bounds {
+    processes: u32,
+    files: u32,
+    disk: u64,
+    /// Bytes that one process may have, where nothing else bounds the memory of all.
+    data: Option<u64>,
+}
+
+impl Bounds {
+    pub(super) fn new(limits: &Limits, data: Option<u64>) -> Self {
+        Self { processes: limits.processes, files: limits.files, disk: limits.disk, data }
+    }
+}
+
+/// How many threads the agent itself may need, beside what it runs.
+const AGENT_PROCESSES: u32 = 8;
+
+/// A door that could not be closed.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub(crate) struct ConfineError {
+    what: &'static str,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// One file system for the workspace and for `/tmp`, so that one limit holds for both.
+pub(super) fn workspace(base: &Path, bounds: &Bounds) -> io::Result<()> {
+    let store = base.join("store");
+    fs::create_dir(&store)?;
+    let options = format!("mode=0755,size={},nr_inodes={}", bounds.disk, bounds.files);
+    let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
+    mount("workspace", &store, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)?;
+    for (folder, path) in [("workspace", WORKSPACE), ("tmp", "/tmp")] {
+        fs::create_dir(store.join(folder))?;
+        let at = below(base, Path::new(path));
+        fs::create_dir_all(&at)?;
+        mount_bind(store.join(folder), &at)?;
+    }
+    unmount(&store, UnmountFlags::DETACH)?;
+    fs::remove_dir(&store)
+}
+
+/// What programs expect to find.
+pub(super) fn furnish(base: &Path) -> io::Result<()> {
+    fs::create_dir_all(base.join("etc"))?;
+    let user = |name: &str, id: u32| format!("{name}:x:{id}:{id}:{name}:{WORKSPACE}:/bin/sh\n");
+    fs::write(base.join("etc/passwd"), user("root", 0) + &user("nobody", 65_534))?;
+    fs::write(base.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")?;
+    for (to, at) in [("fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout"), ("fd/2", "stderr")] {
+        symlink(Path::new("/proc/self").join(to), base.join("dev").join(at))?;
+    }
+    symlink("/tmp", base.join("dev/shm"))
+}
+
+/// A path of the guest below a folder that is to be its root.
+pub(super) fn below(base: &Path, path: &Path) -> PathBuf {
+    base.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Bounds this process and all it starts, and takes from them every way to more: files outside the workspace,
+/// capabilities but those to be kept, which no program that is started gets, and system calls that are not listed.
+pub(super) fn close(bounds: &Bounds, keep: CapabilitySet) -> Result<(), ConfineError> {
+    bound(bounds).map_err(door("bound its resources"))?;
+    let filter = calls::filter().map_err(door("read the list of system calls"))?;
+    restrict_files().map_err(door("restrict its files with landlock"))?;
+    drop_capabilities(keep).map_err(door("drop its capabilities"))?;
+    // What runs in the guest is the same user, and could otherwise read and write this process's memory.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(door("hide its memory"))?;
+    calls::apply(&filter).map_err(door("restrict its system calls"))
+}
+
+fn door<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    what: &'static str,
+) -> impl FnOnce(E) -> ConfineError {
+    move |source| ConfineError { what, source: source.into() }
+}
+
+fn bound(bounds: &Bounds) -> io::Result<()> {
+    let mut limits = vec![
+        (Resource::Core, 0),
+        (Resource::Nofile, u64::from(bounds.files)),
+        (Resource::Nproc, u64::from(bounds.processes.saturating_add(AGENT_PROCESSES))),
+        (Resource::Fsize, bounds.disk),
+        (Resource::Memlock, 0),
+        (Resource::Msgqueue, 0),
+    ];
+    limits.extend(bounds.data.map(|it| (Resource::Data, it)));
+    for (resource, limit) in limits {
+        let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
+        rustix::process::setrlimit(
+            resource,
+            Rlimit { current: Some(limit), maximum: Some(limit) },
+        )?;
+    }
+    Ok(())
+}
+/// Files may be read and run; they are written in the workspace alone. Where the kernel is too old for a part of this,
+/// the read-only mounts and the empty network stand behind it.
+fn restrict_files() -> Result<(), landlock::RulesetError> {
+    let abi = ABI::V6;
+    let read = AccessFs::from_read(abi);
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))?
+        .handle_access(AccessNet::from_all(abi))?
+        .scope(Scope::from_all(abi))?
+        .create()?
+        .add_rules(path_beneath_rules(["/"], read))?
+        .add_rules(path_beneath_rules([WORKSPACE, "/tmp", "/dev"], AccessFs::from_all(abi)))?
+        .restrict_self()
+        .map(drop)
+}
+
+/// Takes every other capability out of every set, and all out of what a program could ever get.
+fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
+    for capability in CapabilitySet::all().iter() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // The kernel does not know it.
+            Err(rustix::io::Errno::INVAL) => {}
+            removed => removed?,
+        }
+    }
+    rustix::thread::clear_ambient_capability_set()?;
+    rustix::thread::set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_ROOT
+            | CapabilitiesSecureBits::NO_ROOT_LOCKED
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
+    )?;
+    let inheritable = CapabilitySet::empty();
+    let kept = CapabilitySets { effective: keep, permitted: keep, inheritable };
+    rustix::thread::set_capabilities(None, kept)?;
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
+}

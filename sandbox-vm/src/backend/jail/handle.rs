@@ -1,0 +1,165 @@
+//! A jailed guest as a whole.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use async_trait::async_trait;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::{
+    io::BufReader,
+    process::{Child, ChildStderr, ChildStdout},
+};
+
+use super::NAME;
+use crate::{
+    Error,
+    backend::{Handle, Snapshot, words::Words},
+    cgroup::{Cgroup, Freeze, Hits},
+    limits::{Cause, Usage},
+    meter::{self, Whose},
+};
+
+#[derive(Debug)]
+pub(super) struct JailHandle {
+    /// The outer stage. Killed when dropped, and the guest with it.
+    outer: tokio::sync::Mutex<Option<Child>>,
+    guest: Option<OwnedFd>,
+    /// Closing it ends the guest too, though this process be killed.
+    lifeline: Option<BufReader<ChildStdout>>,
+    cgroup: Option<Cgroup>,
+    // Std mutexes: held for a moment, never over an await.
+    hits: Mutex<Hits>,
+    /// The most memory that was seen, where no control group counts it.
+    memory: Mutex<u64>,
+    words: Option<Words>,
+    started: Instant,
+}
+
+impl JailHandle {
+    pub(super) fn new(cgroup: Option<Cgroup>, stderr: Option<ChildStderr>) -> Self {
+        Self {
+            outer: tokio::sync::Mutex::new(None),
+            guest: None,
+            lifeline: None,
+            cgroup,
+            hits: Mutex::default(),
+            memory: Mutex::default(),
+            words: stderr.map(Words::of),
+            started: Instant::now(),
+        }
+    }
+
+    pub(super) fn keep(&mut self, outer: Child) {
+        *self.outer.get_mut() = Some(outer);
+    }
+
+    /// Takes hold of the guest itself, whose process id the outer stage has said.
+    pub(super) fn tie(&mut self, line: &str, lifeline: BufReader<ChildStdout>) -> io::Result<()> {
+        let pid = line.trim().parse().ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
+        self.guest = Some(pidfd_open(pid, PidfdFlags::empty())?);
+        self.lifeline = Some(lifeline);
+        Ok(())
+    }
+
+    /// Waits for the end of a guest that did not start, and for what it says of it.
+    pub(super) async fn gather_words(&mut self) -> String {
+        if let Some(words) = &self.words {
+            words.wait().await;
+        }
+        self.kill().await;
+        self.last_words().await
+    }
+}
+
+#[async_trait]
+impl Handle for JailHandle {
+    async fn kill(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            // A process that is stopped does not die before it goes on.
+            let _ = cgroup.freeze(Freeze::GoOn);
+        }
+        // When process 1 dies the kernel ends all of its namespace before anybody hears of it. The outer stage hears
+        // of it then, and ends in turn.
+        let killed =
+            self.guest.as_ref().is_some_and(|it| pidfd_send_signal(it, Signal::KILL).is_ok());
+        if let Some(outer) = self.outer.lock().await.as_mut() {
+            if !killed {
+                let _ = outer.start_kill();
+            }
+            let _ = outer.wait().await;
+        }
+        if let Some(cgroup) = self.cgroup.clone() {
+            let _ = tokio::task::spawn_blocking(move || cgroup.remove()).await;
+        }
+    }
+
+    async fn pause(&self) -> Result<(), Error> {
+        self.freeze(Freeze::Stop)
+    }
+
+    async fn resume(&self) -> Result<(), Error> {
+        self.freeze(Freeze::GoOn)
+    }
+
+    async fn usage(&self) -> Option<Usage> {
+        let usage = match &self.cgroup {
+            Some(cgroup) => cgroup.usage(),
+            None => self.look().await?,
+        };
+        Some(Usage { wall: self.started.elapsed(), ..usage })
+    }
+
+    async fn cause(&self) -> Option<Cause> {
+        let now = self.cgroup.as_ref()?.hits();
+        let mut hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        now.since(std::mem::replace(&mut hits, now))
+    }
+
+    async fn last_words(&self) -> String {
+        self.words.as_ref().map(Words::last).unwrap_or_default()
+    }
+
+    async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
+        Err(Error::Unsupported { backend: NAME, what: "keep a snapshot" })
+    }
+}
+
+impl JailHandle {
+    /// Looks at the guest's processes themselves.
+    async fn look(&self) -> Option<Usage> {
+        let outer = self.outer.lock().await.as_ref()?.id()?;
+        let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;
+        let sample = tokio::task::spawn_blocking(move || meter::sample(Whose::Below(outer)));
+        let sample = sample.await.ok()?;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        *memory = sample.memory.max(*memory);
+        Some(Usage { cpu: sample.cpu, memory: *memory, ..Usage::default() })
+    }
+
+    fn freeze(&self, stop: Freeze) -> Result<(), Error> {
+        let done = self.cgroup.as_ref().map(|it| it.freeze(stop));
+        match done {
+            Some(Ok(())) => Ok(()),
+            _ => Err(Error::Unsupported { backend: NAME, what: "pause a guest" }),
+        }
+    }
+}
+
+impl Drop for JailHandle {
+    fn drop(&mut self) {
+        if let Some(guest) = &self.guest {
+            let _ = pidfd_send_signal(guest, Signal::KILL);
+        }
+        if let Some(cgroup) =
+            self.cgroup.take().filter(|it| it.folders().iter().any(|it| it.exists()))
+        {
+            cgroup.remove();
+        }
+    }
+}

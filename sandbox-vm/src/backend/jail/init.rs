@@ -1,0 +1,36 @@
+//! The inner stage: process 1 of the guest builds its root, locks the door behind itself and serves.
+
+use std::{fs::File, io, os::fd::AsFd};
+
+use rustix::{process::Signal, thread::CapabilitySet};
+use tokio::net::UnixStream;
+
+use super::{JailError, Plan, root};
+use crate::{
+    backend::confine,
+    guest::{Agent, serve_here},
+};
+
+/// Builds the jail around this process and serves in it until the host is done.
+pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(JailError::new("end with its host"))?;
+    let channel = take_channel().map_err(JailError::new("take its channel"))?;
+    root::build(plan)?;
+    rustix::system::sethostname(b"sandbox").map_err(JailError::new("take a host name"))?;
+    confine::close(&plan.bounds, CapabilitySet::empty())
+        .map_err(JailError::new("close its doors"))?;
+    let stream = || {
+        channel.set_nonblocking(true)?;
+        Ok(UnixStream::from_std(channel)?.into_split())
+    };
+    serve_here(agent, stream).map_err(JailError::new("serve"))
+}
+
+/// The channel is standard input; nothing that is started later may find it there.
+fn take_channel() -> io::Result<std::os::unix::net::UnixStream> {
+    let channel = io::stdin().as_fd().try_clone_to_owned()?;
+    let null = File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(channel.into())
+}

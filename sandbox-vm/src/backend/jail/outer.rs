@@ -1,0 +1,111 @@
+//! The outer stage: becomes nobody, makes the namespaces, and starts the guest in them.
+
+use std::{
+    fs,
+    io::{self, Write},
+    process::{Command, Stdio},
+};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::{
+    event::{PollFd, PollFlags},
+    process::{DumpableBehavior, Gid, Pid, PidfdFlags, Uid, pidfd_open},
+};
+
+use super::{JailError, Plan};
+use crate::{guest::GuestArgs, sys};
+
+/// The user and group that root becomes: nobody.
+const NOBODY: u32 = 65534;
+
+/// Makes the namespaces, starts the guest, and stays with it until it ends.
+///
+/// Standard input is the channel, which goes on to the guest. Standard output is the lifeline: the guest's process id
+/// goes out on it, and when its other end closes, because the host is no more, the guest ends.
+pub fn outer(plan: Plan) -> Result<(), JailError> {
+    sys::keep_descriptors_from(3).map_err(JailError::new("keep its descriptors to itself"))?;
+    for group in &plan.groups {
+        let what = format!("join the control group {}", group.display());
+        fs::write(group, "0").map_err(JailError::new(what))?;
+    }
+    become_nobody().map_err(JailError::new("become an unprivileged user"))?;
+    enter_namespaces()?;
+    let mut guest = start(plan).map_err(JailError::new("start the guest"))?;
+    tell(guest.id()).map_err(JailError::new("say that the guest has started"))?;
+    stay(guest.id()).map_err(JailError::new("watch over the guest"))?;
+    let status = guest.wait().map_err(JailError::new("wait for the guest"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(JailError::new("keep the guest alive")(format!("it ended with {status}"))),
+    }
+}
+
+/// Root gives up all it has before it does anything for the guest; anybody else stays who they are.
+fn become_nobody() -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(user, user, user)?;
+    // Whoever changes their user loses the files in /proc that describe them; the next step writes one.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    Ok(())
+}
+
+fn enter_namespaces() -> Result<(), JailError> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let all = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWNET
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWCGROUP;
+    unshare(all).map_err(JailError::new("make namespaces of its own"))?;
+    let write = |file: &str, text: String| {
+        fs::write(file, text).map_err(JailError::new(format!("write {file}")))
+    };
+    // One user inside, called root there, who is nobody outside.
+    write("/proc/self/setgroups", "deny".to_owned())?;
+    write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    write("/proc/self/gid_map", format!("0 {group} 1"))
+}
+
+/// The first process that is started now is process 1 of the new namespace.
+fn start(plan: Plan) -> io::Result<std::process::Child> {
+    let mut command = Command::new("/proc/self/exe");
+    GuestArgs::JailInit(plan).apply(&mut command)?;
+    command.env_clear().stdin(Stdio::inherit()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    let guest = command.spawn()?;
+    // The channel is the guest's alone: the host is to see it close with the guest.
+    let null = fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(guest)
+}
+
+fn tell(guest: u32) -> io::Result<()> {
+    let mut lifeline = io::stdout().lock();
+    writeln!(lifeline, "{guest}")?;
+    lifeline.flush()
+}
+
+/// Returns once the guest has ended. If nobody holds the other end of the lifeline any more, this process ends at once,
+/// and the guest with it, which dies with its parent.
+fn stay(guest: u32) -> io::Result<()> {
+    let guest =
+        i32::try_from(guest).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+    let guest = pidfd_open(guest, PidfdFlags::empty())?;
+    let lifeline = io::stdout();
+    loop {
+        let mut watched =
+            [PollFd::new(&guest, PollFlags::IN), PollFd::new(&lifeline, PollFlags::empty())];
+        match rustix::event::poll(&mut watched, None) {
+            Ok(_) if !watched[1].revents().is_empty() => std::process::exit(1),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The root of a jail: a small read-only tree that holds the image and nothing else of the host.
+
+use std::{
+    fs, io,
+    os::{fd::OwnedFd, unix::fs::symlink},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::CWD,
+    mount::{
+        MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+        mount_change, mount_remount, move_mount, open_tree, unmount,
+    },
+};
+
+use super::{JailError, Plan};
+use crate::{backend::confine, guest::WORKSPACE, spec::Image};
+
+/// Where the new root is put together. Any folder does: the mount is seen by this process alone.
+const BASE: &str = "/tmp";
+
+/// Devices without any power.
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+/// Folders of the host that hold its programs and libraries.
+const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
+
+/// Builds the root and moves into it.
+pub(super) fn build(plan: &Plan) -> Result<(), JailError> {
+    let step = |what: &'static str| JailError::new::<io::Error>(what);
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(JailError::new("keep its mounts to itself"))?;
+    // Taken before anything covers them.
+    let sources = sources(plan).map_err(step("find its image"))?;
+    let base = Path::new(BASE);
+    let safe = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("root", base, "tmpfs", safe, c"mode=0755,size=1m,nr_inodes=256")
+        .map_err(JailError::new("make a root"))?;
+    confine::workspace(base, &plan.bounds).map_err(step("make the workspace"))?;
+    place(base, sources).map_err(step("place its image"))?;
+    confine::furnish(base).map_err(step("furnish its root"))?;
+    processes(base).map_err(step("show its processes"))?;
+    enter(base).map_err(step("move into its root"))
+}
+
+/// A piece of the host's tree, taken out of it.
+struct Source {
+    tree: OwnedFd,
+    to: PathBuf,
+    is_folder: bool,
+}
+
+enum Piece {
+    Tree(Source),
+    /// On most systems `/bin` is a link into `/usr`.
+    Link {
+        to: PathBuf,
+        at: PathBuf,
+    },
+}
+
+fn sources(plan: &Plan) -> io::Result<Vec<Piece>> {
+    // By its path, since the kernel clones no mount of another namespace, which the open file belongs to. Where the way
+    // to it is closed to nobody the guest lives without: it runs already.
+    let own = fs::read_link("/proc/self/exe")?;
+    let mut pieces: Vec<_> = take(&own, "/agent").into_iter().collect();
+    for device in DEVICES {
+        let path = format!("/dev/{device}");
+        pieces.push(take(Path::new(&path), &path)?);
+    }
+    if plan.image == Image::Python {
+        for folder in SYSTEM {
+            match fs::symlink_metadata(folder) {
+                Ok(it) if it.is_symlink() => {
+                    pieces.push(Piece::Link { to: fs::read_link(folder)?, at: folder.into() });
+                }
+                Ok(_) => pieces.push(take(Path::new(folder), folder)?),
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(pieces)
+}
+
+fn take(from: &Path, to: &str) -> io::Result<Piece> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(CWD, from, flags)
+        .map_err(|error| io::Error::other(format!("{}: {error}", from.display())))?;
+    Ok(Piece::Tree(Source { tree, to: to.into(), is_folder: from.is_dir() }))
+}
+
+fn place(base: &Path, pieces: Vec<Piece>) -> io::Result<()> {
+    fs::create_dir(base.join("dev"))?;
+    for piece in pieces {
+        match piece {
+            Piece::Link { to, at } => symlink(to, confine::below(base, &at))?,
+            Piece::Tree(Source { tree, to, is_folder }) => {
+                let at = confine::below(base, &to);
+                if is_folder {
+                    fs::create_dir(&at)?
+                } else {
+                    fs::write(&at, "")?
+                }
+                move_mount(&tree, "", CWD, &at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+                // A device has to be written to, and `nodev` would make it useless.
+                if !to.starts_with("/dev") {
+                    let read_only = MountFlags::BIND
+                        | MountFlags::RDONLY
+                        | MountFlags::NOSUID
+                        | MountFlags::NODEV;
+                    mount_remount(&at, read_only, "")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A `/proc` of the guest's own processes; nothing of the kernel's settings is in it.
+///
+/// In a container that hides parts of its own `/proc` the kernel may refuse; the guest then lives without.
+fn processes(base: &Path) -> io::Result<()> {
+    let at = base.join("proc");
+    fs::create_dir(&at)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let _ = mount("proc", &at, "proc", flags, c"subset=pid");
+    Ok(())
+}
+
+fn enter(base: &Path) -> io::Result<()> {
+    std::env::set_current_dir(base)?;
+    // Puts the old root on top of the new one, from where it is taken away.
+    rustix::process::pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    std::env::set_current_dir("/")?;
+    let read_only = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    mount_remount("/", read_only, "")?;
+    std::env::set_current_dir(WORKSPACE)
+}

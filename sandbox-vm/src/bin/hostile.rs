@@ -1,0 +1,11 @@
+//! The guest of the test suite: it holds the suite's graphs, and is a set of programs that try to get out.
+
+use std::process::ExitCode;
+
+use sandbox_vm::{guest, testkit};
+
+fn main() -> ExitCode {
+    guest::enter(testkit::agent);
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    testkit::hostile::main(&args)
+}

@@ -1,0 +1,196 @@
+//! Running a program in a sandbox.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    Error, Sandbox,
+    limits::{Cause, ExecLimits, Usage},
+    protocol::{
+        from_guest::Stream,
+        message::{Exec, Exited, Order},
+    },
+    session::{AskError, Incoming, Room},
+};
+
+/// How much longer than its limit a program may take before the guest itself is held to be dead.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// A program to run: see [`Sandbox::exec`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Program {
+    program: String,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    input: Vec<u8>,
+    limits: Option<ExecLimits>,
+}
+
+impl Program {
+    /// A program: a path in the guest, or a name to be found in `/usr/local/bin:/usr/bin:/bin`.
+    pub fn new(program: impl Into<String>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            input: Vec::new(),
+            limits: None,
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<T: Into<String>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds to its environment, which is otherwise empty but for `PATH` and `HOME`.
+    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(key.into(), value.into());
+        self
+    }
+
+    /// Gives it this to read from its standard input.
+    pub fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// Says what it may use, in place of what the sandbox says.
+    pub fn limits(mut self, limits: ExecLimits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+}
+
+/// What came of a program.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Output {
+    /// How it ended.
+    pub status: Status,
+    /// What it wrote to its standard output, as far as it was allowed to.
+    pub stdout: Vec<u8>,
+    /// What it wrote to its standard error, as far as it was allowed to.
+    pub stderr: Vec<u8>,
+    /// What it used.
+    pub usage: Usage,
+    /// Whether it was isolated from the host.
+    pub isolated: bool,
+}
+
+impl Output {
+    /// Whether it ended by itself, with exit code 0.
+    pub fn success(&self) -> bool {
+        self.status == Status::Exited(0)
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By a signal.
+    Killed(i32),
+    /// By a limit, or failing after it had run into one.
+    Limit(Cause),
+}
+
+impl Sandbox {
+    /// Runs a program to its end, or to a limit.
+    ///
+    /// What it leaves running ends with it, unless another program runs in the sandbox at the same time. A limit that
+    /// the whole sandbox breaks, as when the guest's kernel runs out of memory, is [`Error::Gone`].
+    ///
+    /// ```no_run
+    /// use sandbox_vm::Program;
+    ///
+    /// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
+    /// let program = Program::new("python3").arg("-").input("print(6 * 7)");
+    /// let output = sandbox.exec(program).await?;
+    /// assert!(output.success());
+    /// assert_eq!(output.stdout, b"42\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn exec(&self, program: Program) -> Result<Output, Error> {
+        self.check()?;
+        let _busy = self.busy();
+        let limits = self.exec_limits(program.limits);
+        let patience = limits.wall + GRACE;
+        let room = Room::for_output(limits.output);
+        let Program { program, args, env, input, .. } = program;
+        let order = Order::Exec(Exec { program, args, env, input, limits });
+        let running = self.collect(&order, room);
+        let outcome = match tokio::time::timeout(patience, running).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(AskError::NoAnswer(patience)),
+        };
+        match outcome {
+            Ok((exited, stdout, stderr)) => {
+                let status = self.status(&exited).await;
+                Ok(Output {
+                    status,
+                    stdout,
+                    stderr,
+                    usage: exited.usage,
+                    isolated: self.isolated(),
+                })
+            }
+            Err(error) => Err(self.failed(error).await),
+        }
+    }
+
+    /// The program's own limits, none of them looser than the sandbox's.
+    fn exec_limits(&self, own: Option<ExecLimits>) -> ExecLimits {
+        let limits = &self.spec().limits;
+        let mut own = own.unwrap_or_else(|| limits.exec.clone());
+        own.memory = Some(own.memory.unwrap_or(limits.memory).min(limits.memory));
+        own.processes = Some(own.processes.unwrap_or(limits.processes).min(limits.processes));
+        own
+    }
+
+    async fn collect(
+        &self,
+        order: &Order,
+        room: Room,
+    ) -> Result<(Exited, Vec<u8>, Vec<u8>), AskError> {
+        let mut exchange = self.session().start(order, room).await?;
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        loop {
+            match exchange.next().await.map_err(AskError::Closed)? {
+                Incoming::Output(Stream::Stdout, bytes) => stdout.extend(bytes),
+                Incoming::Output(Stream::Stderr, bytes) => stderr.extend(bytes),
+                Incoming::Reply(payload) => {
+                    return Ok((self.session().read(&payload)?, stdout, stderr));
+                }
+                Incoming::Failure(fault) => return Err(AskError::Fault(fault)),
+                Incoming::Event(_) | Incoming::Ask(..) => {
+                    self.session().violated("a program sends events");
+                }
+            }
+        }
+    }
+
+    /// The guest says how a program ended; that its kernel ended it for want of memory only the back end knows.
+    async fn status(&self, exited: &Exited) -> Status {
+        match (exited.cause, exited.code, exited.signal) {
+            (Some(cause), ..) => Status::Limit(cause),
+            (None, Some(0), _) => Status::Exited(0),
+            (None, code, signal) => match (self.cause().await, code, signal) {
+                (Some(cause), ..) => Status::Limit(cause),
+                (None, Some(code), _) => Status::Exited(code),
+                (None, None, Some(signal)) => Status::Killed(signal),
+                (None, None, None) => Status::Killed(9),
+            },
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The files of a sandbox's workspace.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    Error, Sandbox,
+    protocol::{
+        MAX_MESSAGE,
+        message::{Bytes, Entry, Fault, FaultCode, Order},
+    },
+    sandbox::PATIENCE,
+};
+
+/// How many bytes a file may have that goes through the channel in one piece.
+pub const MAX_FILE: u64 = (MAX_MESSAGE as u64) / 2;
+
+/// The files of a sandbox's workspace.
+///
+/// Paths are relative to `/workspace`, or start with it. None leads out, by `..` or by a link: links are not followed.
+///
+/// ```no_run
+/// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
+/// sandbox.fs().write("logs/i1.json", "[]").await?;
+/// assert_eq!(sandbox.fs().read("/workspace/logs/i1.json").await?, b"[]");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    sandbox: &'a Sandbox,
+}
+
+impl<'a> Files<'a> {
+    pub(crate) fn new(sandbox: &'a Sandbox) -> Self {
+        Self { sandbox }
+    }
+
+    /// Reads a file of [`MAX_FILE`] bytes at most.
+    pub async fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let order = Order::Read { path: path.to_owned(), limit: MAX_FILE };
+        let Bytes { bytes } = self.sandbox.order(&order, PATIENCE).await?;
+        Ok(bytes)
+    }
+
+    /// Writes a file of [`MAX_FILE`] bytes at most, and makes the folders around it.
+    pub async fn write(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
+        let bytes = bytes.into();
+        if bytes.len() as u64 > MAX_FILE {
+            let problem =
+                format!("`{path}` would have more than {MAX_FILE} bytes; write it in parts");
+            return Err(self.refused(problem));
+        }
+        self.sandbox.order(&Order::Write { path: path.to_owned(), bytes }, PATIENCE).await
+    }
+
+    /// Lists a folder, sorted by name; `""` is the workspace itself.
+    pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
+        self.sandbox.order(&Order::List { path: path.to_owned() }, PATIENCE).await
+    }
+
+    /// Removes a file, or a folder with all that is in it.
+    pub async fn remove(&self, path: &str) -> Result<(), Error> {
+        self.sandbox.order(&Order::Remove { path: path.to_owned() }, PATIENCE).await
+    }
+
+    /// Reads a file as JSON.
+    pub async fn read_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let bytes = self.read(path).await?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| self.refused(format!("`{path}` cannot be read as JSON: {error}")))
+    }
+
+    /// Writes a file as JSON, indented by two spaces.
+    pub async fn write_json(&self, path: &str, value: &impl Serialize) -> Result<(), Error> {
+        let bytes = serde_json::to_vec_pretty(value).map_err(|error| {
+            self.refused(format!("`{path}` cannot be written as JSON: {error}"))
+        })?;
+        self.write(path, bytes).await
+    }
+
+    fn refused(&self, problem: String) -> Error {
+        let fault = Fault::new(FaultCode::Refused, problem);
+        Error::Guest { name: self.sandbox.name().to_owned(), fault }
+    }
+}

@@ -1,0 +1,278 @@
+//! The guest's side: the agent that runs programs, keeps files and runs graphs.
+//!
+//! An application's graphs are compiled code, so they have to be in the guest's program. The simplest way is to let the
+//! guest be the application itself: [`enter`], called first in `main`, takes over where the process was started as a
+//! guest, and returns at once where it was not.
+//!
+//! ```no_run
+//! use graph_core::{START, State, StateGraph};
+//! use sandbox_vm::guest::{self, Agent};
+//!
+//! #[derive(State, Clone, Debug, Default)]
+//! struct Debate {
+//!     topic: String,
+//!     verdict: String,
+//! }
+//!
+//! async fn judge(debate: &Debate) -> DebateUpdate {
+//!     Debate::update().verdict(format!("{} wins", debate.topic))
+//! }
+//!
+//! fn main() {
+//!     guest::enter(|| {
+//!         Agent::new().graph("debate", |host| {
+//!             let graph = StateGraph::<Debate>::new()
+//!                 .node(judge)
+//!                 .edge(START, judge)
+//!                 .shared_checkpointer(host.checkpointer())
+//!                 .compile()?;
+//!             Ok((graph, ()))
+//!         })
+//!     });
+//!     // The application goes on here.
+//! }
+//! ```
+
+mod children;
+mod enter;
+mod exec;
+mod files;
+mod host;
+mod line;
+mod run;
+mod saver;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::SystemTime};
+
+use graph_core::{BuildError, CompiledGraph, State};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+};
+
+pub use self::host::Host;
+pub(crate) use self::line::EVENT_WINDOW;
+pub use enter::{GuestArgs, enter, enter_with, serve_here};
+
+use self::{
+    children::Children,
+    line::Line,
+    run::{Entry, Graph},
+};
+use crate::protocol::{
+    self, Assembler, Frame, Kind, ProtocolError, decode,
+    frame::{self, ReadError},
+    message::{Fault, FaultCode, GuestHello, HostHello, Order, Reseeded},
+};
+
+/// Where a guest's files are.
+pub const WORKSPACE: &str = "/workspace";
+
+/// The agent of a guest: what it can do for the host.
+#[must_use]
+pub struct Agent {
+    graphs: BTreeMap<String, Arc<dyn Entry>>,
+    workspace: PathBuf,
+}
+
+impl Agent {
+    /// An agent that runs programs and keeps files, and knows no graph yet.
+    pub fn new() -> Self {
+        Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE) }
+    }
+
+    /// Lets the host run a graph under this name.
+    ///
+    /// `build` is called for each run. The graph keeps its threads in [`Host::checkpointer`], and the value beside it
+    /// is what its nodes find as their dependencies.
+    pub fn graph<S: State, C: Send + Sync + 'static>(
+        mut self,
+        name: impl Into<String>,
+        build: impl Fn(&Host) -> Result<(CompiledGraph<S, C>, C), BuildError> + Send + Sync + 'static,
+    ) -> Self {
+        self.graphs.insert(name.into(), Arc::new(Graph::new(build)));
+        self
+    }
+
+    /// Keeps files and runs programs in this folder in place of [`WORKSPACE`].
+    pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.workspace = folder.into();
+        self
+    }
+
+    /// Does what the host asks until it closes the stream or says that the guest is to end.
+    ///
+    /// As process 1 it also takes the orphans of the programs it runs.
+    pub async fn serve(
+        self,
+        mut reader: impl AsyncRead + Unpin,
+        mut writer: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<(), ServeError> {
+        let Some(greeting) = Frame::read(&mut reader).await? else { return Ok(()) };
+        let hello: HostHello = decode("greeting", &greeting.payload)?;
+        let graphs = self.graphs.keys().cloned().collect();
+        let hello = GuestHello { version: protocol::VERSION, nonce: hello.nonce, graphs };
+        writer.write_all(&frame::write(Kind::Hello, 0, &protocol::encode(&hello)?)).await?;
+        writer.flush().await?;
+
+        let (outbox, messages) = mpsc::channel(64);
+        let line = Line::new(outbox);
+        let children = Children::start()?;
+        let agent = Arc::new(Serving { agent: self, line, children });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(write_all(writer, messages));
+        agent.read(&mut reader, &mut tasks).await
+    }
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("graphs", &self.graphs.keys()).finish_non_exhaustive()
+    }
+}
+
+/// Why an agent ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The host does not keep to the protocol.
+    #[error("the host does not keep to the protocol: {0}")]
+    Protocol(#[from] ProtocolError),
+    /// The stream failed.
+    #[error("the channel failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl From<ReadError> for ServeError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Protocol(error) => Self::Protocol(error),
+            ReadError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+/// An agent at work.
+struct Serving {
+    agent: Agent,
+    line: Line,
+    children: Children,
+}
+
+impl Serving {
+    async fn read(
+        self: &Arc<Self>,
+        reader: &mut (impl AsyncRead + Unpin),
+        tasks: &mut JoinSet<()>,
+    ) -> Result<(), ServeError> {
+        let mut assembler = Assembler::default();
+        let mut running: BTreeMap<u64, AbortHandle> = BTreeMap::new();
+        while let Some(frame) = Frame::read(reader).await? {
+            let Some(Frame { kind, id, payload, .. }) = assembler.push(frame)? else { continue };
+            match kind {
+                Kind::Request => match decode("request", &payload)? {
+                    Order::Shutdown => return Ok(()),
+                    order => {
+                        running.retain(|_, it| !it.is_finished());
+                        let serving = self.clone();
+                        let task = tasks.spawn(serving.answer(id, order));
+                        running.insert(id, task);
+                    }
+                },
+                Kind::Cancel => {
+                    if let Some(task) = running.remove(&id) {
+                        task.abort();
+                        self.line.close_credit(id);
+                    }
+                }
+                Kind::Reply => self.line.answered(id, Ok(payload)),
+                Kind::Failure => self.line.answered(id, Err(decode("failure", &payload)?)),
+                Kind::Credit => self.line.credit(id, decode("credit", &payload)?),
+                _ => return Err(ProtocolError::UnknownKind(kind as u8).into()),
+            }
+            while tasks.try_join_next().is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Does what was asked and says what came of it, also where it panics.
+    async fn answer(self: Arc<Self>, id: u64, order: Order) {
+        // Dropped with this future, and what it does with it.
+        let mut work = JoinSet::new();
+        let serving = self.clone();
+        work.spawn(async move { serving.obey(id, order).await });
+        let done = match work.join_next().await {
+            Some(Ok(done)) => done,
+            Some(Err(_)) | None => Err(Fault::new(FaultCode::Terminal, "the agent panicked")),
+        };
+        self.line.close_credit(id);
+        match done {
+            Ok(payload) => self.line.send(Kind::Reply, id, &payload).await,
+            Err(fault) => {
+                let payload = protocol::encode(&fault).unwrap_or_default();
+                self.line.send(Kind::Failure, id, &payload).await;
+            }
+        }
+    }
+
+    async fn obey(&self, id: u64, order: Order) -> Result<Vec<u8>, Fault> {
+        let workspace = &self.agent.workspace;
+        match order {
+            Order::Exec(exec) => {
+                encoded(&exec::run(exec, id, workspace, &self.line, &self.children).await?)
+            }
+            Order::Read { path, limit } => encoded(&files::read(workspace, &path, limit)?),
+            Order::Write { path, bytes } => encoded(&files::write(workspace, &path, &bytes)?),
+            Order::List { path } => encoded(&files::list(workspace, &path)?),
+            Order::Remove { path } => encoded(&files::remove(workspace, &path)?),
+            Order::Run(start) => {
+                let Some(entry) = self.agent.graphs.get(&start.graph).cloned() else {
+                    return Err(self.unknown_graph(&start.graph));
+                };
+                let host = Host::new(self.line.clone(), id, start.thread.clone(), workspace);
+                encoded(&entry.run(*start, host).await?)
+            }
+            Order::Reseed { seed, time } => encoded(&reseed(&seed, SystemTime::UNIX_EPOCH + time)),
+            Order::Ping => encoded(&()),
+            Order::Shutdown => Err(Fault::new(FaultCode::Terminal, "the guest ends")),
+        }
+    }
+
+    fn unknown_graph(&self, name: &str) -> Fault {
+        let known: Vec<_> = self.agent.graphs.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let message = format!("the guest has no graph `{name}`; it has: {known}");
+        Fault::new(FaultCode::NotFound, message)
+    }
+}
+
+fn encoded(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
+    protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
+}
+
+/// Mixes fresh randomness into the guest's kernel and sets its clock, where the guest may.
+fn reseed(seed: &[u8], time: SystemTime) -> Reseeded {
+    let random = std::fs::write("/dev/urandom", seed).is_ok();
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let time = rustix::time::Timespec {
+        tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: since.subsec_nanos().into(),
+    };
+    let clock = rustix::time::clock_settime(rustix::time::ClockId::Realtime, time).is_ok();
+    Reseeded { random, clock }
+}
+
+async fn write_all(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Vec<u8>>) {
+    while let Some(bytes) = messages.recv().await {
+        if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! How a process becomes a guest.
+
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    process::{Command, ExitCode},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Agent, ServeError};
+use crate::backend::{
+    jail::{self, Plan},
+    microvm,
+};
+
+/// The first argument of a process that is to be a guest.
+const MARK: &str = "--sandbox-vm-guest";
+
+/// What kind of guest a process is to be; its second argument, as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GuestArgs {
+    /// Makes namespaces and starts [`JailInit`](Self::JailInit) in them; standard input is the channel.
+    JailOuter(Plan),
+    /// Builds the jail around itself and serves in it; standard input is the channel.
+    JailInit(Plan),
+    /// Makes a system around itself, as the first program of a VM, and serves on the VM's channel.
+    MicroVm(microvm::Plan),
+    /// Serves on standard input and output, without any walls of its own.
+    Plain,
+}
+
+impl GuestArgs {
+    /// Adds the arguments that make a guest of the program.
+    pub(crate) fn apply(&self, command: &mut Command) -> io::Result<()> {
+        command.arg(MARK).arg(serde_json::to_string(self)?);
+        Ok(())
+    }
+
+    /// The same as words of a kernel's command line, which has its own idea of quotes and spaces.
+    pub(crate) fn to_words(&self) -> String {
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        let hex: String = json.iter().map(|it| format!("{it:02x}")).collect();
+        format!("{MARK} {hex}")
+    }
+
+    fn parse(argument: &str) -> Result<Self, serde_json::Error> {
+        let byte = |at: usize| u8::from_str_radix(argument.get(at..at + 2)?, 16).ok();
+        let hex: Option<Vec<u8>> = (0..argument.len()).step_by(2).map(byte).collect();
+        serde_json::from_slice(hex.as_deref().unwrap_or(argument.as_bytes()))
+    }
+}
+
+/// Becomes a guest if the process was started as one, and returns at once if it was not.
+///
+/// To be called first in `main`, before any thread is started: namespaces are made for a process of one thread only.
+/// See [the module](super) for an example.
+pub fn enter(agent: impl FnOnce() -> Agent) {
+    if let Some(code) = enter_with(agent, env::args_os()) {
+        std::process::exit(i32::from(code != ExitCode::SUCCESS));
+    }
+}
+
+/// Like [`enter`], with arguments that need not be the process's own; `None` where they name no guest.
+pub fn enter_with(
+    agent: impl FnOnce() -> Agent,
+    args: impl IntoIterator<Item = OsString>,
+) -> Option<ExitCode> {
+    let mut args = args.into_iter().skip(1);
+    if args.next()? != MARK {
+        return None;
+    }
+    let args = args.next().and_then(|it| it.into_string().ok()).unwrap_or_default();
+    let outcome = GuestArgs::parse(&args).map_err(Failure::Arguments).and_then(|args| match args {
+        GuestArgs::JailOuter(plan) => jail::outer(plan).map_err(Failure::Jail),
+        GuestArgs::JailInit(plan) => jail::init(&plan, agent()).map_err(Failure::Jail),
+        GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(Failure::Init),
+        GuestArgs::Plain => {
+            let pair = || Ok((tokio::io::stdin(), tokio::io::stdout()));
+            serve_here(agent(), pair).map_err(Failure::Serve)
+        }
+    });
+    Some(match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // The host reads this as the guest's last words.
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Serves on a stream until the host is done, on a runtime of one thread.
+pub fn serve_here<R, W>(
+    agent: Agent,
+    connect: impl FnOnce() -> io::Result<(R, W)>,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(async {
+        let (reader, writer) = connect()?;
+        agent.serve(reader, writer).await
+    });
+    // A thread that reads standard input would keep the runtime from ending.
+    runtime.shutdown_background();
+    outcome
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("the guest's arguments cannot be read: {0}; start it with a host of the same version")]
+    Arguments(serde_json::Error),
+    #[error("{0}")]
+    Jail(jail::JailError),
+    #[error("{0}")]
+    Init(microvm::InitError),
+    #[error("{0}")]
+    Serve(ServeError),
+}

@@ -1,0 +1,98 @@
+//! The host as a graph in the guest sees it.
+
+use std::{path::Path, sync::Arc};
+
+use graph_core::{Checkpointer, Context, NodeError};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{line::Line, saver::Saver};
+use crate::protocol::message::{Call, Fault, FaultCode, GraphEvent, Wish};
+
+/// The host as a graph in the guest sees it: who keeps its checkpoints and makes its calls. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Host {
+    line: Line,
+    run: u64,
+    thread: Arc<str>,
+    workspace: Arc<Path>,
+}
+
+impl Host {
+    pub(super) fn new(line: Line, run: u64, thread: String, workspace: &Path) -> Self {
+        Self { line, run, thread: Arc::from(thread), workspace: Arc::from(workspace) }
+    }
+
+    /// The folder whose files the host sees as those of the sandbox.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Tells the host of an event of the run, once it has room for it.
+    pub(super) async fn event(&self, event: &GraphEvent) -> Result<(), Fault> {
+        self.line.event(self.run, event).await
+    }
+
+    /// The checkpointer of the run: its checkpoints go to the host, which lets it reach its own thread alone.
+    pub fn checkpointer(&self) -> Arc<dyn Checkpointer> {
+        Arc::new(Saver::new(self.line.clone(), self.run, self.thread.clone()))
+    }
+
+    /// Asks the host to make a call to the outside, once: a task that runs again gets the journaled answer.
+    ///
+    /// The host decides which kinds of calls are made and how many; what it refuses is a failure that no retry mends.
+    /// Two calls of one kind in one task need different keys, as with [`Context::task`].
+    ///
+    /// ```
+    /// use graph_core::{Context, NodeError};
+    /// use sandbox_vm::guest::Host;
+    /// use serde_json::json;
+    ///
+    /// async fn argue(round: u32, cx: &Context<Host>) -> Result<String, NodeError> {
+    ///     let prompt = json!({ "prompt": format!("Round {round}: argue.") });
+    ///     cx.deps().call(cx, "llm.chat", round, prompt).await
+    /// }
+    /// ```
+    pub async fn call<T, C>(
+        &self,
+        cx: &Context<C>,
+        kind: &str,
+        key: impl Serialize,
+        request: impl Serialize,
+    ) -> Result<T, NodeError>
+    where
+        T: Serialize + DeserializeOwned,
+        C: Send + Sync + 'static,
+    {
+        let key = serde_json::to_value(key).map_err(NodeError::terminal)?;
+        let call = Call {
+            kind: kind.to_owned(),
+            request: serde_json::to_value(request).map_err(NodeError::terminal)?,
+            // As the journal of the task names the call.
+            key: format!("{kind}:{key}"),
+            task: cx.task_id(),
+            node: cx.node().to_owned(),
+            namespace: cx.namespace().to_owned(),
+            checkpoint: cx.checkpoint(),
+        };
+        cx.task(kind, &key, async {
+            let answer: Result<Value, Fault> =
+                self.line.ask(self.run, Wish::Call(Box::new(call))).await;
+            serde_json::from_value(answer.map_err(node_error)?).map_err(NodeError::terminal)
+        })
+        .await
+    }
+}
+
+/// A call to the outside that failed or was refused.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+struct CallFailed(String);
+
+fn node_error(fault: Fault) -> NodeError {
+    let error = CallFailed(fault.message);
+    match fault.code {
+        FaultCode::Refused | FaultCode::Terminal => NodeError::terminal(error),
+        _ => error.into(),
+    }
+}

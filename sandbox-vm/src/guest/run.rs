@@ -1,0 +1,124 @@
+//! Running a graph for the host.
+
+use async_trait::async_trait;
+use graph_core::{
+    BuildError, CompiledGraph, Event, Exit, Input, RunError, RunOptions, State, Stop,
+};
+use serde_json::{Map, Value};
+
+use super::Host;
+use crate::protocol::message::{Ended, Fault, FaultCode, Given, GraphEvent, Start};
+
+/// A graph that the host can run, its types forgotten.
+#[async_trait]
+pub(super) trait Entry: Send + Sync {
+    async fn run(&self, start: Start, host: Host) -> Result<Ended, Fault>;
+}
+
+/// A graph that is built for each run.
+pub(super) struct Graph<B> {
+    build: B,
+}
+
+impl<B> Graph<B> {
+    pub(super) fn new(build: B) -> Self {
+        Self { build }
+    }
+}
+
+#[async_trait]
+impl<S, C, B> Entry for Graph<B>
+where
+    S: State,
+    C: Send + Sync + 'static,
+    B: Fn(&Host) -> Result<(CompiledGraph<S, C>, C), BuildError> + Send + Sync,
+{
+    async fn run(&self, start: Start, host: Host) -> Result<Ended, Fault> {
+        let terminal = |error: &dyn std::fmt::Display| Fault::new(FaultCode::Terminal, error);
+        let (graph, deps) = (self.build)(&host).map_err(|error| terminal(&error))?;
+        let input = input(&graph, start.input.clone())?;
+        let mut thread = graph.thread(&start.thread, deps).with(options(&start));
+        if let Some(at) = start.at {
+            thread = thread.at(at);
+        }
+        let mut events = thread.stream(input);
+        while let Some(event) = events.next().await {
+            host.event(&graph_event(event)).await?;
+        }
+        ended(events.finish().await)
+    }
+}
+
+fn input<S: State, C: Send + Sync + 'static>(
+    graph: &CompiledGraph<S, C>,
+    given: Given,
+) -> Result<Input<S>, Fault> {
+    let refused = |error: &dyn std::fmt::Display| Fault::new(FaultCode::Refused, error);
+    Ok(match given {
+        Given::Fields(fields) => {
+            Input::update(graph.read_update(fields).map_err(|error| refused(&error))?)
+        }
+        Given::Nothing => Input::proceed(),
+        Given::Answer(answer) => Input::resume(answer).map_err(|error| refused(&error))?,
+        Given::Answers(answers) => Input::answers(answers),
+    })
+}
+
+fn options(start: &Start) -> RunOptions {
+    let mut options = RunOptions::new()
+        .run_named(&start.run)
+        .modes(start.modes.iter().copied())
+        .durability(start.durability);
+    if start.subgraphs {
+        options = options.subgraphs();
+    }
+    if let Some(steps) = start.steps {
+        options = options.limit(steps);
+    }
+    if let Some(tasks) = start.concurrency {
+        options = options.concurrency(tasks);
+    }
+    for (key, value) in &start.config {
+        options = options.config(key, value.clone());
+    }
+    for (key, value) in &start.metadata {
+        options = options.metadata(key, value.clone());
+    }
+    options
+}
+
+fn graph_event(event: Event) -> GraphEvent {
+    GraphEvent {
+        namespace: event.namespace.to_string(),
+        step: event.step,
+        task: event.task,
+        node: event.node.map(|it| it.to_string()),
+        handles: event.handles,
+        outer: event.outer,
+        kind: event.kind,
+    }
+}
+
+fn ended<S: State>(exit: Result<Exit<S>, RunError>) -> Result<Ended, Fault> {
+    Ok(match exit {
+        Ok(Exit::Done(state)) => Ended::Done(json(&state)?),
+        Ok(Exit::Interrupted { state, interrupts }) => {
+            Ended::Interrupted(json(&state)?, interrupts)
+        }
+        Ok(Exit::Stopped { state, stop }) => Ended::Stopped(json(&state)?, stop),
+        Ok(exit) => Ended::Stopped(json(exit.state())?, Stop::Drained),
+        Err(error) => {
+            let terminal = matches!(error, RunError::Node { terminal: true, .. });
+            Ended::Failed { error: error.to_string(), terminal }
+        }
+    })
+}
+
+fn json(state: &impl State) -> Result<Value, Fault> {
+    let mut object = Map::new();
+    for (index, field) in state.fields().iter().enumerate() {
+        let value = state.value(index).map_err(|error| Fault::new(FaultCode::Terminal, error))?;
+        object.extend(value.map(|it| (field.name.clone().into_owned(), it)));
+    }
+    Ok(Value::Object(object))
+}

@@ -1,0 +1,101 @@
+//! The guest's checkpointer: the host's, at the other end of the channel.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use graph_core::checkpoint::{
+    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
+    Pruned, TaskRecord, Write,
+};
+
+use super::line::Line;
+use crate::protocol::message::{Fault, FaultCode, Found, Wish};
+
+/// The host's checkpointer, as far as a run in the guest may use it.
+#[derive(Debug)]
+pub(super) struct Saver {
+    line: Line,
+    run: u64,
+    thread: Arc<str>,
+}
+
+impl Saver {
+    pub(super) fn new(line: Line, run: u64, thread: Arc<str>) -> Self {
+        Self { line, run, thread }
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(&self, wish: Wish) -> Result<T, CheckpointError> {
+        self.line.ask(self.run, wish).await.map_err(|fault| self.error(fault))
+    }
+
+    fn error(&self, fault: Fault) -> CheckpointError {
+        let thread = self.thread.to_string();
+        match fault.code {
+            FaultCode::Busy => CheckpointError::Busy { thread },
+            FaultCode::HeadMoved => CheckpointError::HeadMoved { thread },
+            _ => refused(fault.message),
+        }
+    }
+}
+
+fn refused(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CheckpointError {
+    CheckpointError::Storage(Arc::from(problem.into()))
+}
+
+/// What would reach beyond the run's own thread.
+fn not_here<T>() -> Result<T, CheckpointError> {
+    Err(refused("a graph in a sandbox reads and writes its own thread only"))
+}
+
+#[async_trait]
+impl Checkpointer for Saver {
+    async fn lease(&self, _: &str) -> Result<Lease, CheckpointError> {
+        // The host keeps the lease for as long as the run lasts.
+        let () = self.ask(Wish::Lease).await?;
+        Ok(Lease::new(()))
+    }
+
+    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        self.write(vec![Write::Put(Box::new(checkpoint))]).await
+    }
+
+    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+        self.write(vec![Write::Record(at.clone(), records)]).await
+    }
+
+    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+        self.ask(Wish::Store(writes)).await
+    }
+
+    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
+        self.ask::<Found>(Wish::Get(at.clone())).await
+    }
+
+    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+        self.ask(Wish::List(query.clone())).await
+    }
+
+    async fn namespaces(&self, _: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
+        self.ask(Wish::Namespaces).await
+    }
+
+    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
+        Ok(vec![self.thread.to_string()])
+    }
+
+    async fn delete_thread(&self, _: &str) -> Result<(), CheckpointError> {
+        not_here()
+    }
+
+    async fn delete_runs(&self, _: &[String]) -> Result<(), CheckpointError> {
+        not_here()
+    }
+
+    async fn copy_thread(&self, _: &str, _: &str) -> Result<(), CheckpointError> {
+        not_here()
+    }
+
+    async fn prune(&self, _: &[String], _: Keep) -> Result<Pruned, CheckpointError> {
+        not_here()
+    }
+}

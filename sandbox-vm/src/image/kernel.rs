@@ -1,0 +1,99 @@
+//! The kernel inside a packed kernel image.
+//!
+//! A VM without firmware starts the plain ELF file, and under emulation that also saves the seconds in which the
+//! image would unpack itself.
+
+use super::lz4;
+
+/// Why a kernel image could not be unpacked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    /// Not a kernel image.
+    #[error("it is not a Linux kernel image (bzImage)")]
+    NotAnImage,
+    /// Packed in a way that is not known here.
+    #[error(
+        "it is packed with {0}, and only lz4 can be unpacked here; take a Debian 12 cloud kernel, or give an ELF kernel"
+    )]
+    Packed(&'static str),
+    /// The packed part is damaged.
+    #[error("its packed part is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+/// Finds the kernel in a packed image, by the boot protocol's header.
+pub(crate) fn unpack(image: &[u8]) -> Result<Vec<u8>, KernelError> {
+    if image.starts_with(b"\x7fELF") {
+        return Ok(image.to_vec());
+    }
+    if image.get(0x202..0x206) != Some(b"HdrS") {
+        return Err(KernelError::NotAnImage);
+    }
+    let setup_sectors = match image[0x1f1] {
+        0 => 4,
+        sectors => usize::from(sectors),
+    };
+    let start = (setup_sectors + 1) * 512 + number(image, 0x248)?;
+    let end = start + number(image, 0x24c)?;
+    let packed = image.get(start..end).ok_or(KernelError::Damaged("it ends early"))?;
+    // The last four bytes are the size of what is packed.
+    let (packed, size) =
+        packed.split_last_chunk::<4>().ok_or(KernelError::Damaged("it is empty"))?;
+    let size = u32::from_le_bytes(*size) as usize;
+    let kernel = match packed {
+        [0x02, 0x21, 0x4c, 0x18, ..] => lz4::unpack(packed, size)?,
+        [0x1f, 0x8b, ..] => return Err(KernelError::Packed("gzip")),
+        [0xfd, b'7', b'z', ..] => return Err(KernelError::Packed("xz")),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => return Err(KernelError::Packed("zstd")),
+        _ => return Err(KernelError::Packed("an unknown method")),
+    };
+    if kernel.len() != size {
+        return Err(KernelError::Damaged("it has not the size it says"));
+    }
+    Ok(kernel)
+}
+
+fn number(image: &[u8], at: usize) -> Result<usize, KernelError> {
+    let bytes = image.get(at..).and_then(<[u8]>::first_chunk::<4>);
+    bytes.map(|it| u32::from_le_bytes(*it) as usize).ok_or(KernelError::NotAnImage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An image whose packed part is `payload`, which says it unpacks to `size` bytes.
+    fn image(payload: &[u8], size: u32) -> Vec<u8> {
+        let mut image = vec![0; 0x400];
+        image[0x1f1] = 1;
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x248..0x24c].copy_from_slice(&0_u32.to_le_bytes());
+        image[0x24c..0x250].copy_from_slice(&(payload.len() as u32 + 4).to_le_bytes());
+        image.extend_from_slice(payload);
+        image.extend_from_slice(&size.to_le_bytes());
+        image
+    }
+
+    /// One block of five literals: "hello".
+    const HELLO: &[u8] = b"\x02\x21\x4c\x18\x06\0\0\0\x50hello";
+
+    #[test]
+    fn the_packed_kernel_comes_out() {
+        assert_eq!(unpack(&image(HELLO, 5)).unwrap(), b"hello");
+        assert_eq!(unpack(b"\x7fELF plain").unwrap(), b"\x7fELF plain");
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_refused() {
+        assert_eq!(unpack(b"MZ").unwrap_err(), KernelError::NotAnImage);
+        assert_eq!(
+            unpack(&image(b"\x28\xb5\x2f\xfd", 1)).unwrap_err(),
+            KernelError::Packed("zstd")
+        );
+        let size = KernelError::Damaged("it has not the size it says");
+        assert_eq!(unpack(&image(HELLO, 6)).unwrap_err(), size);
+        let mut cut = image(HELLO, 5);
+        cut.truncate(cut.len() - 6);
+        assert_eq!(unpack(&cut).unwrap_err(), KernelError::Damaged("it ends early"));
+    }
+}

@@ -1,0 +1,322 @@
+//! A pool of sandboxes that are ready to be used, each once.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    ops::Deref,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
+
+use crate::{Error, Sandbox, Sandboxes, Spec};
+
+/// How many acquisitions the metrics look back on.
+const LOOK_BACK: usize = 1024;
+
+/// What a [`Pool`] is to be.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PoolOptions {
+    sandboxes: Sandboxes,
+    spec: Spec,
+    size: usize,
+    memory: u64,
+    idle: Duration,
+}
+
+impl PoolOptions {
+    /// Keeps so many ready; 5 unless it is said.
+    pub fn size(mut self, size: usize) -> Self {
+        self.size = size;
+        self
+    }
+
+    /// Lets all its sandboxes together, ready or in use, have so many bytes of memory; 8 GiB unless it is said.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Keeps none ready once nobody has asked for one for so long; five minutes unless it is said.
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// Starts to fill the pool.
+    pub fn open(self) -> Pool {
+        let fitting = (self.memory / self.spec.limits.memory.max(1)).max(1);
+        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let shared = Arc::new(Shared {
+            options: self,
+            room: Arc::new(Semaphore::new(fitting)),
+            ready: Mutex::default(),
+            taken: Notify::new(),
+            filled: Notify::new(),
+            stats: Mutex::new(Stats { last_asked: Instant::now(), ..Stats::default() }),
+            made: AtomicU64::new(0),
+        });
+        let mut filler = JoinSet::new();
+        filler.spawn(fill(shared.clone()));
+        Pool { shared, filler: Arc::new(filler) }
+    }
+}
+
+/// Sandboxes that are ready to be used. Cheap to clone; it ends with the last clone.
+///
+/// Each is used once and then removed: nothing that one user leaves in it reaches the next. While nobody asks, the pool
+/// shrinks to nothing.
+///
+/// ```no_run
+/// use sandbox_vm::{Pool, Program, Sandboxes, Spec};
+///
+/// # async fn example(sandboxes: Sandboxes) -> Result<(), sandbox_vm::Error> {
+/// let pool = Pool::of(sandboxes, Spec::new("code")).size(3).open();
+/// let sandbox = pool.acquire().await?;
+/// let output = sandbox.exec(Program::new("python3").args(["-c", "print(1)"])).await?;
+/// println!("{:?} after {:?}", output.status, pool.metrics().p95);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    #[expect(dead_code, reason = "held for its Drop, which ends the task that fills the pool")]
+    filler: Arc<JoinSet<()>>,
+}
+
+struct Shared {
+    options: PoolOptions,
+    /// One permit for each sandbox that fits into the pool's memory.
+    room: Arc<Semaphore>,
+    // Std mutexes: held for a moment, never over an await.
+    ready: Mutex<VecDeque<Warm>>,
+    /// Wakes the filler.
+    taken: Notify,
+    /// Wakes those who wait for a sandbox.
+    filled: Notify,
+    stats: Mutex<Stats>,
+    made: AtomicU64,
+}
+
+struct Warm {
+    sandbox: Sandbox,
+    room: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+struct Stats {
+    warm: u64,
+    cold: u64,
+    times: VecDeque<Duration>,
+    last_asked: Instant,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self { warm: 0, cold: 0, times: VecDeque::new(), last_asked: Instant::now() }
+    }
+}
+
+/// What a pool has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolMetrics {
+    /// How many are ready.
+    pub ready: usize,
+    /// How many acquisitions found one ready.
+    pub warm: u64,
+    /// How many had to wait for one to be made.
+    pub cold: u64,
+    /// What half of the last acquisitions took at most.
+    pub p50: Duration,
+    /// What 95 of 100 of them took at most.
+    pub p95: Duration,
+}
+
+impl Pool {
+    /// A pool of such sandboxes; the spec's name is what their names start with.
+    pub fn of(sandboxes: Sandboxes, spec: Spec) -> PoolOptions {
+        PoolOptions { sandboxes, spec, size: 5, memory: 8 << 30, idle: Duration::from_secs(300) }
+    }
+
+    /// Takes a sandbox that is ready, or makes one; waits where the pool's memory is used up.
+    pub async fn acquire(&self) -> Result<Pooled, Error> {
+        let started = Instant::now();
+        self.shared.stats().last_asked = started;
+        let (warm, was_ready) = match self.shared.take() {
+            Some(warm) => (warm, true),
+            None => self.shared.wait().await?,
+        };
+        self.shared.taken.notify_one();
+        self.shared.note(started.elapsed(), was_ready);
+        Ok(Pooled { warm: Some(warm), shared: self.shared.clone() })
+    }
+
+    /// What it has done so far.
+    pub fn metrics(&self) -> PoolMetrics {
+        let ready = self.shared.ready().len();
+        let stats = self.shared.stats();
+        let mut times: Vec<_> = stats.times.iter().copied().collect();
+        times.sort_unstable();
+        let at = |share: usize| {
+            times.get((times.len() * share / 100).min(times.len().saturating_sub(1)))
+        };
+        PoolMetrics {
+            ready,
+            warm: stats.warm,
+            cold: stats.cold,
+            p50: at(50).copied().unwrap_or_default(),
+            p95: at(95).copied().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("metrics", &self.metrics()).finish_non_exhaustive()
+    }
+}
+
+/// A sandbox taken from a pool. Dropping it removes the sandbox.
+pub struct Pooled {
+    warm: Option<Warm>,
+    shared: Arc<Shared>,
+}
+
+impl Deref for Pooled {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.warm.as_ref().expect("it is taken out by Drop alone").sandbox
+    }
+}
+
+impl fmt::Debug for Pooled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.deref().fmt(f)
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        let Some(warm) = self.warm.take() else { return };
+        let shared = self.shared.clone();
+        // Without a runtime the process is about to end, and the guest with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                warm.sandbox.delete().await;
+                drop(warm.room);
+                shared.taken.notify_one();
+            });
+        }
+    }
+}
+
+impl Shared {
+    /// One that is ready and has not died meanwhile.
+    fn take(&self) -> Option<Warm> {
+        loop {
+            let warm = self.ready().pop_front()?;
+            if warm.sandbox.gone().is_none() {
+                return Some(warm);
+            }
+        }
+    }
+
+    /// Waits for one that is made ready, or for room to make one: whichever comes first.
+    async fn wait(&self) -> Result<(Warm, bool), Error> {
+        loop {
+            let filled = self.filled.notified();
+            if let Some(warm) = self.take() {
+                return Ok((warm, false));
+            }
+            tokio::select! {
+                biased;
+                room = self.room.clone().acquire_owned() => {
+                    let room = room.expect("the pool never closes its semaphore");
+                    return Ok((self.make(room).await?, false));
+                }
+                () = filled => {}
+            }
+        }
+    }
+
+    async fn make(&self, room: OwnedSemaphorePermit) -> Result<Warm, Error> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let mut spec = self.options.spec.clone();
+        spec.name = format!("{}-{number}", spec.name);
+        let sandbox = self.options.sandboxes.create_if_not_exists(spec).await?;
+        Ok(Warm { sandbox, room })
+    }
+
+    fn note(&self, took: Duration, was_ready: bool) {
+        let mut stats = self.stats();
+        if was_ready {
+            stats.warm += 1;
+        } else {
+            stats.cold += 1;
+        }
+        stats.times.push_back(took);
+        if stats.times.len() > LOOK_BACK {
+            stats.times.pop_front();
+        }
+        tracing::debug!(
+            micros = took.as_micros() as u64,
+            was_ready,
+            "a sandbox was taken from the pool"
+        );
+    }
+
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Warm>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stats(&self) -> MutexGuard<'_, Stats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long until nobody has asked for so long that none is kept ready.
+    fn until_idle(&self) -> Duration {
+        self.options.idle.saturating_sub(self.stats().last_asked.elapsed())
+    }
+}
+
+/// Keeps the pool full while it is used, and empty while it is not.
+async fn fill(shared: Arc<Shared>) {
+    loop {
+        if shared.until_idle().is_zero() {
+            let idle: Vec<_> = shared.ready().drain(..).collect();
+            for warm in idle {
+                warm.sandbox.delete().await;
+            }
+            shared.taken.notified().await;
+            continue;
+        }
+        shared.ready().retain(|it| it.sandbox.gone().is_none());
+        if shared.ready().len() < shared.options.size
+            && let Ok(room) = shared.room.clone().try_acquire_owned()
+        {
+            match shared.make(room).await {
+                Ok(warm) => {
+                    shared.ready().push_back(warm);
+                    shared.filled.notify_one();
+                    continue;
+                }
+                Err(error) => tracing::warn!(%error, "the pool cannot make a sandbox"),
+            }
+        }
+        let _ = tokio::time::timeout(shared.until_idle().min(ROUND), shared.taken.notified()).await;
+    }
+}
+
+/// How often the pool is looked at for sandboxes that have died.
+const ROUND: Duration = Duration::from_secs(5);

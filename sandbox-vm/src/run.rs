@@ -1,0 +1,342 @@
+//! Running a graph in a sandbox: the host's side.
+
+mod desk;
+mod replace;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use graph_core::{
+    Checkpointer, Durability, Event, Exit, MemorySaver, Mode, checkpoint::CheckpointId,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use self::desk::Desk;
+use crate::{
+    Error, Gate, Sandbox,
+    guest::EVENT_WINDOW,
+    protocol::{
+        ProtocolError,
+        message::{Ended, Given, GraphEvent, Order, Start},
+    },
+    sandbox::Busy,
+    session::{AskError, Closed, Credit, Exchange, Incoming, Room},
+};
+
+/// A graph to run in a sandbox: see [`Sandbox::run_graph`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct GraphRun {
+    start: Start,
+    saver: Arc<dyn Checkpointer>,
+    gate: Gate,
+    wall: Option<Duration>,
+}
+
+impl GraphRun {
+    /// The graph that the guest knows by this name, on a thread of its own in memory, without a way to the outside.
+    pub fn new(graph: impl Into<String>) -> Self {
+        let run = format!("{}", CheckpointId::next());
+        let start = Start {
+            graph: graph.into(),
+            input: Given::Nothing,
+            thread: format!("sandbox-{run}"),
+            run,
+            at: None,
+            modes: vec![Mode::Updates],
+            subgraphs: false,
+            steps: None,
+            concurrency: None,
+            durability: Durability::Async,
+            config: Map::new(),
+            metadata: Map::new(),
+        };
+        Self { start, saver: Arc::new(MemorySaver::new()), gate: Gate::closed(), wall: None }
+    }
+
+    /// Starts with fresh input: the fields it sets, as a JSON object.
+    pub fn input(mut self, fields: Map<String, Value>) -> Self {
+        self.start.input = Given::Fields(fields);
+        self
+    }
+
+    /// Answers the one question that waits.
+    pub fn answer(mut self, answer: Value) -> Self {
+        self.start.input = Given::Answer(answer);
+        self
+    }
+
+    /// Answers questions by their ids.
+    pub fn answers(mut self, answers: BTreeMap<String, Value>) -> Self {
+        self.start.input = Given::Answers(answers);
+        self
+    }
+
+    /// Goes on where the thread stands, as after a guest has died.
+    pub fn proceed(mut self) -> Self {
+        self.start.input = Given::Nothing;
+        self
+    }
+
+    /// Keeps the graph's state in this thread of this checkpointer. The guest reaches no other thread.
+    pub fn thread(mut self, thread: impl Into<String>, saver: Arc<dyn Checkpointer>) -> Self {
+        self.start.thread = thread.into();
+        self.saver = saver;
+        self
+    }
+
+    /// Starts from this checkpoint of the thread, in place of the newest.
+    pub fn at(mut self, checkpoint: CheckpointId) -> Self {
+        self.start.at = Some(checkpoint);
+        self
+    }
+
+    /// Lets the graph's calls go through this gate.
+    pub fn gate(mut self, gate: Gate) -> Self {
+        self.gate = gate;
+        self
+    }
+
+    /// Shows these kinds of events; only updates unless it is said.
+    pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
+        self.start.modes = modes.into_iter().collect();
+        self
+    }
+
+    /// Shows events of subgraphs too.
+    pub fn subgraphs(mut self) -> Self {
+        self.start.subgraphs = true;
+        self
+    }
+
+    /// Takes at most so many steps.
+    pub fn steps(mut self, steps: u32) -> Self {
+        self.start.steps = Some(steps);
+        self
+    }
+
+    /// Runs at most so many tasks of a step at once.
+    pub fn concurrency(mut self, tasks: usize) -> Self {
+        self.start.concurrency = Some(tasks);
+        self
+    }
+
+    /// Says when checkpoints are stored.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.start.durability = durability;
+        self
+    }
+
+    /// Gives nodes a value to ask for with `Context::config`.
+    pub fn config(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.start.config.insert(key.into(), value.into());
+        self
+    }
+
+    /// Stores this with every checkpoint, to find it by.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.start.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Lets it take so long; the sandbox is removed if it takes longer.
+    pub fn wall(mut self, limit: Duration) -> Self {
+        self.wall = Some(limit);
+        self
+    }
+}
+
+impl Sandbox {
+    /// Runs a graph that the guest's program holds, and gives its events as they come.
+    ///
+    /// The graph runs in the guest. Its checkpoints are kept here, by the checkpointer of the run; its calls to the
+    /// outside are made here, if the run's [`Gate`] lets them through. If the guest dies, another one goes on from the
+    /// last checkpoint: run the graph again with [`GraphRun::proceed`], the same thread and the same gate.
+    ///
+    /// ```no_run
+    /// use sandbox_vm::GraphRun;
+    /// use serde_json::{Map, json};
+    ///
+    /// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
+    /// let input = Map::from_iter([("topic".to_owned(), json!("tea"))]);
+    /// let mut running = sandbox.run_graph(GraphRun::new("debate").input(input)).await?;
+    /// while let Some(event) = running.next().await {
+    ///     println!("{:?}", event.kind);
+    /// }
+    /// let exit = running.finish().await?;
+    /// println!("{}", exit.state());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_graph(&self, run: GraphRun) -> Result<RunningGraph, Error> {
+        self.check()?;
+        let busy = self.busy();
+        let GraphRun { start, saver, gate, wall } = run;
+        let (run, thread) = (Arc::from(start.run.as_str()), start.thread.clone());
+        let room = Room::for_graph(EVENT_WINDOW as u64);
+        let exchange = match self.session().start(&Order::Run(Box::new(start)), room).await {
+            Ok(exchange) => exchange,
+            Err(error) => return Err(self.failed(error).await),
+        };
+        let desk = Arc::new(Desk::new(self.session().clone(), thread, saver, gate));
+        let credit = exchange.credit();
+        let (sender, events) = mpsc::unbounded_channel();
+        let mut driver = JoinSet::new();
+        let sandbox = self.clone();
+        driver.spawn(async move {
+            let driven = drive(exchange, desk, sender);
+            let ended = match wall {
+                Some(wall) => match tokio::time::timeout(wall, driven).await {
+                    Ok(ended) => ended,
+                    Err(_) => Err(AskError::NoAnswer(wall)),
+                },
+                None => driven.await,
+            };
+            match ended {
+                Ok(payload) => sandbox.session().read::<Ended>(&payload).map_err(AskError::from),
+                Err(error) => Err(error),
+            }
+        });
+        Ok(RunningGraph {
+            sandbox: self.clone(),
+            run,
+            events,
+            credit,
+            unread: 0,
+            seq: 0,
+            driver,
+            _busy: busy,
+        })
+    }
+}
+
+/// A graph that runs in a sandbox. Dropping it ends the run.
+#[must_use]
+pub struct RunningGraph {
+    sandbox: Sandbox,
+    run: Arc<str>,
+    events: mpsc::UnboundedReceiver<Box<GraphEvent>>,
+    credit: Credit,
+    /// How many events were read since the guest was last told that there is room.
+    unread: u64,
+    seq: u64,
+    driver: JoinSet<Result<Ended, AskError>>,
+    _busy: Busy,
+}
+
+impl RunningGraph {
+    /// Whether it is isolated from the host; a result of a run that is not has to say so.
+    pub fn isolated(&self) -> bool {
+        self.sandbox.isolated()
+    }
+
+    /// The next event; `None` when the run is over. A reader that is slow slows the run down.
+    pub async fn next(&mut self) -> Option<Event> {
+        let event = self.events.recv().await?;
+        self.unread += 1;
+        if self.unread >= EVENT_WINDOW as u64 / 2 {
+            self.credit.grant(self.unread).await;
+            self.unread = 0;
+        }
+        let GraphEvent { namespace, step, task, node, handles, outer, kind } = *event;
+        let seq = self.seq;
+        self.seq += 1;
+        Some(Event {
+            seq,
+            // The guest's clock is the guest's word.
+            at: Instant::now(),
+            run: self.run.clone(),
+            namespace: Arc::from(namespace),
+            step,
+            task,
+            node: node.map(Arc::from),
+            handles,
+            outer,
+            kind,
+        })
+    }
+
+    /// Reads what is left and says how the run ended, its state as a JSON object.
+    pub async fn finish(mut self) -> Result<Exit<Value>, Error> {
+        while self.next().await.is_some() {}
+        let ended = match self.driver.join_next().await {
+            Some(Ok(Ok(ended))) => ended,
+            Some(Ok(Err(error))) => return Err(self.sandbox.failed(error).await),
+            Some(Err(_)) | None => {
+                return Err(self.sandbox.failed(AskError::Closed(Closed::Ended)).await);
+            }
+        };
+        match ended {
+            Ended::Done(state) => Ok(Exit::Done(state)),
+            Ended::Interrupted(state, interrupts) => Ok(Exit::Interrupted { state, interrupts }),
+            Ended::Stopped(state, stop) => Ok(Exit::Stopped { state, stop }),
+            Ended::Failed { error, terminal } => Err(Error::Graph { error, terminal }),
+        }
+    }
+}
+
+impl fmt::Debug for RunningGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningGraph")
+            .field("run", &self.run)
+            .field("seq", &self.seq)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Serves a run until it is over: hands its events on and answers its questions.
+async fn drive(
+    mut exchange: Exchange,
+    desk: Arc<Desk>,
+    events: mpsc::UnboundedSender<Box<GraphEvent>>,
+) -> Result<Vec<u8>, AskError> {
+    // Dropped with the run, and with it the thread's lease.
+    let mut asks = JoinSet::new();
+    loop {
+        let incoming = tokio::select! {
+            incoming = exchange.next() => incoming.map_err(AskError::Closed)?,
+            Some(_) = asks.join_next() => {
+                exchange.answered();
+                continue;
+            }
+        };
+        match incoming {
+            // Who does not read the events does not want them.
+            Incoming::Event(event) => drop(events.send(event)),
+            Incoming::Ask(id, ask) => {
+                let desk = desk.clone();
+                asks.spawn(async move { desk.serve(id, ask.what).await });
+            }
+            Incoming::Reply(payload) => return Ok(payload),
+            Incoming::Failure(fault) => return Err(AskError::Fault(fault)),
+            Incoming::Output(..) => {
+                return Err(ProtocolError::OutOfTurn("a graph writes output").into());
+            }
+        }
+    }
+}
+
+/// The fields of a value that is to be a graph's input.
+///
+/// ```
+/// #[derive(serde::Serialize)]
+/// struct Debate {
+///     topic: String,
+/// }
+///
+/// let fields = sandbox_vm::fields(&Debate { topic: "tea".into() })?;
+/// assert_eq!(fields["topic"], "tea");
+/// # Ok::<_, serde_json::Error>(())
+/// ```
+pub fn fields(value: &impl Serialize) -> Result<Map<String, Value>, serde_json::Error> {
+    match serde_json::to_value(value)? {
+        Value::Object(fields) => Ok(fields),
+        other => serde_json::from_value(other),
+    }
+}

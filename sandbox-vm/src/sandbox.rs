@@ -1,0 +1,309 @@
+//! A sandbox: the handle to one guest.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde::de::DeserializeOwned;
+
+use crate::{
+    Error,
+    backend::{Guest, Handle, Snapshot},
+    berth::Berth,
+    error::Gone,
+    files::Files,
+    limits::{Cause, Usage},
+    protocol::message::{Order, Reseeded},
+    session::{AskError, Closed, Session},
+    spec::Spec,
+};
+
+/// How long a guest has for what takes no time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One guest and what can be done with it. Cheap to clone; it lives until it is deleted or expires.
+#[derive(Clone)]
+pub struct Sandbox {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    spec: Spec,
+    backend: &'static str,
+    isolated: bool,
+    graphs: Vec<String>,
+    session: Session,
+    handle: Arc<dyn Handle>,
+    started: Instant,
+    // Std mutexes: held for a moment, never over an await.
+    berth: Mutex<Option<Berth>>,
+    last_used: Mutex<Instant>,
+    under_way: AtomicUsize,
+    gone: OnceLock<Gone>,
+    /// Held while the guest is taken down, so that whoever else wants that waits for it.
+    ending: tokio::sync::Mutex<()>,
+}
+
+impl Sandbox {
+    /// Greets a guest that was started.
+    pub(crate) async fn greet(
+        spec: Spec,
+        (backend, isolated): (&'static str, bool),
+        berth: Berth,
+        guest: Guest,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        let Guest { channel, handle } = guest;
+        let (session, hello) = match Session::open(channel, patience).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                let problem = match error {
+                    AskError::NoAnswer(after) => format!("it did not greet within {after:?}"),
+                    AskError::Closed(Closed::Protocol(error)) => error.to_string(),
+                    AskError::Closed(Closed::Ended) | AskError::Fault(_) => {
+                        "it ended at once".to_owned()
+                    }
+                };
+                handle.kill().await;
+                let words = handle.last_words().await;
+                return Err(Error::Start { backend, problem: format!("{problem}; {words}") });
+            }
+        };
+        let now = Instant::now();
+        let inner = Inner {
+            spec,
+            backend,
+            isolated,
+            graphs: hello.graphs,
+            session,
+            handle,
+            started: now,
+            berth: Mutex::new(Some(berth)),
+            last_used: Mutex::new(now),
+            under_way: AtomicUsize::new(0),
+            gone: OnceLock::new(),
+            ending: tokio::sync::Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.inner.spec.name
+    }
+
+    /// What it was made from.
+    pub fn spec(&self) -> &Spec {
+        &self.inner.spec
+    }
+
+    /// What it is found by.
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.inner.spec.labels
+    }
+
+    /// The back end it runs on.
+    pub fn backend(&self) -> &'static str {
+        self.inner.backend
+    }
+
+    /// Whether it is isolated from the host; a run that is not has to say so wherever its result goes.
+    pub fn isolated(&self) -> bool {
+        self.inner.isolated
+    }
+
+    /// The graphs that its guest can run.
+    pub fn graphs(&self) -> &[String] {
+        &self.inner.graphs
+    }
+
+    /// The files of its workspace.
+    pub fn fs(&self) -> Files<'_> {
+        Files::new(self)
+    }
+
+    /// What it has used so far, as the host sees it; `None` where the back end cannot see it.
+    pub async fn usage(&self) -> Option<Usage> {
+        self.inner.handle.usage().await
+    }
+
+    /// Waits for a sign of life.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.order(&Order::Ping, PATIENCE).await
+    }
+
+    /// Stops it until [`resume`](Self::resume), where the back end can; its time goes on.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.check()?;
+        self.inner.handle.pause().await
+    }
+
+    /// Lets it go on.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.check()?;
+        self.touch();
+        self.inner.handle.resume().await
+    }
+
+    /// Keeps its whole state, where the back end can, in a folder that belongs to the caller.
+    pub async fn snapshot(&self, folder: impl Into<std::path::PathBuf>) -> Result<Snapshot, Error> {
+        self.check()?;
+        self.inner.handle.snapshot(folder.into()).await
+    }
+
+    /// Gives it fresh randomness and the time, as after a snapshot was restored.
+    pub async fn reseed(&self, seed: Vec<u8>) -> Result<Reseeded, Error> {
+        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        self.order(&Order::Reseed { seed, time: time.unwrap_or_default() }, PATIENCE).await
+    }
+
+    /// Ends it and removes all that belongs to it. Deleting it again does nothing.
+    pub async fn delete(&self) {
+        self.end(Gone::Deleted).await;
+    }
+
+    /// Why it is no more, if it is not.
+    pub fn gone(&self) -> Option<&Gone> {
+        self.inner.gone.get()
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.inner.session
+    }
+
+    /// Asks the guest something and waits for its answer.
+    pub(crate) async fn order<T: DeserializeOwned>(
+        &self,
+        order: &Order,
+        patience: Duration,
+    ) -> Result<T, Error> {
+        self.check()?;
+        let _busy = self.busy();
+        match self.inner.session.ask(order, patience).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.failed(error).await),
+        }
+    }
+
+    /// What a failed question means. A guest that died, lied or fell silent is taken down.
+    pub(crate) async fn failed(&self, error: AskError) -> Error {
+        let name = self.name().to_owned();
+        match error {
+            AskError::Fault(fault) => Error::Guest { name, fault },
+            AskError::NoAnswer(after) => {
+                self.end(Gone::Limit(Cause::Wall)).await;
+                Error::NoAnswer { name, after }
+            }
+            AskError::Closed(closed) => Error::Gone { name, why: self.closed(closed).await },
+        }
+    }
+
+    /// Takes down a guest whose channel is closed, and says why it is gone.
+    pub(crate) async fn closed(&self, closed: Closed) -> Gone {
+        let why = match closed {
+            Closed::Protocol(error) => Gone::Protocol(error),
+            Closed::Ended => match self.inner.handle.cause().await {
+                Some(cause) => Gone::Limit(cause),
+                None => {
+                    // What it said last may still be on its way.
+                    self.inner.handle.kill().await;
+                    Gone::Ended(self.inner.handle.last_words().await)
+                }
+            },
+        };
+        self.end(why).await
+    }
+
+    /// Ends it for this reason, unless it has ended for another; returns the one that counts.
+    pub(crate) async fn end(&self, why: Gone) -> Gone {
+        let why = self.inner.gone.get_or_init(|| why).clone();
+        let _ending = self.inner.ending.lock().await;
+        self.inner.handle.kill().await;
+        drop(lock(&self.inner.berth).take());
+        why
+    }
+
+    /// An error if it is no more.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.inner.gone.get() {
+            Some(why) => Err(Error::Gone { name: self.name().to_owned(), why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The limit that its guest ran into, as far as the back end knows.
+    pub(crate) async fn cause(&self) -> Option<Cause> {
+        self.inner.handle.cause().await
+    }
+
+    /// Marks it as busy until the guard is dropped: it does not expire for idleness meanwhile.
+    pub(crate) fn busy(&self) -> Busy {
+        self.inner.under_way.fetch_add(1, Ordering::Relaxed);
+        Busy { inner: self.inner.clone() }
+    }
+
+    fn touch(&self) {
+        *lock(&self.inner.last_used) = Instant::now();
+    }
+
+    /// The limit of time that it has passed, if it has, or the reason why it ended by itself.
+    pub(crate) async fn overdue(&self) -> Option<Gone> {
+        let inner = &self.inner;
+        let limits = &inner.spec.limits;
+        if let Some(closed) = inner.session.closed() {
+            return Some(self.closed(closed).await);
+        }
+        if inner.started.elapsed() >= inner.spec.lifetime {
+            return Some(Gone::Limit(Cause::Lifetime));
+        }
+        let is_idle = inner.under_way.load(Ordering::Relaxed) == 0;
+        if is_idle && lock(&inner.last_used).elapsed() >= limits.idle {
+            return Some(Gone::Limit(Cause::Idle));
+        }
+        if let Some(limit) = limits.cpu_time
+            && inner.handle.usage().await.is_some_and(|it| it.cpu >= limit)
+        {
+            return Some(Gone::Limit(Cause::CpuTime));
+        }
+        None
+    }
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox")
+            .field("name", &self.name())
+            .field("backend", &self.backend())
+            .field("isolated", &self.isolated())
+            .field("gone", &self.inner.gone.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something is under way in a sandbox.
+pub(crate) struct Busy {
+    inner: Arc<Inner>,
+}
+
+impl fmt::Debug for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Busy")
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        *lock(&self.inner.last_used) = Instant::now();
+        self.inner.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

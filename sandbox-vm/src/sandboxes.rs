@@ -1,0 +1,353 @@
+//! All sandboxes of a process: making, finding, expiring and removing them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use graph_core::checkpoint::CheckpointId;
+use tokio::task::AbortHandle;
+
+use crate::{
+    Error, Sandbox,
+    backend::{Backend, Snapshot},
+    berth::{self, Berth},
+    report::Report,
+    spec::Spec,
+};
+
+/// How often sandboxes are looked at for having expired.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// How much isolation is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// None but isolated sandboxes are made; where no back end isolates, making one fails.
+    #[default]
+    Required,
+    /// The strongest back end there is, though it may not isolate; its sandboxes say that they do not.
+    Preferred,
+    /// None is wanted: the weakest back end is taken.
+    Off,
+}
+
+/// All sandboxes of a process. Cheap to clone; they are removed with the last clone.
+///
+/// ```no_run
+/// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::Jail};
+///
+/// # async fn example() -> Result<(), sandbox_vm::Error> {
+/// let sandboxes = Sandboxes::new().backend(Jail::this_program()).isolation(Isolation::Required).open().await?;
+/// let sandbox = sandboxes.create_if_not_exists(Spec::new("job-7")).await?;
+/// sandbox.fs().write("note.txt", "hello").await?;
+/// sandbox.delete().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Sandboxes {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    backend: Arc<dyn Backend>,
+    isolated: bool,
+    reports: Vec<Report>,
+    state: PathBuf,
+    patience: Duration,
+    // A std mutex: held for a moment, never over an await.
+    live: Mutex<BTreeMap<String, Slot>>,
+    keeper: Mutex<Option<AbortHandle>>,
+}
+
+/// A sandbox of a name: made once though many ask for it at the same time.
+type Slot = Arc<tokio::sync::OnceCell<Sandbox>>;
+
+/// What [`Sandboxes`] are to be: back ends, isolation, folders.
+#[derive(Debug)]
+#[must_use]
+pub struct Opening {
+    backends: Vec<Arc<dyn Backend>>,
+    isolation: Isolation,
+    state: PathBuf,
+    patience: Duration,
+}
+
+impl Sandboxes {
+    /// Says what they are to be, before they are opened.
+    #[expect(clippy::new_ret_no_self, reason = "they are made by `open`, which may fail")]
+    pub fn new() -> Opening {
+        Opening {
+            backends: Vec::new(),
+            isolation: Isolation::default(),
+            state: berth::default_state_folder(),
+            patience: Duration::from_secs(60),
+        }
+    }
+
+    /// Gives the sandbox of this name: the one that lives, or a new one.
+    pub async fn create_if_not_exists(&self, spec: Spec) -> Result<Sandbox, Error> {
+        spec.check()?;
+        loop {
+            let slot = lock(&self.shared.live).entry(spec.name.clone()).or_default().clone();
+            let made = slot.get_or_try_init(|| self.shared.make(spec.clone(), Origin::Boot)).await;
+            let sandbox = match made {
+                Ok(sandbox) => sandbox.clone(),
+                Err(error) => {
+                    self.shared.forget(&spec.name, &slot);
+                    return Err(error);
+                }
+            };
+            match sandbox.gone() {
+                None => return Ok(sandbox),
+                Some(_) => self.shared.forget(&spec.name, &slot),
+            }
+        }
+    }
+
+    /// Makes a sandbox from a snapshot; no other of its name may live. It is given fresh randomness and the time
+    /// before anybody can use it.
+    pub async fn restore(&self, spec: Spec, snapshot: Snapshot) -> Result<Sandbox, Error> {
+        spec.check()?;
+        let slot = Slot::default();
+        let taken = {
+            let mut live = lock(&self.shared.live);
+            match live.contains_key(&spec.name) {
+                true => true,
+                false => live.insert(spec.name.clone(), slot.clone()).is_some(),
+            }
+        };
+        if taken {
+            let problem = "one of this name lives; delete it first or choose another name";
+            return Err(Error::BadSpec { name: spec.name, problem });
+        }
+        let name = spec.name.clone();
+        let made =
+            slot.get_or_try_init(|| self.shared.make(spec, Origin::Snapshot(snapshot))).await;
+        made.cloned().inspect_err(|_| self.shared.forget(&name, &slot))
+    }
+
+    /// The sandbox of this name, if it lives.
+    pub fn get(&self, name: &str) -> Option<Sandbox> {
+        let slot = lock(&self.shared.live).get(name).cloned()?;
+        slot.get().filter(|it| it.gone().is_none()).cloned()
+    }
+
+    /// All that live, sorted by name.
+    pub fn list(&self) -> Vec<Sandbox> {
+        let live = lock(&self.shared.live);
+        live.values().filter_map(|it| it.get()).filter(|it| it.gone().is_none()).cloned().collect()
+    }
+
+    /// Those with this label, sorted by name. A sandbox's region counts as its label `region`.
+    pub fn find(&self, key: &str, value: &str) -> Vec<Sandbox> {
+        let has = |it: &Sandbox| match (key, &it.spec().region) {
+            ("region", Some(region)) => region == value,
+            _ => it.labels().get(key).is_some_and(|it| it == value),
+        };
+        let mut found = self.list();
+        found.retain(has);
+        found
+    }
+
+    /// What each back end can do on this machine, strongest first.
+    pub fn reports(&self) -> &[Report] {
+        &self.shared.reports
+    }
+
+    /// The back end that was chosen.
+    pub fn backend(&self) -> &'static str {
+        self.shared.backend.name()
+    }
+
+    /// Whether its sandboxes are isolated.
+    pub fn isolated(&self) -> bool {
+        self.shared.isolated
+    }
+
+    /// Removes all that live.
+    pub async fn delete_all(&self) {
+        for sandbox in self.list() {
+            sandbox.delete().await;
+        }
+    }
+}
+
+impl fmt::Debug for Sandboxes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: BTreeSet<_> = lock(&self.shared.live).keys().cloned().collect();
+        f.debug_struct("Sandboxes")
+            .field("backend", &self.backend())
+            .field("live", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Opening {
+    /// Adds a back end. Those that are added first are preferred: add the strongest first.
+    pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
+        self.backends.push(Arc::new(backend));
+        self
+    }
+
+    /// Says how much isolation is wanted; it is required unless it is said.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Keeps what belongs to the sandboxes in this folder, which must belong to this user alone.
+    pub fn state_folder(mut self, folder: impl AsRef<Path>) -> Self {
+        self.state = folder.as_ref().to_owned();
+        self
+    }
+
+    /// Gives a guest so long to start; a minute unless it is said.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Looks at what the back ends can do, chooses one, and removes what crashed processes left behind.
+    pub async fn open(self) -> Result<Sandboxes, Error> {
+        let Self { backends, isolation, state, patience } = self;
+        // Back ends are tried out in the usual folder, whichever the sandboxes have.
+        let folders = BTreeSet::from([state.clone(), berth::default_state_folder()]);
+        let reap = move || folders.iter().map(|it| berth::reap(it)).sum();
+        let reaped: usize = tokio::task::spawn_blocking(reap).await.unwrap_or(0);
+        if reaped > 0 {
+            tracing::info!(reaped, "removed sandboxes of processes that are no more");
+        }
+        let mut reports = Vec::new();
+        for backend in &backends {
+            reports.push(backend.probe().await);
+        }
+        let (backend, report) = choose(&backends, &reports, isolation)?;
+        let isolated = report.is_isolated();
+        if !isolated {
+            tracing::warn!(
+                backend = backend.name(),
+                "NOT ISOLATED: sandboxes have the rights of this process"
+            );
+        }
+        let shared = Arc::new(Shared {
+            backend,
+            isolated,
+            reports,
+            state,
+            patience,
+            live: Mutex::default(),
+            keeper: Mutex::new(None),
+        });
+        let keeper = tokio::spawn(keep(Arc::downgrade(&shared))).abort_handle();
+        *lock(&shared.keeper) = Some(keeper);
+        Ok(Sandboxes { shared })
+    }
+}
+
+fn choose<'a>(
+    backends: &[Arc<dyn Backend>],
+    reports: &'a [Report],
+    isolation: Isolation,
+) -> Result<(Arc<dyn Backend>, &'a Report), Error> {
+    let mut pairs = backends.iter().zip(reports);
+    let chosen = match isolation {
+        Isolation::Required => pairs.find(|(_, it)| it.is_isolated()),
+        Isolation::Preferred => {
+            let strong = pairs.clone().find(|(_, it)| it.is_isolated());
+            strong.or_else(|| pairs.find(|(_, it)| it.is_available()))
+        }
+        Isolation::Off => pairs.rfind(|(_, it)| it.is_available()),
+    };
+    match chosen {
+        Some((backend, report)) => Ok((backend.clone(), report)),
+        None => {
+            let why = |it: &Report| match &it.problem {
+                Some(problem) => format!("{}: {problem}", it.backend),
+                None => format!("{}: does not isolate", it.backend),
+            };
+            let why: Vec<_> = reports.iter().map(why).collect();
+            let why =
+                if why.is_empty() { "no back end was added".to_owned() } else { why.join("; ") };
+            Err(Error::NoIsolation(why))
+        }
+    }
+}
+
+/// What a guest starts from.
+enum Origin {
+    Boot,
+    Snapshot(Snapshot),
+}
+
+impl Shared {
+    async fn make(&self, spec: Spec, origin: Origin) -> Result<Sandbox, Error> {
+        let berth = Berth::new(&self.state, &CheckpointId::next().to_string())?;
+        let (guest, reseed) = match origin {
+            Origin::Boot => (self.backend.start(&spec, &berth).await?, false),
+            Origin::Snapshot(snapshot) => {
+                (self.backend.restore(&spec, &berth, &snapshot).await?, true)
+            }
+        };
+        let place = (self.backend.name(), self.isolated);
+        let sandbox = Sandbox::greet(spec, place, berth, guest, self.patience).await?;
+        if reseed {
+            sandbox.reseed(fresh_seed()?).await?;
+        }
+        Ok(sandbox)
+    }
+
+    /// Takes a slot out, unless another one has taken its place.
+    fn forget(&self, name: &str, slot: &Slot) {
+        let mut live = lock(&self.live);
+        if live.get(name).is_some_and(|it| Arc::ptr_eq(it, slot)) {
+            live.remove(name);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(keeper) = lock(&self.keeper).take() {
+            keeper.abort();
+        }
+    }
+}
+
+/// Removes sandboxes that have expired, broken a limit of time, or died.
+async fn keep(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(ROUND).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let live: Vec<_> =
+            lock(&shared.live).iter().map(|(name, it)| (name.clone(), it.clone())).collect();
+        for (name, slot) in live {
+            let Some(sandbox) = slot.get() else { continue };
+            if sandbox.gone().is_none()
+                && let Some(why) = sandbox.overdue().await
+            {
+                tracing::info!(sandbox = name, %why, "removing a sandbox");
+                sandbox.end(why).await;
+            }
+            if sandbox.gone().is_some() {
+                shared.forget(&name, &slot);
+            }
+        }
+    }
+}
+
+fn fresh_seed() -> Result<Vec<u8>, Error> {
+    use std::io::Read;
+    let mut seed = vec![0; 64];
+    let source = std::fs::File::open("/dev/urandom");
+    let read = source.and_then(|mut it| it.read_exact(&mut seed));
+    read.map_err(Error::io("randomness for a restored guest"))?;
+    Ok(seed)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,407 @@
+//! The host's end of the channel to one guest.
+//!
+//! One task reads and one writes; whoever asks something waits on a queue of its own. The reader never waits for
+//! anybody, so a slow reader of one answer holds up no other: what may pile up for a question is bounded when it is
+//! asked, and a guest that sends more has broken the protocol.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
+    sync::mpsc,
+    task::JoinSet,
+};
+
+use crate::{
+    backend::Channel,
+    protocol::{
+        self, Assembler, Frame, Kind, ProtocolError,
+        frame::{self, ReadError},
+        from_guest::{self, FromGuest, Stream},
+        message::{Ask, Fault, GraphEvent, GuestHello, HostHello, Order},
+    },
+};
+
+/// How many messages may wait to be written before whoever writes waits.
+const OUTBOX: usize = 64;
+
+/// How many questions of a guest may wait for their answers.
+const MAX_ASKS: usize = 256;
+
+/// The channel to one guest. Cheap to clone; the channel closes with the last clone.
+#[derive(Clone)]
+pub(crate) struct Session {
+    shared: Arc<Shared>,
+    /// The reader and the writer, which end with the session.
+    #[expect(dead_code, reason = "held for its Drop, which ends the tasks")]
+    tasks: Arc<JoinSet<()>>,
+}
+
+struct Shared {
+    outbox: mpsc::Sender<Vec<u8>>,
+    // A std mutex: held for a moment, never over an await.
+    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    next: AtomicU64,
+    closed: OnceLock<Closed>,
+}
+
+/// Somebody who waits for answers.
+struct Waiting {
+    queue: mpsc::UnboundedSender<Incoming>,
+    room: Room,
+}
+
+/// How much a guest may send for a question before its answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    /// Events; more are allowed as they are read.
+    pub(crate) events: u64,
+    /// Bytes of output.
+    pub(crate) output: u64,
+    /// Questions back.
+    pub(crate) asks: usize,
+}
+
+impl Room {
+    /// Room for a graph's run.
+    pub(crate) fn for_graph(events: u64) -> Self {
+        Self { events, output: 0, asks: MAX_ASKS }
+    }
+
+    /// Room for a program's output.
+    pub(crate) fn for_output(bytes: u64) -> Self {
+        Self { output: bytes, ..Self::default() }
+    }
+}
+
+/// What came for a question.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    Reply(Vec<u8>),
+    Failure(Fault),
+    Event(Box<GraphEvent>),
+    Output(Stream, Vec<u8>),
+    Ask(u64, Box<Ask>),
+}
+
+/// Why a session is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// The guest closed the channel.
+    Ended,
+    /// The guest does not keep to the protocol.
+    Protocol(ProtocolError),
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub(crate) enum AskError {
+    Closed(Closed),
+    Fault(Fault),
+    NoAnswer(Duration),
+}
+
+impl From<ProtocolError> for AskError {
+    fn from(error: ProtocolError) -> Self {
+        Self::Closed(Closed::Protocol(error))
+    }
+}
+
+impl Session {
+    /// Greets the guest, within that time.
+    pub(crate) async fn open(
+        channel: Box<dyn Channel>,
+        patience: Duration,
+    ) -> Result<(Self, GuestHello), AskError> {
+        let (mut reader, mut writer) = tokio::io::split(channel);
+        let greeting = greet(&mut reader, &mut writer);
+        let hello = tokio::time::timeout(patience, greeting)
+            .await
+            .map_err(|_| AskError::NoAnswer(patience))??;
+        let (outbox, messages) = mpsc::channel(OUTBOX);
+        let shared = Arc::new(Shared {
+            outbox,
+            waiting: Mutex::default(),
+            next: AtomicU64::new(1),
+            closed: OnceLock::new(),
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(write_all(writer, messages));
+        tasks.spawn(read_all(reader, shared.clone()));
+        Ok((Self { shared, tasks: Arc::new(tasks) }, hello))
+    }
+
+    /// Asks something and waits for its one answer.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        order: &Order,
+        patience: Duration,
+    ) -> Result<T, AskError> {
+        let mut exchange = self.start(order, Room::default()).await?;
+        let answer = tokio::time::timeout(patience, exchange.next());
+        match answer.await.map_err(|_| AskError::NoAnswer(patience))? {
+            Ok(Incoming::Reply(payload)) => Ok(self.read(&payload)?),
+            Ok(Incoming::Failure(fault)) => Err(AskError::Fault(fault)),
+            // The room for anything else was nought.
+            Ok(_) => Err(ProtocolError::OutOfTurn("something before the answer").into()),
+            Err(closed) => Err(AskError::Closed(closed)),
+        }
+    }
+
+    /// Reads an answer; one that cannot be read ends the session.
+    pub(crate) fn read<T: DeserializeOwned>(&self, payload: &[u8]) -> Result<T, ProtocolError> {
+        from_guest::reply(payload)
+            .inspect_err(|error| self.shared.close(Closed::Protocol(error.clone())))
+    }
+
+    /// Asks something that many messages may come for.
+    pub(crate) async fn start(&self, order: &Order, room: Room) -> Result<Exchange, AskError> {
+        let payload = protocol::encode(order)?;
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let (queue, incoming) = mpsc::unbounded_channel();
+        self.shared.waiting().insert(id, Waiting { queue, room });
+        let exchange = Exchange { session: self.clone(), id, incoming, over: false };
+        // Looked at after the queue was put there: whoever closes the session takes all queues out after it is closed.
+        if let Some(closed) = self.closed() {
+            return Err(AskError::Closed(closed));
+        }
+        self.send(Kind::Request, id, &payload).await;
+        Ok(exchange)
+    }
+
+    /// Answers a question of the guest.
+    pub(crate) async fn answer(&self, id: u64, answer: Result<Vec<u8>, Fault>) {
+        match answer {
+            Ok(payload) => self.send(Kind::Reply, id, &payload).await,
+            Err(fault) => {
+                let payload = protocol::encode(&fault).unwrap_or_default();
+                self.send(Kind::Failure, id, &payload).await;
+            }
+        }
+    }
+
+    async fn send(&self, kind: Kind, id: u64, payload: &[u8]) {
+        // A writer that is gone means that the session is over, which the reader reports.
+        let _ = self.shared.outbox.send(frame::write(kind, id, payload)).await;
+    }
+
+    /// Why the session is over, if it is.
+    pub(crate) fn closed(&self) -> Option<Closed> {
+        self.shared.closed.get().cloned()
+    }
+
+    /// Ends the session because the guest broke a rule.
+    pub(crate) fn violated(&self, rule: &'static str) {
+        self.shared.close(Closed::Protocol(ProtocolError::OutOfTurn(rule)));
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("closed", &self.shared.closed.get()).finish_non_exhaustive()
+    }
+}
+
+/// A question under way. Dropping it before its answer tells the guest that none is wanted.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    session: Session,
+    id: u64,
+    incoming: mpsc::UnboundedReceiver<Incoming>,
+    over: bool,
+}
+
+impl Exchange {
+    /// What comes next for the question.
+    pub(crate) async fn next(&mut self) -> Result<Incoming, Closed> {
+        match self.incoming.recv().await {
+            Some(incoming) => {
+                self.over |= matches!(incoming, Incoming::Reply(_) | Incoming::Failure(_));
+                Ok(incoming)
+            }
+            None => Err(self.session.closed().unwrap_or(Closed::Ended)),
+        }
+    }
+
+    /// Who lets the guest send more events for this question.
+    pub(crate) fn credit(&self) -> Credit {
+        Credit { session: self.session.clone(), id: self.id }
+    }
+
+    /// A question back was answered: there is room for another.
+    pub(crate) fn answered(&self) {
+        if let Some(waiting) = self.session.shared.waiting().get_mut(&self.id) {
+            waiting.room.asks += 1;
+        }
+    }
+}
+
+/// Lets a guest send more events.
+#[derive(Clone, Debug)]
+pub(crate) struct Credit {
+    session: Session,
+    id: u64,
+}
+
+impl Credit {
+    /// Lets the guest send so many more events.
+    pub(crate) async fn grant(&self, events: u64) {
+        if let Some(waiting) = self.session.shared.waiting().get_mut(&self.id) {
+            waiting.room.events += events;
+        }
+        let payload = protocol::encode(&events).unwrap_or_default();
+        self.session.send(Kind::Credit, self.id, &payload).await;
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.session.shared.waiting().remove(&self.id);
+        if !self.over {
+            // Where the outbox is full the guest learns of it by its next message, which nobody waits for.
+            let _ = self.session.shared.outbox.try_send(frame::write(Kind::Cancel, self.id, &[]));
+        }
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self, why: Closed) {
+        let _ = self.closed.set(why);
+        self.waiting().clear();
+    }
+
+    /// Gives a message to whoever waits for it. One that nobody waits for is late, and no fault.
+    fn deliver(&self, message: FromGuest) -> Result<(), ProtocolError> {
+        let mut waiting = self.waiting();
+        let (id, incoming) = match message {
+            FromGuest::Hello(_) => return Err(ProtocolError::OutOfTurn("a second greeting")),
+            FromGuest::Reply(id, payload) => (id, Incoming::Reply(payload)),
+            FromGuest::Failure(id, fault) => (id, Incoming::Failure(fault)),
+            FromGuest::Event(id, event) => (id, Incoming::Event(event)),
+            FromGuest::Output(id, stream, bytes) => (id, Incoming::Output(stream, bytes)),
+            FromGuest::Ask(id, ask) => (ask.run, Incoming::Ask(id, ask)),
+        };
+        let Some(entry) = waiting.get_mut(&id) else { return Ok(()) };
+        entry.room.take(&incoming)?;
+        let last = matches!(incoming, Incoming::Reply(_) | Incoming::Failure(_));
+        let _ = entry.queue.send(incoming);
+        if last {
+            waiting.remove(&id);
+        }
+        Ok(())
+    }
+}
+
+impl Room {
+    fn take(&mut self, incoming: &Incoming) -> Result<(), ProtocolError> {
+        let left = match incoming {
+            Incoming::Reply(_) | Incoming::Failure(_) => return Ok(()),
+            Incoming::Event(_) => {
+                self.events.checked_sub(1).map(|it| self.events = it).ok_or("an event too many")
+            }
+            Incoming::Output(_, bytes) => {
+                let left = self.output.checked_sub(bytes.len() as u64);
+                left.map(|it| self.output = it).ok_or("more output than is allowed")
+            }
+            Incoming::Ask(..) => {
+                self.asks.checked_sub(1).map(|it| self.asks = it).ok_or("a question too many")
+            }
+        };
+        left.map_err(ProtocolError::OutOfTurn)
+    }
+}
+
+async fn greet(
+    reader: &mut ReadHalf<Box<dyn Channel>>,
+    writer: &mut WriteHalf<Box<dyn Channel>>,
+) -> Result<GuestHello, AskError> {
+    let ended = |_| AskError::Closed(Closed::Ended);
+    let nonce = random_nonce();
+    let hello = protocol::encode(&HostHello { version: protocol::VERSION, nonce })?;
+    writer.write_all(&frame::write(Kind::Hello, 0, &hello)).await.map_err(ended)?;
+    writer.flush().await.map_err(ended)?;
+    // A greeting is short: a guest cannot make us hold more before it is known.
+    let mut limited = reader.take(MAX_HELLO);
+    let message = match Frame::read(&mut limited).await {
+        Ok(Some(frame)) if !frame.more => from_guest::parse(frame)?,
+        Ok(Some(_)) | Err(ReadError::Protocol(ProtocolError::Truncated))
+            if limited.limit() == 0 =>
+        {
+            return Err(bad_hello("it is too long"));
+        }
+        Ok(Some(_)) => return Err(bad_hello("it is cut in parts")),
+        Ok(None) | Err(ReadError::Io(_)) => return Err(AskError::Closed(Closed::Ended)),
+        Err(ReadError::Protocol(error)) => return Err(error.into()),
+    };
+    match message {
+        FromGuest::Hello(hello) if hello.version != protocol::VERSION => {
+            Err(bad_hello(format!("it speaks version {}", hello.version)))
+        }
+        FromGuest::Hello(hello) if hello.nonce != nonce => Err(bad_hello("it says another nonce")),
+        FromGuest::Hello(hello) => Ok(hello),
+        _ => Err(bad_hello("it says something else first")),
+    }
+}
+
+const MAX_HELLO: u64 = 64 << 10;
+
+fn bad_hello(problem: impl Into<String>) -> AskError {
+    ProtocolError::BadHello(problem.into()).into()
+}
+
+/// No secret: it only tells one start of a guest from another.
+fn random_nonce() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+async fn write_all(mut writer: WriteHalf<Box<dyn Channel>>, mut messages: mpsc::Receiver<Vec<u8>>) {
+    while let Some(bytes) = messages.recv().await {
+        if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
+    let mut assembler = Assembler::default();
+    let why = loop {
+        let step = match Frame::read(&mut reader).await {
+            Ok(Some(frame)) => assembler.push(frame),
+            // A guest that is killed in the middle of a frame has not said anything wrong.
+            Ok(None) | Err(ReadError::Io(_) | ReadError::Protocol(ProtocolError::Truncated)) => {
+                break Closed::Ended;
+            }
+            Err(ReadError::Protocol(error)) => break Closed::Protocol(error),
+        };
+        let step = step.and_then(|message| match message {
+            Some(message) => shared.deliver(from_guest::parse(message)?),
+            None => Ok(()),
+        });
+        match step {
+            Ok(()) if shared.closed.get().is_none() => {}
+            Ok(()) => return,
+            Err(error) => break Closed::Protocol(error),
+        }
+    };
+    shared.close(why);
+}
+
+/// An answer to the guest as bytes.
+pub(crate) fn answer(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    protocol::encode(value)
+        .map_err(|error| Fault::new(protocol::message::FaultCode::Terminal, error))
+}

@@ -1,0 +1,204 @@
+//! What a sandbox is to be.
+
+use std::{collections::BTreeMap, convert::Infallible, fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, limits::Limits};
+
+/// What a sandbox is to be: its name, what is in it, what it may use and how long it lives.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use sandbox_vm::{Image, Spec};
+///
+/// let spec = Spec::new("negotiate-acme-1")
+///     .image(Image::Base)
+///     .memory(512 << 20)
+///     .label("ticker", "ACME")
+///     .lifetime(Duration::from_secs(600));
+/// assert_eq!(spec.labels["ticker"], "ACME");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[must_use]
+pub struct Spec {
+    /// The name; at most one sandbox of a name lives at once.
+    pub name: String,
+    /// What is in it.
+    pub image: Image,
+    /// What it is found by.
+    pub labels: BTreeMap<String, String>,
+    /// Where it is to run, for back ends that have several places; a label for the others.
+    pub region: Option<String>,
+    /// What it may use.
+    pub limits: Limits,
+    /// How long it lives.
+    pub lifetime: Duration,
+}
+
+impl Spec {
+    /// A sandbox of this name with the usual limits, which lives for an hour.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            image: Image::Base,
+            labels: BTreeMap::new(),
+            region: None,
+            limits: Limits::default(),
+            lifetime: Duration::from_secs(3600),
+        }
+    }
+
+    /// Says what is in it.
+    pub fn image(mut self, image: Image) -> Self {
+        self.image = image;
+        self
+    }
+
+    /// Gives it so many bytes of memory.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.limits.memory = bytes;
+        self
+    }
+
+    /// Gives it so much of a processor's time: 0.5 is half of one.
+    pub fn cpus(mut self, cpus: f64) -> Self {
+        self.limits.cpus = cpus;
+        self
+    }
+
+    /// Lets it be found by this.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Says where it is to run.
+    pub fn region(mut self, region: impl Into<String>) -> Self {
+        self.region = Some(region.into());
+        self
+    }
+
+    /// Says what it may use.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Removes it after that time, whatever it does.
+    pub fn lifetime(mut self, lifetime: Duration) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// Refuses what no back end could make.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let problem = if self.name.is_empty() || self.name.len() > 128 {
+            "a name has 1 to 128 characters"
+        } else if !self.name.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it)) {
+            "a name has letters, digits, `-`, `_` and `.` only; see `Spec::clean_name`"
+        } else if self.name.starts_with('.') {
+            "a name does not start with a dot"
+        } else if self.limits.memory < MIN_MEMORY {
+            "it needs 32 MiB of memory at least"
+        } else if !(self.limits.cpus > 0.0 && self.limits.cpus <= 1024.0) {
+            "it needs more than no processor, and at most 1024"
+        } else if self.limits.processes < 4 {
+            "it needs 4 processes at least"
+        } else {
+            return Ok(());
+        };
+        Err(Error::BadSpec { name: self.name.clone(), problem })
+    }
+
+    /// A text as it may stand in a name: `^GSPC` becomes `-gspc`, `BRK.B` becomes `brk.b`.
+    pub fn clean_name(text: &str) -> String {
+        let clean = |it: char| match it.to_ascii_lowercase() {
+            it if it.is_ascii_alphanumeric() || "-_.".contains(it) => it,
+            _ => '-',
+        };
+        text.chars().map(clean).take(128).collect()
+    }
+}
+
+/// With less the agent itself does not start.
+const MIN_MEMORY: u64 = 32 << 20;
+
+/// What is in a sandbox besides the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum Image {
+    /// Nothing.
+    #[default]
+    Base,
+    /// Python, its standard library and the usual shell tools.
+    Python,
+    /// An image that one back end knows under this name.
+    Named(String),
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Base => "sandbox/base-image:latest",
+            Self::Python => "agent-sandbox-python:latest",
+            Self::Named(name) => name,
+        })
+    }
+}
+
+impl FromStr for Image {
+    type Err = Infallible;
+
+    fn from_str(name: &str) -> Result<Self, Infallible> {
+        Ok(match name {
+            "base" | "sandbox/base-image:latest" => Self::Base,
+            "python" | "agent-sandbox-python:latest" => Self::Python,
+            _ => Self::Named(name.to_owned()),
+        })
+    }
+}
+
+impl From<String> for Image {
+    fn from(name: String) -> Self {
+        match name.parse() {
+            Ok(image) => image,
+        }
+    }
+}
+
+impl From<Image> for String {
+    fn from(image: Image) -> Self {
+        image.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Image, Spec};
+
+    #[test]
+    fn names_of_the_market_become_names_of_sandboxes() {
+        for (ticker, name) in [("BRK.B", "brk.b"), ("^GSPC", "-gspc"), ("Ünlü/../x", "-nl--..-x")]
+        {
+            assert_eq!(Spec::clean_name(ticker), name);
+        }
+        assert!(Spec::new("negotiate-brk.b-1").check().is_ok());
+        for bad in ["", "a/b", "..", ".hidden", "a b", &"x".repeat(129)] {
+            assert!(Spec::new(bad).check().is_err(), "{bad}");
+        }
+        assert!(Spec::new("x").memory(1 << 20).check().is_err());
+        assert!(Spec::new("x").cpus(f64::NAN).check().is_err());
+    }
+
+    #[test]
+    fn images_are_known_by_short_and_long_names() {
+        for (name, image) in [("base", Image::Base), ("agent-sandbox-python:latest", Image::Python)]
+        {
+            assert_eq!(name.parse(), Ok(image.clone()));
+            assert_eq!(image.to_string().parse(), Ok(image));
+        }
+        assert_eq!("own:1".parse(), Ok(Image::Named("own:1".to_owned())));
+    }
+}

@@ -1,0 +1,212 @@
+//! Escapes: each is tried by a program in the guest, and none gets through.
+
+use std::{
+    net::{TcpListener, UdpSocket},
+    os::{linux::net::SocketAddrExt, unix::net::UnixListener},
+};
+
+use super::{Bench, Check, Failure, check, ensure};
+use crate::{Program, report::Guarantee};
+
+pub(super) const CHECKS: &[Check] = &[
+    check!(
+        "escape: a program has no capability and cannot get any",
+        [FilteredCalls, NoPrivileges],
+        powerless
+    ),
+    check!("escape: no network of any kind reaches the host or beyond", [NoNetwork], network),
+    check!("escape: no file of the host is seen", [NoHostFiles], host_files),
+    check!("escape: nothing of the image can be written", [NoHostFiles], read_only),
+    check!("escape: no process of the host is seen or signalled", [OwnProcesses], processes),
+    check!(
+        "escape: the kernel's own files and devices are out of reach",
+        [FilteredCalls],
+        kernel_files
+    ),
+    check!("escape: no dangerous system call is made", [FilteredCalls], system_calls),
+];
+
+/// Tries each; all must be held.
+async fn held(bench: &Bench, attempts: &[&[&str]]) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let mut through = Vec::new();
+    for attempt in attempts {
+        let program = Program::new(&*bench.program).arg("try").args(attempt.iter().copied());
+        let output = sandbox.exec(program).await?;
+        if !output.success() {
+            through.push(format!(
+                "{attempt:?}: {:?} {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            ));
+        }
+    }
+    ensure!(through.is_empty(), "{}", through.join("; "));
+    Ok(())
+}
+
+async fn network(bench: Bench) -> Result<(), Failure> {
+    let tcp = TcpListener::bind("127.0.0.1:0")?;
+    let udp = UdpSocket::bind("127.0.0.1:0")?;
+    let name = format!("sandbox-vm-{}", std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name)?;
+    let abstract_socket = UnixListener::bind_addr(&address)?;
+    let path = std::env::temp_dir().join(format!("{name}.socket"));
+    let unix = UnixListener::bind(&path)?;
+    let (address, socket) = (tcp.local_addr()?.to_string(), path.display().to_string());
+    let attempts: &[&[&str]] = &[
+        &["tcp", &address],
+        &["tcp", "1.1.1.1:80"],
+        &["tcp", "[2606:4700:4700::1111]:80"],
+        &["udp", "8.8.8.8:53"],
+        &["abstract", &name],
+        &["unix", &socket],
+    ];
+    let outcome = held(&bench, attempts).await;
+    udp.set_nonblocking(true)?;
+    std::fs::remove_file(&path)?;
+    outcome?;
+    // What it sends to itself may arrive; nothing arrives here.
+    let port = udp.local_addr()?.to_string();
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let _ = sandbox.exec(Program::new(&*bench.program).args(["try", "udp", &port])).await?;
+    ensure!(udp.recv(&mut [0; 16]).is_err(), "a packet of the guest arrived");
+    for (listener, accepted) in [
+        ("tcp", accepts(&tcp)?),
+        ("abstract", accepts_unix(&abstract_socket)?),
+        ("unix", accepts_unix(&unix)?),
+    ] {
+        ensure!(!accepted, "the guest connected to the host by {listener}");
+    }
+    if bench.capabilities.has(Guarantee::FilteredCalls) {
+        let families = ["inet", "inet6", "raw", "packet", "netlink", "vsock", "bluetooth"];
+        let attempts: Vec<_> = families.map(|it| ["socket", it]).to_vec();
+        let attempts: Vec<&[&str]> = attempts.iter().map(|it| &it[..]).collect();
+        held(&bench, &attempts).await?;
+    }
+    Ok(())
+}
+
+fn accepts(listener: &TcpListener) -> std::io::Result<bool> {
+    listener.set_nonblocking(true)?;
+    Ok(listener.accept().is_ok())
+}
+
+fn accepts_unix(listener: &UnixListener) -> std::io::Result<bool> {
+    listener.set_nonblocking(true)?;
+    Ok(listener.accept().is_ok())
+}
+
+async fn host_files(bench: Bench) -> Result<(), Failure> {
+    let secret = std::env::temp_dir().join(format!("sandbox-vm-key-{}", std::process::id()));
+    std::fs::write(&secret, "key")?;
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
+    let current = std::env::current_dir()?.display().to_string();
+    let path = secret.display().to_string();
+    let by_process = format!("/proc/1/root{path}");
+    let outcome = held(
+        &bench,
+        &[
+            &["read", &path],
+            &["read", &by_process],
+            &["read", "/etc/shadow"],
+            &["read", "/etc/hostname"],
+            &["list", &home],
+            &["list", &current],
+            &["list", "/var"],
+            &["list", "/run"],
+            &["list", "/boot"],
+            &["read", "/proc/1/environ"],
+        ],
+    )
+    .await;
+    std::fs::remove_file(&secret)?;
+    outcome
+}
+
+async fn read_only(bench: Bench) -> Result<(), Failure> {
+    held(
+        &bench,
+        &[
+            &["write", "/owned"],
+            &["write", "/etc/passwd"],
+            &["write", "/usr/owned"],
+            &["write", "/agent"],
+        ],
+    )
+    .await
+}
+
+async fn processes(bench: Bench) -> Result<(), Failure> {
+    let own = std::process::id().to_string();
+    let mut attempts: Vec<&[&str]> = vec![&["ptrace", "1"]];
+    let signal = ["signal", &own];
+    // A guest has so few processes that an id this large is none of its own.
+    if std::process::id() > 1000 {
+        attempts.push(&signal);
+    }
+    held(&bench, &attempts).await
+}
+
+async fn kernel_files(bench: Bench) -> Result<(), Failure> {
+    held(
+        &bench,
+        &[
+            &["read", "/proc/kcore"],
+            &["read", "/proc/kallsyms"],
+            &["read", "/proc/1/mem"],
+            &["write", "/proc/1/mem"],
+            &["write", "/proc/self/comm"],
+            &["write", "/proc/sysrq-trigger"],
+            &["write", "/proc/sys/kernel/core_pattern"],
+            &["list", "/sys"],
+            &["write", "/sys/kernel/uevent_helper"],
+            &["read", "/dev/mem"],
+            &["read", "/dev/kmsg"],
+            &["read", "/dev/kvm"],
+            &["read", "/dev/sda"],
+            &["read", "/dev/vda"],
+            &["write", "/dev/owned"],
+            &["device"],
+        ],
+    )
+    .await
+}
+
+async fn powerless(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let output = sandbox.exec(Program::new(&*bench.program).arg("status")).await?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let none = "0000000000000000";
+    for (name, expected) in [
+        ("CapInh", none),
+        ("CapPrm", none),
+        ("CapEff", none),
+        ("CapBnd", none),
+        ("CapAmb", none),
+        ("NoNewPrivs", "1"),
+        // A filter is at work.
+        ("Seccomp", "2"),
+    ] {
+        let value = text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(":\t"));
+        ensure!(value == Some(expected), "{name} is {value:?} and not {expected}");
+    }
+    Ok(())
+}
+
+async fn system_calls(bench: Bench) -> Result<(), Failure> {
+    held(
+        &bench,
+        &[
+            &["ptrace", "1"],
+            &["mount"],
+            &["unmount"],
+            &["module"],
+            &["namespace"],
+            &["other-user"],
+            &["reboot"],
+            &["host-name"],
+        ],
+    )
+    .await
+}

@@ -1,0 +1,85 @@
+//! Files of the workspace, and the tricks to get out by them.
+
+use super::{Bench, Check, Failure, check, ensure, hostile};
+use crate::{EntryKind, Error, Program, Status, protocol::message::FaultCode};
+
+pub(super) const CHECKS: &[Check] = &[
+    check!("fs: files are written, read, listed and removed", round_trip),
+    check!("fs: programs and the host see the same files", shared),
+    check!("fs: no path leads out", paths),
+    check!("fs: no link that the guest makes leads out", links),
+    check!("fs: a large file goes through", large),
+];
+
+async fn round_trip(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let fs = sandbox.fs();
+    let turns = serde_json::json!([{ "role": "for", "text": "é" }]);
+    fs.write_json("/workspace/logs/i1.json", &turns).await?;
+    ensure!(
+        fs.read_json::<serde_json::Value>("logs/i1.json").await? == turns,
+        "another value came back"
+    );
+    let entries = fs.list("logs").await?;
+    ensure!(entries.len() == 1 && entries[0].kind == EntryKind::File, "{entries:?}");
+    fs.remove("logs").await?;
+    let gone = fs.read("logs/i1.json").await;
+    ensure!(gone.as_ref().is_err_and(Error::is_not_found), "{gone:?}");
+    Ok(())
+}
+
+async fn shared(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    sandbox.fs().write("in.txt", "from the host").await?;
+    let output =
+        sandbox.exec(Program::new(&*bench.program).args(["try", "read", "in.txt"])).await?;
+    ensure!(output.status == Status::Exited(hostile::GOT_THROUGH.into()), "{output:?}");
+    let output =
+        sandbox.exec(Program::new(&*bench.program).args(["try", "write", "out.txt"])).await?;
+    ensure!(output.status == Status::Exited(hostile::GOT_THROUGH.into()), "{output:?}");
+    ensure!(sandbox.fs().read("out.txt").await?.is_empty(), "the file is not there");
+    Ok(())
+}
+
+async fn paths(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    for path in ["../x", "/etc/passwd", "a/../../x", "/workspace/../etc/passwd", "", "/"] {
+        let read = sandbox.fs().read(path).await.map(drop);
+        let write = sandbox.fs().write(path, "x").await;
+        for outcome in [read, write] {
+            let held = matches!(&outcome, Err(Error::Guest { fault, .. }) if fault.code == FaultCode::Path);
+            ensure!(held, "`{path}`: {outcome:?}");
+        }
+    }
+    Ok(())
+}
+
+async fn links(bench: Bench) -> Result<(), Failure> {
+    let folder = std::env::temp_dir().join(format!("sandbox-vm-secret-{}", std::process::id()));
+    std::fs::write(&folder, "secret of the host")?;
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let path = folder.display().to_string();
+    let output =
+        sandbox.exec(Program::new(&*bench.program).args(["try", "link-out", &path])).await?;
+    if bench.capabilities.is_isolated() {
+        ensure!(output.success(), "{output:?}");
+    }
+    let host_file = format!("folder{path}");
+    for path in ["link", &host_file, "up/etc/passwd", "folder/etc/passwd"] {
+        let outcome = sandbox.fs().read(path).await;
+        ensure!(outcome.is_err(), "`{path}` was followed");
+        let outcome = sandbox.fs().write(path, "owned").await;
+        ensure!(outcome.is_err(), "`{path}` was followed");
+    }
+    ensure!(std::fs::read(&folder)? == b"secret of the host", "the host's file was changed");
+    std::fs::remove_file(&folder)?;
+    Ok(())
+}
+
+async fn large(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let bytes: Vec<u8> = (0..20 << 20).map(|it: u32| (it % 251) as u8).collect();
+    sandbox.fs().write("large", bytes.clone()).await?;
+    ensure!(sandbox.fs().read("large").await? == bytes, "other bytes came back");
+    Ok(())
+}

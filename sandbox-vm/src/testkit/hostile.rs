@@ -1,0 +1,314 @@
+//! Programs that try to get out, and a few that only help the suite.
+//!
+//! `sandbox-vm-hostile try NAME` ends with code 0 if the guest's walls held, and with [`GOT_THROUGH`] if they did not.
+
+#![expect(clippy::print_stdout, reason = "these are programs, and the suite reads what they say")]
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream, UdpSocket},
+    os::{linux::net::SocketAddrExt, unix::net::UnixStream},
+    path::Path,
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use rustix::net::{AddressFamily, SocketType};
+
+/// How a program ends that got through a wall.
+pub const GOT_THROUGH: u8 = 77;
+
+/// Runs one of the programs, by its arguments.
+pub fn main(args: &[String]) -> ExitCode {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["say", out, error] => say(out, error),
+        ["exit", code] => return ExitCode::from(code.parse::<u8>().unwrap_or(1)),
+        ["cat"] => cat(),
+        ["environment"] => environment(),
+        ["status"] => fs::read_to_string("/proc/self/status").and_then(|it| say(&it, "")),
+        ["sleep"] => sleep(),
+        ["spin"] => spin(),
+        ["leave-a-child"] => leave_a_child(),
+        ["orphans", count] => orphans(count.parse().unwrap_or(1)),
+        ["fork-bomb"] => fork_bomb(),
+        ["eat-memory"] => eat_memory(),
+        ["fill-disk"] => fill_disk(),
+        ["fill-files"] => fill_files(),
+        ["endless-output"] => endless_output(),
+        ["try", name, rest @ ..] => return attempt(name, rest),
+        ["host", count, state] => host(count.parse().unwrap_or(1), Path::new(state)),
+        _ => Err(io::Error::other(format!("unknown arguments: {args:?}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(out: &str, error: &str) -> io::Result<()> {
+    io::stdout().write_all(out.as_bytes())?;
+    io::stderr().write_all(error.as_bytes())
+}
+
+fn cat() -> io::Result<()> {
+    io::copy(&mut io::stdin(), &mut io::stdout()).map(drop)
+}
+
+fn environment() -> io::Result<()> {
+    let mut out = io::stdout();
+    for (key, value) in std::env::vars() {
+        writeln!(out, "{key}={value}")?;
+    }
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let entry = entry?;
+        writeln!(
+            out,
+            "fd {} {}",
+            entry.file_name().display(),
+            fs::read_link(entry.path())?.display()
+        )?;
+    }
+    Ok(())
+}
+
+fn sleep() -> io::Result<()> {
+    std::thread::sleep(Duration::from_secs(1000));
+    Ok(())
+}
+
+fn spin() -> io::Result<()> {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn again(args: &[&str]) -> io::Result<std::process::Child> {
+    Command::new(std::env::current_exe().unwrap_or_else(|_| super::PROGRAM.into()))
+        .args(args)
+        .spawn()
+}
+
+/// Ends, and leaves a process that holds its output open.
+fn leave_a_child() -> io::Result<()> {
+    again(&["sleep"]).map(drop)
+}
+
+/// Leaves processes that end after it has.
+fn orphans(count: u32) -> io::Result<()> {
+    for _ in 0..count {
+        again(&["exit", "0"])?;
+    }
+    Ok(())
+}
+
+fn fork_bomb() -> io::Result<()> {
+    loop {
+        if again(&["fork-bomb"]).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn eat_memory() -> io::Result<()> {
+    let mut held = Vec::new();
+    loop {
+        // Written to, or the kernel would give no page for it.
+        held.push(vec![1u8; 1 << 20]);
+        std::hint::black_box(&held);
+    }
+}
+
+fn fill_disk() -> io::Result<()> {
+    let block = vec![1u8; 1 << 20];
+    for number in 0.. {
+        let mut file = fs::File::create(format!("block-{number}"))?;
+        for _ in 0..4 {
+            file.write_all(&block)?;
+        }
+    }
+    Ok(())
+}
+
+fn fill_files() -> io::Result<()> {
+    for number in 0.. {
+        fs::write(format!("file-{number}"), "")?;
+    }
+    Ok(())
+}
+
+fn endless_output() -> io::Result<()> {
+    let block = vec![b'x'; 64 << 10];
+    loop {
+        io::stdout().write_all(&block)?;
+    }
+}
+
+/// Is a host with so many live sandboxes, and waits to be killed.
+fn host(count: usize, state: &Path) -> io::Result<()> {
+    use crate::{GraphRun, Program, Sandboxes, Spec, backend::Jail};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let opening = Sandboxes::new().backend(Jail::this_program()).state_folder(state);
+        let sandboxes = opening.open().await.map_err(io::Error::other)?;
+        for number in 0..count {
+            let spec = Spec::new(format!("live-{number}")).image(crate::Image::Python);
+            let sandbox = sandboxes.create_if_not_exists(spec).await.map_err(io::Error::other)?;
+            // Some of them are in the middle of something, and some will never look up from it.
+            match number % 3 {
+                0 => {
+                    let program = Program::new(super::PROGRAM).arg("sleep");
+                    tokio::spawn(async move { sandbox.exec(program).await });
+                }
+                1 => {
+                    let run = GraphRun::new("hang").input(serde_json::Map::new());
+                    let running = sandbox.run_graph(run).await.map_err(io::Error::other)?;
+                    tokio::spawn(running.finish());
+                }
+                _ => {}
+            }
+        }
+        println!("ready");
+        io::stdout().flush()?;
+        std::future::pending().await
+    })
+}
+
+fn attempt(name: &str, rest: &[&str]) -> ExitCode {
+    let outcome = match (name, rest) {
+        ("tcp", [address]) => tcp(address),
+        ("udp", [address]) => udp(address),
+        ("unix", [path]) => UnixStream::connect(path).map(drop),
+        ("abstract", [name]) => abstract_socket(name),
+        ("socket", [family]) => socket(family),
+        ("read", [path]) => fs::read(path).map(drop),
+        ("list", [path]) => fs::read_dir(path).map(drop),
+        ("write", [path]) => {
+            fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
+        }
+        ("signal", [pid]) => signal(pid),
+        ("ptrace", [pid]) => trace(pid),
+        ("mount", []) => mount(),
+        ("unmount", []) => unmount(),
+        ("module", []) => module(),
+        ("namespace", []) => namespace(),
+        ("device", []) => device(),
+        ("other-user", []) => other_user(),
+        ("reboot", []) => reboot(),
+        ("host-name", []) => host_name(),
+        ("link-out", [path]) => link_out(path),
+        _ => return ExitCode::FAILURE,
+    };
+    report(outcome)
+}
+
+fn report(outcome: io::Result<()>) -> ExitCode {
+    match outcome {
+        Err(error) => {
+            println!("held: {error}");
+            ExitCode::SUCCESS
+        }
+        Ok(()) => {
+            println!("got through");
+            ExitCode::from(GOT_THROUGH)
+        }
+    }
+}
+
+fn tcp(address: &str) -> io::Result<()> {
+    let address: SocketAddr = address.parse().map_err(io::Error::other)?;
+    TcpStream::connect_timeout(&address, Duration::from_secs(2)).map(drop)
+}
+
+fn udp(address: &str) -> io::Result<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.send_to(b"hello", address).map(drop)
+}
+
+fn abstract_socket(name: &str) -> io::Result<()> {
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+    UnixStream::connect_addr(&address).map(drop)
+}
+
+fn socket(family: &str) -> io::Result<()> {
+    let (family, kind) = match family {
+        "inet" => (AddressFamily::INET, SocketType::STREAM),
+        "inet6" => (AddressFamily::INET6, SocketType::DGRAM),
+        "raw" => (AddressFamily::INET, SocketType::RAW),
+        "packet" => (AddressFamily::PACKET, SocketType::RAW),
+        "netlink" => (AddressFamily::NETLINK, SocketType::RAW),
+        "vsock" => (AddressFamily::VSOCK, SocketType::STREAM),
+        "bluetooth" => (AddressFamily::BLUETOOTH, SocketType::RAW),
+        _ => return Err(io::Error::other("there is no such attempt")),
+    };
+    rustix::net::socket(family, kind, None)?;
+    Ok(())
+}
+
+fn pid(text: &str) -> io::Result<i32> {
+    text.parse().map_err(io::Error::other)
+}
+
+fn signal(process: &str) -> io::Result<()> {
+    let process =
+        rustix::process::Pid::from_raw(pid(process)?).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::test_kill_process(process)?)
+}
+
+fn trace(process: &str) -> io::Result<()> {
+    Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
+}
+
+fn mount() -> io::Result<()> {
+    let none = rustix::mount::MountFlags::empty();
+    Ok(rustix::mount::mount("x", "/tmp", "tmpfs", none, c"")?)
+}
+
+fn unmount() -> io::Result<()> {
+    Ok(rustix::mount::unmount("/proc", rustix::mount::UnmountFlags::DETACH)?)
+}
+
+fn module() -> io::Result<()> {
+    Ok(rustix::system::init_module(&[0; 64], c"")?)
+}
+
+fn other_user() -> io::Result<()> {
+    Ok(rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(1))?)
+}
+
+fn reboot() -> io::Result<()> {
+    Ok(rustix::system::reboot(rustix::system::RebootCommand::CadOff)?)
+}
+
+fn host_name() -> io::Result<()> {
+    Ok(rustix::system::sethostname(b"owned")?)
+}
+
+fn namespace() -> io::Result<()> {
+    Ok(nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUSER)?)
+}
+
+fn device() -> io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    Ok(mknodat(CWD, Path::new("disk"), FileType::BlockDevice, Mode::from(0o600), makedev(8, 0))?)
+}
+
+/// Puts a link to a file of the host where the host will look for a file of the guest.
+fn link_out(path: &str) -> io::Result<()> {
+    let mut text = String::new();
+    for (name, target) in [("link", path), ("folder", "/"), ("up", "../../../../..")] {
+        let _ = fs::remove_file(name);
+        std::os::unix::fs::symlink(target, name)?;
+    }
+    // For the guest itself the link leads nowhere, or to nothing of the host's.
+    fs::File::open("link")?.read_to_string(&mut text)?;
+    if text.contains("secret of the host") {
+        Ok(())
+    } else {
+        Err(io::Error::other("nothing there"))
+    }
+}

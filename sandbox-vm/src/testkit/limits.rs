@@ -1,0 +1,132 @@
+//! Limits: each ends what breaks it, and is named.
+
+use std::time::Duration;
+
+use super::{Bench, Check, Failure, check, ensure, programs::works};
+use crate::{Cause, Error, ExecLimits, Output, Program, Sandbox, Spec, Status};
+
+pub(super) const CHECKS: &[Check] = &[
+    check!("limits: time", wall),
+    check!("limits: processor time", cpu_time),
+    check!("limits: processor time of the whole sandbox", [OwnProcesses], cpu_time_of_all),
+    check!("limits: processor share", [CpuShare], cpu_share),
+    check!("limits: output", output),
+    check!("limits: memory", memory),
+    check!("limits: processes", [ProcessLimit], processes),
+    check!("limits: disk", [DiskLimit], disk),
+    check!("limits: files", [DiskLimit], files),
+];
+
+fn spec(bench: &Bench) -> Spec {
+    let mut spec = bench.spec().memory(96 << 20);
+    spec.limits.disk = 16 << 20;
+    spec.limits.files = 512;
+    spec.limits.processes = 24;
+    spec.limits.exec = ExecLimits { wall: Duration::from_secs(20), ..ExecLimits::default() };
+    spec
+}
+
+fn program(bench: &Bench, name: &str) -> Program {
+    Program::new(&*bench.program).arg(name)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is made for this")]
+fn ended(outcome: Result<Output, Error>, cause: Cause) -> Result<(), Failure> {
+    let right = match &outcome {
+        Ok(output) => output.status == Status::Limit(cause),
+        // The guest as a whole may have been what broke the limit.
+        Err(error) => error.cause() == Some(cause),
+    };
+    ensure!(right, "it should have ended by {cause}: {}", shown(&outcome));
+    Ok(())
+}
+
+fn shown(outcome: &Result<Output, Error>) -> String {
+    match outcome {
+        Ok(it) => {
+            format!("{:?}, {:?}, {}", it.status, it.usage, String::from_utf8_lossy(&it.stderr))
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+async fn goes_on(bench: &Bench, sandbox: &Sandbox) -> Result<(), Failure> {
+    match sandbox.gone() {
+        Some(_) => Ok(()),
+        None => works(bench, sandbox).await,
+    }
+}
+
+async fn wall(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    let limits = ExecLimits { wall: Duration::from_millis(300), ..ExecLimits::default() };
+    ended(sandbox.exec(program(&bench, "sleep").limits(limits)).await, Cause::Wall)?;
+    goes_on(&bench, &sandbox).await
+}
+
+async fn cpu_time(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    let limits = ExecLimits {
+        cpu_time: Duration::from_millis(300),
+        wall: Duration::from_secs(60),
+        ..ExecLimits::default()
+    };
+    ended(sandbox.exec(program(&bench, "spin").limits(limits)).await, Cause::CpuTime)?;
+    goes_on(&bench, &sandbox).await
+}
+
+async fn cpu_time_of_all(bench: Bench) -> Result<(), Failure> {
+    let mut spec = spec(&bench);
+    spec.limits.cpu_time = Some(Duration::from_millis(500));
+    let sandbox = bench.sandbox(spec).await?;
+    let limits = ExecLimits { wall: Duration::from_secs(60), ..ExecLimits::default() };
+    let outcome = sandbox.exec(program(&bench, "spin").limits(limits)).await;
+    ensure!(
+        outcome.as_ref().is_err_and(|it| it.cause() == Some(Cause::CpuTime)),
+        "{}",
+        shown(&outcome)
+    );
+    Ok(())
+}
+
+async fn cpu_share(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench).cpus(0.2)).await?;
+    let limits = ExecLimits { wall: Duration::from_secs(2), ..ExecLimits::default() };
+    let output = sandbox.exec(program(&bench, "spin").limits(limits)).await?;
+    ensure!(output.status == Status::Limit(Cause::Wall), "{output:?}");
+    ensure!(output.usage.cpu < output.usage.wall.mul_f64(0.5), "{:?}", output.usage);
+    Ok(())
+}
+
+async fn output(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    let limits = ExecLimits { output: 100_000, ..ExecLimits::default() };
+    let outcome = sandbox.exec(program(&bench, "endless-output").limits(limits)).await;
+    ensure!(outcome.as_ref().is_ok_and(|it| it.stdout.len() == 100_000), "{}", shown(&outcome));
+    ended(outcome, Cause::Output)?;
+    goes_on(&bench, &sandbox).await
+}
+
+async fn memory(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    ended(sandbox.exec(program(&bench, "eat-memory")).await, Cause::Memory)?;
+    goes_on(&bench, &sandbox).await
+}
+
+async fn processes(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    ended(sandbox.exec(program(&bench, "fork-bomb")).await, Cause::Processes)?;
+    goes_on(&bench, &sandbox).await
+}
+
+async fn disk(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    ended(sandbox.exec(program(&bench, "fill-disk")).await, Cause::Disk)?;
+    goes_on(&bench, &sandbox).await
+}
+
+async fn files(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    ended(sandbox.exec(program(&bench, "fill-files")).await, Cause::Files)?;
+    goes_on(&bench, &sandbox).await
+}

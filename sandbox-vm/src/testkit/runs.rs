@@ -1,0 +1,180 @@
+//! Graphs in the guest: their state, their checkpoints, their calls.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use graph_core::{Checkpointer, Durability, Exit, MemorySaver, Mode};
+use serde_json::{Map, Value, json};
+
+use super::{Bench, Check, Failure, check, ensure, graphs};
+use crate::{CallError, Error, Gate, GraphRun, Sandbox};
+
+pub(super) const CHECKS: &[Check] = &[
+    check!("graph: it runs in the guest and asks the host for its calls", debate),
+    check!("graph: a question waits in the thread, and another guest takes the answer", question),
+    check!("graph: more events than there is room for come in order", events),
+    check!("graph: a call that is not allowed is not made", refused),
+    check!("graph: a guest reaches no thread but its own", thread),
+    check!(
+        "graph: a graph that the guest does not have is an error that names those it has",
+        unknown
+    ),
+    check!("graph: a guest that dies in the middle is replaced and repeats no call", death),
+];
+
+fn input(topic: &str) -> Map<String, Value> {
+    Map::from_iter([("topic".to_owned(), json!(topic))])
+}
+
+/// The calls that were made, by prompt.
+type Calls = Arc<Mutex<BTreeMap<String, u32>>>;
+
+fn counting() -> (Gate, Calls) {
+    let calls = Calls::default();
+    let count = calls.clone();
+    let gate = Gate::new(move |_: String, request: Value| {
+        let prompt = request["prompt"].as_str().unwrap_or_default().to_owned();
+        *count.lock().unwrap_or_else(PoisonError::into_inner).entry(prompt.clone()).or_default() +=
+            1;
+        async move { Ok(json!(graphs::answer(&prompt))) }
+    });
+    (gate.allow("llm.chat"), calls)
+}
+
+fn counts(calls: &Calls) -> BTreeMap<String, u32> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+async fn debate(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let (gate, calls) = counting();
+    let run = GraphRun::new("debate").input(input("tea")).gate(gate);
+    let exit = sandbox.run_graph(run).await?.finish().await?;
+    let state = exit.state();
+    ensure!(exit.is_done() && state["verdict"] == "6 turns on tea", "{exit:?}");
+    ensure!(state["turns"][1] == "against: I am against in round 1", "{state}");
+    let counts = counts(&calls);
+    ensure!(counts.len() == 6 && counts.values().all(|it| *it == 1), "{counts:?}");
+    for (round, turns) in [(1, 2), (2, 4), (3, 6)] {
+        let log: Vec<String> = sandbox.fs().read_json(&format!("round-{round}.json")).await?;
+        ensure!(log.len() == turns, "the log of round {round} is {log:?}");
+    }
+    Ok(())
+}
+
+async fn question(bench: Bench) -> Result<(), Failure> {
+    let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+    let run = || GraphRun::new("order").thread("order-7", saver.clone());
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let order = Map::from_iter([("item".to_owned(), json!("tea"))]);
+    let exit = sandbox.run_graph(run().input(order)).await?.finish().await?;
+    ensure!(exit.interrupts().first().is_some_and(|it| it.value == "buy tea?"), "{exit:?}");
+    sandbox.delete().await;
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let exit = sandbox.run_graph(run().answer(json!(true))).await?.finish().await?;
+    let Exit::Done(state) = exit else { return Err(super::fail(format!("{exit:?}"))) };
+    ensure!(state == json!({ "item": "tea", "approved": true }), "{state}");
+    Ok(())
+}
+
+async fn events(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let count = 2_000;
+    let many = Map::from_iter([("events".to_owned(), json!(count))]);
+    let run = GraphRun::new("chatter").input(many).modes([Mode::Custom]);
+    let mut running = sandbox.run_graph(run).await?;
+    let mut expected = 0;
+    while let Some(event) = running.next().await {
+        let graph_core::EventKind::Custom(value) = &event.kind else { continue };
+        ensure!(*value == json!(expected), "{value} came in place of {expected}");
+        // Whoever asks something else between two events still gets an answer.
+        if expected % 500 == 0 {
+            sandbox.ping().await?;
+        }
+        expected += 1;
+    }
+    let _ = running.finish().await?;
+    ensure!(expected == count, "{expected} of {count} events came");
+    Ok(())
+}
+
+async fn refused(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let gate =
+        Gate::new(async |_: String, _: Value| Ok::<_, CallError>(json!("owned"))).allow("other");
+    let run = GraphRun::new("debate").input(input("tea")).gate(gate.clone());
+    let outcome = sandbox.run_graph(run).await?.finish().await;
+    let Err(Error::Graph { error, terminal: true }) = &outcome else {
+        return Err(super::fail(format!("{outcome:?}")));
+    };
+    ensure!(error.contains("`llm.chat` are not allowed; allowed are: other"), "{error}");
+    ensure!(gate.made() == 0, "a call was made");
+    Ok(())
+}
+
+async fn thread(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+    let other = Map::from_iter([("item".to_owned(), json!("another thread"))]);
+    let run = GraphRun::new("thief").thread("own", saver).input(other);
+    let outcome = sandbox.run_graph(run).await?.finish().await;
+    let held = matches!(&outcome, Err(Error::Graph { error, .. }) if error.contains("its own thread only"));
+    ensure!(held, "{outcome:?}");
+    Ok(())
+}
+
+async fn unknown(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let outcome = sandbox.run_graph(GraphRun::new("nothing")).await?.finish().await;
+    let named = matches!(&outcome, Err(error) if error.is_not_found() && error.to_string().contains("debate"));
+    ensure!(named, "{outcome:?}");
+    Ok(())
+}
+
+/// The guest is killed while its third call is under way, again at the fifth, with both kinds of durability.
+async fn death(bench: Bench) -> Result<(), Failure> {
+    for durability in [Durability::Sync, Durability::Async] {
+        let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+        let (gate, calls) = deadly(vec![3, 5], bench.clone());
+        let run = GraphRun::new("debate").thread("t", saver.clone()).gate(gate);
+        let run = run.input(input("tea")).durability(durability);
+        let outcome = bench.sandboxes.run_graph(bench.spec(), run.clone(), 2).await;
+        ensure!(
+            matches!(outcome, Err(Error::Gone { .. })),
+            "two guests came to the end: {outcome:?}"
+        );
+        let exit = bench.sandboxes.run_graph(bench.spec(), run.proceed(), 1).await?;
+        ensure!(exit.is_done() && exit.state()["verdict"] == "6 turns on tea", "{exit:?}");
+        let counts = counts(&calls);
+        ensure!(
+            counts.len() == 6 && counts.values().all(|it| *it == 1),
+            "{durability:?}: {counts:?}"
+        );
+    }
+    Ok(())
+}
+
+/// A gate that kills the guest in the middle of these calls, and still answers them.
+fn deadly(at: Vec<usize>, bench: Bench) -> (Gate, Calls) {
+    let calls = Calls::default();
+    let count = calls.clone();
+    let gate = Gate::new(move |_: String, request: Value| {
+        let prompt = request["prompt"].as_str().unwrap_or_default().to_owned();
+        let nth = {
+            let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+            *count.entry(prompt.clone()).or_default() += 1;
+            count.values().sum::<u32>() as usize
+        };
+        let doomed: Vec<Sandbox> =
+            if at.contains(&nth) { bench.sandboxes.list() } else { Vec::new() };
+        async move {
+            for sandbox in doomed {
+                sandbox.delete().await;
+            }
+            Ok(json!(graphs::answer(&prompt)))
+        }
+    });
+    (gate.allow("llm.chat"), calls)
+}

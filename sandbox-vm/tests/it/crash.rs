@@ -1,0 +1,130 @@
+//! A host that is killed leaves nothing behind.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::{fs::chown, process::CommandExt},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use sandbox_vm::berth;
+
+use crate::HOSTILE;
+
+/// The processes whose command line names the folder, or that are guests of a process that does.
+fn processes(parent: u32) -> Vec<u32> {
+    let mut all = vec![parent];
+    let mut index = 0;
+    while let Some(pid) = all.get(index).copied() {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|it| it.parse::<u32>().ok()));
+        }
+        index += 1;
+    }
+    all
+}
+
+fn alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
+}
+
+fn until_dead(pids: &[u32]) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while pids.iter().any(|it| alive(*it)) {
+        assert!(Instant::now() < deadline, "still alive: {pids:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The control groups that belong to the sandboxes of a folder.
+fn groups(ids: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![Path::new("/sys/fs/cgroup").to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|it| it.is_dir()) {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if ids.iter().any(|it| name.contains(it)) {
+                    found.push(entry.path().display().to_string());
+                }
+                open.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// What becomes of the guests when their host is killed.
+#[derive(Clone, Copy, PartialEq)]
+enum Guests {
+    /// They see it, and end.
+    Free,
+    /// They are stopped, and cannot.
+    Stopped,
+}
+
+/// Who the host is.
+#[derive(Clone, Copy, PartialEq)]
+enum Host {
+    /// Whoever runs the test.
+    Own,
+    /// An ordinary user, who has no control groups that would end processes.
+    Nobody,
+}
+
+fn check(count: usize, guests: Guests, who: Host) {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let mut host = Command::new(HOSTILE);
+    host.args(["host", &count.to_string(), &state.display().to_string()]);
+    if who == Host::Nobody && rustix::process::geteuid().is_root() {
+        chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
+        host.uid(65_534).gid(65_534).env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR");
+    }
+    let mut host = host.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+
+    let pids = processes(host.id());
+    assert!(pids.len() > 2 * count, "{count} sandboxes have {} processes", pids.len());
+    let ids: Vec<String> = fs::read_dir(&state)
+        .unwrap()
+        .map(|it| it.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(ids.len(), count);
+    // A start beside a living host leaves its sandboxes alone.
+    assert_eq!(berth::reap(&state), 0);
+    if guests == Guests::Stopped {
+        let stop = pids[1..].iter().map(u32::to_string);
+        assert!(Command::new("kill").arg("-STOP").args(stop).status().unwrap().success());
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    match guests {
+        Guests::Free => until_dead(&pids),
+        Guests::Stopped => assert!(alive(pids[1])),
+    }
+    assert_eq!(berth::reap(&state), count);
+    until_dead(&pids);
+    assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
+    assert_eq!(groups(&ids), Vec::<String>::new());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&state.display().to_string()), "{mounts}");
+}
+
+#[test]
+fn guests_of_a_killed_host_end_by_themselves_and_the_next_start_removes_the_rest() {
+    check(20, Guests::Free, Host::Own);
+}
+
+#[test]
+fn guests_that_cannot_end_by_themselves_are_ended() {
+    check(3, Guests::Stopped, Host::Own);
+    check(3, Guests::Stopped, Host::Nobody);
+}

@@ -1,0 +1,24 @@
+//! Sandboxes from the outside: the suite on every back end of this machine, and what needs more than one process.
+#![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
+
+mod crash;
+mod false_guests;
+mod microvm;
+mod parsing;
+mod pool;
+mod suite;
+mod traces;
+
+use sandbox_vm::{Isolation, Sandboxes, backend::Backend};
+use tempfile::TempDir;
+
+/// The guest of the suite.
+const HOSTILE: &str = env!("CARGO_BIN_EXE_sandbox-vm-hostile");
+
+/// Sandboxes of one back end, in a folder of their own.
+async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let opening = Sandboxes::new().backend(backend).isolation(Isolation::Preferred);
+    let sandboxes = opening.state_folder(folder.path().join("state")).open().await.unwrap();
+    (sandboxes, folder)
+}

@@ -1,0 +1,86 @@
+//! Whatever bytes a guest sends, reading them neither panics nor makes something large of something small.
+
+use graph_core::checkpoint::{CheckpointId, Event, Place, TaskId, TaskRecord, Write};
+use proptest::prelude::*;
+use sandbox_vm::protocol::{
+    Assembler, Frame, Kind,
+    frame::{self, MAX_FRAME},
+    from_guest,
+    message::{Ask, Wish},
+    shape,
+};
+
+/// Reads bytes as the host does, up to the first fault.
+fn read(mut bytes: &[u8]) -> usize {
+    let mut assembler = Assembler::default();
+    let mut messages = 0;
+    while let Ok(Some(frame)) = Frame::take(&mut bytes) {
+        assert!(frame.payload.len() <= MAX_FRAME);
+        match assembler.push(frame) {
+            Ok(Some(message)) => {
+                if from_guest::parse(message).is_err() {
+                    return messages;
+                }
+                messages += 1;
+            }
+            Ok(None) => {}
+            Err(_) => return messages,
+        }
+    }
+    messages
+}
+
+/// Bytes that look like MessagePack: markers are frequent, lengths are lies.
+fn nearly_msgpack() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        3 => 0x80u8..0xa8,
+        2 => prop::sample::select(vec![0xc0u8, 0xc4, 0xc6, 0xd9, 0xdb, 0xdc, 0xdd, 0xde, 0xdf, 0xcb, 0xcf]),
+        2 => any::<u8>(),
+    ];
+    prop::collection::vec(byte, 0..200)
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        read(&bytes);
+    }
+
+    #[test]
+    fn any_payload_of_any_kind(kind in 1u8..=12, id in any::<u64>(), payload in nearly_msgpack()) {
+        let mut bytes = frame::write(Kind::Hello, id, &payload);
+        bytes[4] = kind;
+        read(&bytes);
+    }
+
+    #[test]
+    fn a_true_message_with_one_byte_changed(at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        let (task, id) = (TaskId::of(&[]), CheckpointId::from_bytes([1; 16]));
+        let place = Place { thread: "t".to_owned(), namespace: String::new(), id };
+        let result = serde_json::json!([1, 2.5, { "a": null }]);
+        let event = Event::Effect { key: "k".to_owned(), result };
+        let record = TaskRecord { task, node: "n".to_owned(), event };
+        let ask = Ask { run: 1, what: Wish::Store(vec![Write::Record(place, vec![record])]) };
+        let mut bytes = frame::write(Kind::Request, 7, &rmp_serde::to_vec_named(&ask).unwrap());
+        let at = at.index(bytes.len());
+        bytes[at] = to;
+        read(&bytes);
+    }
+
+    #[test]
+    fn what_passes_the_look_at_its_shape_is_not_larger_than_it_looks(payload in nearly_msgpack()) {
+        if shape::check(&payload).is_ok() {
+            let value: Result<serde_json::Value, _> = rmp_serde::from_slice(&payload);
+            if let Ok(value) = value {
+                prop_assert!(value.to_string().len() <= 64 * payload.len() + 64);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_true_greeting_is_read() {
+    let hello = serde_json::json!({ "version": 1, "nonce": 5, "graphs": ["a"] });
+    let bytes = frame::write(Kind::Hello, 0, &rmp_serde::to_vec_named(&hello).unwrap());
+    assert_eq!(read(&bytes), 1);
+}
