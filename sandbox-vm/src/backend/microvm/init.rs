@@ -51,6 +51,8 @@ pub fn init(plan: &Plan, agent: Agent) -> Result<(), InitError> {
     mount("dev", "/dev", "devtmpfs", plain, None).map_err(step("mount its devices"))?;
     mount("proc", "/proc", "proc", plain | MountFlags::NODEV, None)
         .map_err(step("mount its processes"))?;
+    // It is found in a file below `/proc/self`, which is closed to whoever has changed users, and remembered.
+    let _ = rustix::param::page_size();
     load_modules().map_err(step("load its drivers"))?;
     let port = open_port().map_err(step("open its channel"))?;
     confine::workspace(Path::new("/"), &plan.bounds).map_err(step("make its workspace"))?;
