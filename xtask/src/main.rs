@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `bench`, `callgrind` and `model`.
+//! The project's own commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `model` and `guest-image`.
 //!
 //! Only std is used here: this crate is built before anything else, on every machine.
 
@@ -11,6 +11,7 @@ use crate::{callgrind::Baseline, error::Error, model::Model, test::Depth};
 mod bench;
 mod callgrind;
 mod error;
+mod guest_image;
 mod lint;
 mod model;
 mod needs;
@@ -30,6 +31,7 @@ Usage: cargo xtask COMMAND
                         --bless: writes that file instead
   model [NAME]          fetches a small real model into the target folder, for the tests of local models,
                         and prints where it is
+  guest-image           builds the agents, the kernel and the images that micro VMs start; needs Debian's apt
   help                  this text
 ";
 
@@ -50,6 +52,7 @@ enum Action {
     Bench(Vec<String>),
     Callgrind(Baseline),
     Model(&'static Model),
+    GuestImage,
     Help,
 }
 
@@ -60,7 +63,9 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
     let flags: Vec<&str> = rest.iter().map(String::as_str).collect();
     let action = match (command.as_str(), flags.as_slice()) {
         ("help" | "-h" | "--help", [])
-        | ("test" | "lint" | "callgrind" | "model", ["-h" | "--help"]) => Action::Help,
+        | ("test" | "lint" | "callgrind" | "model" | "guest-image", ["-h" | "--help"]) => {
+            Action::Help
+        }
         ("test", []) => Action::Test(Depth::Usual),
         ("test", ["--nightly"]) => Action::Test(Depth::Nightly),
         ("lint", []) => Action::Lint,
@@ -69,7 +74,8 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
         ("callgrind", ["--bless"]) => Action::Callgrind(Baseline::Bless),
         ("model", []) => Action::Model(Model::first()),
         ("model", [name]) => Action::Model(Model::named(name)?),
-        ("help" | "test" | "lint" | "callgrind" | "model", _) => {
+        ("guest-image", []) => Action::GuestImage,
+        ("help" | "test" | "lint" | "callgrind" | "model" | "guest-image", _) => {
             return Err(Error::Arguments { command, args: rest });
         }
         _ => return Err(Error::UnknownCommand(command)),
@@ -84,6 +90,7 @@ fn run(action: Action) -> Result<(), Error> {
         Action::Bench(args) => bench::run(&root()?, args),
         Action::Callgrind(baseline) => callgrind::run(&root()?, baseline),
         Action::Model(model) => model::run(&root()?, model),
+        Action::GuestImage => guest_image::run(&root()?),
         Action::Help => {
             print!("{HELP}");
             Ok(())
@@ -121,6 +128,7 @@ mod tests {
         check("lint", &Action::Lint);
         check("callgrind", &Action::Callgrind(Baseline::Compare));
         check("callgrind --bless", &Action::Callgrind(Baseline::Bless));
+        check("guest-image", &Action::GuestImage);
         check("model", &Action::Model(Model::first()));
         check("model qwen2.5-coder-0.5b", &Action::Model(Model::first()));
     }

@@ -37,7 +37,7 @@ enum Install {
 }
 
 /// All that the tests need.
-pub(crate) const NEEDS: [Need; 4] = [
+pub(crate) const NEEDS: [Need; 5] = [
     Need {
         name: "PostgreSQL for the tests",
         left_out: LeftOut {
@@ -102,7 +102,25 @@ apt-get install -y --no-install-recommends chromium",
         },
         is_here: || peers::folder().join(peers::LLAMA).is_dir(),
     },
+    Need {
+        name: "QEMU for the tests",
+        left_out: LeftOut {
+            title: "tests in micro VMs",
+            install: "sudo apt-get install qemu-system-x86",
+        },
+        require: "GRAPH_REQUIRE_MICROVM",
+        install: Install::System(
+            "\
+export DEBIAN_FRONTEND=noninteractive
+apt-get update
+apt-get install -y --no-install-recommends qemu-system-x86",
+        ),
+        is_here: || path().iter().any(|folder| folder.join("qemu-system-x86_64").is_file()),
+    },
 ];
+
+/// The last of [`NEEDS`]: where it is met, what its machines start is built first.
+pub(crate) const QEMU: usize = NEEDS.len() - 1;
 
 /// How a need is met on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]

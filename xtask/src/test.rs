@@ -8,8 +8,8 @@ use std::{
 
 use crate::{
     error::Error,
-    lint,
-    needs::{Found, NEEDS},
+    guest_image, lint,
+    needs::{Found, NEEDS, QEMU},
     step::{LeftOut, Plan, Step, run_all},
 };
 
@@ -46,6 +46,9 @@ fn plan(here: &Here, depth: Depth) -> Plan {
     let tests = tests(depth).map(|step| {
         NEEDS.iter().zip(here.needs).fold(step, |step, (need, found)| need.require(found, step))
     });
+    if here.needs[QEMU] != Found::Missing {
+        plan.steps.extend(guest_image::steps());
+    }
     if depth == Depth::Nightly {
         plan.steps.push(Step::cargo("a real model for the tests", "xtask model"));
     }
@@ -110,7 +113,7 @@ fn deny() -> [Step; 2] {
 }
 
 /// The crates with examples.
-const PACKAGES: [&str; 4] = ["graph-core", "graph-store", "graph-trace", "llm"];
+const PACKAGES: [&str; 5] = ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm"];
 
 fn examples(root: &Path) -> Result<Vec<Example>, Error> {
     let mut examples = vec![];
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 4] };
+        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 5] };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
@@ -179,6 +182,7 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
                 "sudo apt-get install chromium",
                 "sudo apt-get install npm",
                 "sudo apt-get install python3-pip",
+                "sudo apt-get install qemu-system-x86",
                 "cargo install cargo-deny --locked"
             ]
         );
@@ -189,22 +193,27 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
         let examples = [("graph-core", "a"), ("graph-store", "b")];
         let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
         let examples = Vec::from(examples);
-        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 4] };
+        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 5] };
         let plan = plan(&here, Depth::Nightly);
+        let [agents, images] = guest_image::steps();
         check(
             &plan,
-            "\
+            &format!(
+                "\
+{agents}
+{images}
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 cargo test --workspace --all-features --exclude llm
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 cargo test -p llm --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MICROVM=1 cargo test --workspace --all-features --exclude llm
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MICROVM=1 cargo test -p llm --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
 cargo run -q -p graph-store --example b
 cargo fetch --locked
-cargo deny --offline check bans licenses sources",
+cargo deny --offline check bans licenses sources"
+            ),
         );
         assert!(plan.left_out.is_empty());
     }
@@ -212,8 +221,13 @@ cargo deny --offline check bans licenses sources",
     #[test]
     fn what_is_missing_is_installed_first_and_required_then() {
         for (rights, start) in [(Rights::Root, "sh -ec "), (Rights::Sudo, "sudo -n sh -ec ")] {
-            let needs =
-                [Found::Installable(rights), Found::Missing, Found::Missing, Found::Missing];
+            let needs = [
+                Found::Installable(rights),
+                Found::Missing,
+                Found::Missing,
+                Found::Missing,
+                Found::Missing,
+            ];
             let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
             let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
             assert!(lines[0].starts_with(start), "{}", lines[0]);
@@ -229,7 +243,7 @@ cargo deny --offline check bans licenses sources",
     #[test]
     fn what_goes_into_a_folder_needs_no_rights() {
         let user = Found::Installable(Rights::User);
-        let needs = [Found::Here, Found::Here, user, user];
+        let needs = [Found::Here, Found::Here, user, user, Found::Missing];
         let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
         for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549"]) {
