@@ -19,11 +19,18 @@ use crate::{
 
 mod calls;
 mod confine;
+pub mod contained;
+#[cfg(feature = "docker")]
+pub mod docker;
+pub mod gvisor;
 pub mod in_process;
 pub mod jail;
 pub mod microvm;
 mod words;
 
+#[cfg(feature = "docker")]
+pub use docker::Docker;
+pub use gvisor::Gvisor;
 pub use in_process::InProcess;
 pub use jail::Jail;
 pub use microvm::MicroVm;
@@ -109,4 +116,10 @@ async fn try_out(backend: &dyn Backend, id: &str, patience: Duration) -> Result<
             Err(Error::Start { backend: backend.name(), problem })
         }
     }
+}
+
+/// Where a program is that can be started by its name alone.
+fn in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|it| it.join(program)).find(|it| it.is_file())
 }

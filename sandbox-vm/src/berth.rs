@@ -156,9 +156,15 @@ pub fn default_state_folder() -> PathBuf {
 }
 
 /// A folder that nobody else can look into, or put files in for us to act on.
-fn make_private(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+pub(crate) fn make_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    check_private(folder)
+}
+
+/// Refuses a folder that somebody else could have put files in.
+pub(crate) fn check_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
     let found = fs::symlink_metadata(folder)?;
     if !found.is_dir()
         || found.uid() != rustix::process::geteuid().as_raw()

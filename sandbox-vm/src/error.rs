@@ -1,6 +1,6 @@
 //! What can go wrong with a sandbox.
 
-use std::{io, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 use crate::{
     limits::Cause,
@@ -42,6 +42,22 @@ pub enum Error {
         backend: &'static str,
         /// What was asked.
         what: &'static str,
+    },
+    /// Something that is done only while nothing else is under way in the sandbox.
+    #[error(
+        "sandbox `{name}` is busy: a snapshot is taken while no program and no graph runs in it"
+    )]
+    Busy {
+        /// Its name.
+        name: String,
+    },
+    /// A snapshot that no guest can be started from.
+    #[error("the snapshot in {} cannot be restored: {problem}; make a new one", .folder.display())]
+    Snapshot {
+        /// Where it is.
+        folder: PathBuf,
+        /// What is wrong with it.
+        problem: String,
     },
     /// The sandbox is no more.
     #[error("sandbox `{name}` is gone: {why}")]

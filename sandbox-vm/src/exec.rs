@@ -123,7 +123,7 @@ impl Sandbox {
     /// ```
     pub async fn exec(&self, program: Program) -> Result<Output, Error> {
         self.check()?;
-        let _busy = self.busy();
+        let _busy = self.busy().await;
         let limits = self.exec_limits(program.limits);
         let patience = limits.wall + GRACE;
         let room = Room::for_output(limits.output);
@@ -180,12 +180,14 @@ impl Sandbox {
         }
     }
 
-    /// The guest says how a program ended; that its kernel ended it for want of memory only the back end knows.
+    /// The guest says how a program ended; that a kernel ended it for want of memory only the back end knows.
     async fn status(&self, exited: &Exited) -> Status {
+        // Asked in any case: what this program ran into is not to be blamed on the next.
+        let seen = self.cause().await;
         match (exited.cause, exited.code, exited.signal) {
             (Some(cause), ..) => Status::Limit(cause),
             (None, Some(0), _) => Status::Exited(0),
-            (None, code, signal) => match (self.cause().await, code, signal) {
+            (None, code, signal) => match (seen, code, signal) {
                 (Some(cause), ..) => Status::Limit(cause),
                 (None, Some(code), _) => Status::Exited(code),
                 (None, None, Some(signal)) => Status::Killed(signal),

@@ -42,7 +42,7 @@ mod line;
 mod run;
 mod saver;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, fmt, io::Write, path::PathBuf, sync::Arc, time::SystemTime};
 
 use graph_core::{BuildError, CompiledGraph, State};
 use tokio::{
@@ -60,10 +60,13 @@ use self::{
     line::Line,
     run::{Entry, Graph},
 };
-use crate::protocol::{
-    self, Assembler, Frame, Kind, ProtocolError, decode,
-    frame::{self, ReadError},
-    message::{Fault, FaultCode, GuestHello, HostHello, Order, Reseeded},
+use crate::{
+    protocol::{
+        self, Assembler, Frame, Kind, ProtocolError, decode,
+        frame::ReadError,
+        message::{Fault, FaultCode, GuestHello, HostHello, Order, Reseeded},
+    },
+    sys,
 };
 
 /// Where a guest's files are.
@@ -103,26 +106,20 @@ impl Agent {
 
     /// Does what the host asks until it closes the stream or says that the guest is to end.
     ///
-    /// As process 1 it also takes the orphans of the programs it runs.
+    /// As process 1 it also takes the orphans of the programs it runs. A host that greets again, as after a snapshot
+    /// was restored, is a new one: what an earlier one asked for is ended and forgotten.
     pub async fn serve(
         self,
         mut reader: impl AsyncRead + Unpin,
-        mut writer: impl AsyncWrite + Unpin + Send + 'static,
+        writer: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), ServeError> {
-        let Some(greeting) = Frame::read(&mut reader).await? else { return Ok(()) };
-        let hello: HostHello = decode("greeting", &greeting.payload)?;
-        let graphs = self.graphs.keys().cloned().collect();
-        let hello = GuestHello { version: protocol::VERSION, nonce: hello.nonce, graphs };
-        writer.write_all(&frame::write(Kind::Hello, 0, &protocol::encode(&hello)?)).await?;
-        writer.flush().await?;
-
         let (outbox, messages) = mpsc::channel(64);
         let line = Line::new(outbox);
         let children = Children::start()?;
         let agent = Arc::new(Serving { agent: self, line, children });
-        let mut tasks = JoinSet::new();
-        tasks.spawn(write_all(writer, messages));
-        agent.read(&mut reader, &mut tasks).await
+        let mut writing = JoinSet::new();
+        writing.spawn(write_all(writer, messages));
+        agent.read(&mut reader).await
     }
 }
 
@@ -170,13 +167,18 @@ impl Serving {
     async fn read(
         self: &Arc<Self>,
         reader: &mut (impl AsyncRead + Unpin),
-        tasks: &mut JoinSet<()>,
     ) -> Result<(), ServeError> {
         let mut assembler = Assembler::default();
+        let mut tasks = JoinSet::new();
         let mut running: BTreeMap<u64, AbortHandle> = BTreeMap::new();
         while let Some(frame) = Frame::read(reader).await? {
             let Some(Frame { kind, id, payload, .. }) = assembler.push(frame)? else { continue };
             match kind {
+                Kind::Hello => {
+                    tasks.shutdown().await;
+                    self.line.forget();
+                    self.greet(&decode("greeting", &payload)?).await?;
+                }
                 Kind::Request => match decode("request", &payload)? {
                     Order::Shutdown => return Ok(()),
                     order => {
@@ -199,6 +201,13 @@ impl Serving {
             }
             while tasks.try_join_next().is_some() {}
         }
+        Ok(())
+    }
+
+    async fn greet(&self, hello: &HostHello) -> Result<(), ServeError> {
+        let graphs = self.agent.graphs.keys().cloned().collect();
+        let hello = GuestHello { version: protocol::VERSION, nonce: hello.nonce, graphs };
+        self.line.send(Kind::Hello, 0, &protocol::encode(&hello)?).await;
         Ok(())
     }
 
@@ -259,7 +268,12 @@ fn encoded(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
 
 /// Mixes fresh randomness into the guest's kernel and sets its clock, where the guest may.
 fn reseed(seed: &[u8], time: SystemTime) -> Reseeded {
-    let random = std::fs::write("/dev/urandom", seed).is_ok();
+    let mix = || -> std::io::Result<()> {
+        let mut source = std::fs::File::options().write(true).open("/dev/urandom")?;
+        source.write_all(seed)?;
+        sys::use_new_randomness(&source)
+    };
+    let random = mix().is_ok();
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = rustix::time::Timespec {
         tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),

@@ -30,6 +30,7 @@ pub(crate) const MODULES: [&str; 5] =
     ["virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio-rng"];
 
 const MANIFEST: &str = "manifest.json";
+const KERNEL: &str = "vmlinux";
 /// Raised when the layout of the folder changes.
 const VERSION: u32 = 1;
 
@@ -45,6 +46,8 @@ pub struct Images {
 pub struct Parts {
     /// The kernel, an ELF file.
     pub kernel: PathBuf,
+    /// The SHA-256 of the kernel.
+    pub kernel_sum: String,
     /// The archive of the first file system, without the agent.
     pub root: PathBuf,
 }
@@ -153,7 +156,9 @@ impl Images {
             Image::Python => "python.cpio",
             Image::Named(_) => return Err(self.missing(image)),
         };
-        Ok(Parts { kernel: self.checked("vmlinux", image)?, root: self.checked(root, image)? })
+        let kernel = self.checked(KERNEL, image)?;
+        let kernel_sum = self.manifest.files[KERNEL].clone();
+        Ok(Parts { kernel, kernel_sum, root: self.checked(root, image)? })
     }
 
     fn checked(&self, name: &str, image: &Image) -> Result<PathBuf, ImageError> {

@@ -33,29 +33,48 @@ pub(crate) enum Whose {
     Below(Pid),
 }
 
+impl Whose {
+    /// Those of them that run now.
+    fn find(self) -> HashMap<i32, Stat> {
+        let mut processes = processes();
+        match self {
+            Self::All => processes.retain(|pid, _| *pid != 1),
+            Self::Group(group) => {
+                processes.retain(|_, it| it.group == group.as_raw_nonzero().get());
+            }
+            Self::Below(root) => {
+                let below = below(&processes, root.as_raw_nonzero().get());
+                processes.retain(|pid, _| below.contains(pid));
+            }
+        }
+        processes
+    }
+}
+
 /// Looks at what runs; nothing where there is no `/proc`.
 pub(crate) fn sample(whose: Whose) -> Sample {
-    let processes = processes();
-    let below = match whose {
-        Whose::Below(pid) => below(&processes, pid.as_raw_nonzero().get()),
-        Whose::All | Whose::Group(_) => HashSet::new(),
-    };
     let mut sum = Sample::default();
-    for (pid, stat) in processes {
-        let counts = match whose {
-            Whose::All => pid != 1,
-            Whose::Group(group) => stat.group == group.as_raw_nonzero().get(),
-            Whose::Below(_) => below.contains(&pid),
-        };
-        if counts {
-            sum.threads = sum.threads.saturating_add(stat.threads);
-            let memory = fs::read_to_string(format!("/proc/{pid}/statm"));
-            let memory = memory.ok().and_then(|it| own_memory(&it)).unwrap_or(0);
-            sum.memory = sum.memory.saturating_add(memory);
-            sum.cpu += stat.cpu;
-        }
+    for (pid, stat) in whose.find() {
+        sum.threads = sum.threads.saturating_add(stat.threads);
+        let memory = fs::read_to_string(format!("/proc/{pid}/statm"));
+        let memory = memory.ok().and_then(|it| own_memory(&it)).unwrap_or(0);
+        sum.memory = sum.memory.saturating_add(memory);
+        sum.cpu += stat.cpu;
     }
     sum
+}
+
+/// A second, slower look at memory, before something is ended for it: without the pages of files, which gVisor's kernel
+/// counts as every process's own.
+pub(crate) fn anonymous_memory(whose: Whose) -> u64 {
+    let maps = whose.find().into_keys().map(|pid| fs::read_to_string(format!("/proc/{pid}/smaps")));
+    maps.map(|it| anonymous(&it.unwrap_or_default())).sum()
+}
+
+/// What the lines `Anonymous:` of `/proc/PID/smaps` add up to.
+fn anonymous(maps: &str) -> u64 {
+    let lines = maps.lines().filter_map(|it| it.strip_prefix("Anonymous:")?.strip_suffix("kB"));
+    lines.filter_map(|it| it.trim().parse::<u64>().ok()).sum::<u64>().saturating_mul(1024)
 }
 
 fn processes() -> HashMap<i32, Stat> {
@@ -64,7 +83,7 @@ fn processes() -> HashMap<i32, Stat> {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
         let Ok(line) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        processes.extend(Stat::parse(&line).map(|it| (pid, it)));
+        processes.extend(Stat::parse(&line).filter(|it| !it.is_kernel).map(|it| (pid, it)));
     }
     processes
 }
@@ -102,11 +121,16 @@ pub(crate) fn reaped() -> Reaped {
 }
 
 struct Stat {
+    /// Whether it is a thread of the kernel's own, as the first process of a VM sees them.
+    is_kernel: bool,
     parent: i32,
     group: i32,
     threads: u32,
     cpu: Duration,
 }
+
+/// `PF_KTHREAD`, among the flags that the kernel shows of a process.
+const KERNEL_THREAD: i64 = 0x0020_0000;
 
 impl Stat {
     /// Reads a line of `/proc/PID/stat`. The name in it may hold anything, brackets and spaces too.
@@ -118,6 +142,7 @@ impl Stat {
         // The kernel counts in hundredths of a second for every program, whatever its own clock does.
         let cpu = Duration::from_millis(10 * u64::try_from(ticks).unwrap_or(0));
         Some(Self {
+            is_kernel: number(6)? & KERNEL_THREAD != 0,
             parent: i32::try_from(number(1)?).ok()?,
             group: i32::try_from(number(2)?).ok()?,
             threads: u32::try_from(number(17)?).unwrap_or(1),
@@ -143,12 +168,28 @@ mod tests {
             "7 (a) b (c)) S 1 42 42 0 -1 4194560 1 2 3 4 100 50 25 25 20 0 3 0 9 8192000 500 1 2";
         let stat = Stat::parse(line).unwrap();
         assert_eq!((stat.parent, stat.group, stat.threads), (1, 42, 3));
+        assert!(!stat.is_kernel);
         assert_eq!(
             own_memory("900 500 100 1 0 2 0\n"),
             Some(400 * rustix::param::page_size() as u64)
         );
         assert_eq!(stat.cpu.as_millis(), 2000);
         assert!(Stat::parse("7 (cut").is_none() && Stat::parse("7 (x) S 1").is_none());
+    }
+
+    #[test]
+    fn threads_of_the_kernel_do_not_count() {
+        let line = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 1 0 0 20 0 1 0 3 0 0 1 0";
+        assert!(Stat::parse(line).unwrap().is_kernel);
+    }
+
+    #[test]
+    fn pages_of_files_are_not_a_process_s_own() {
+        let maps = "1-2 r-xp 0 fe:00 7 /agent\nRss: 8 kB\nAnonymous:  0 kB\n\
+                    2-3 rw-p 0 00:00 0\nRss: 12 kB\nAnonymous:  8 kB\nAnonHugePages: 4 kB\nAnonymous: 4 kB\n";
+        assert_eq!(super::anonymous(maps), 12 << 10);
+        // The kernel under this test writes such lines too.
+        assert!(super::anonymous(&std::fs::read_to_string("/proc/self/smaps").unwrap()) > 0);
     }
 
     #[test]

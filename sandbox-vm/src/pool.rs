@@ -12,11 +12,11 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 
-use crate::{Error, Sandbox, Sandboxes, Spec};
+use crate::{Error, Sandbox, Sandboxes, Spec, backend::Snapshot, berth::Berth, report::Guarantee};
 
 /// How many acquisitions the metrics look back on.
 const LOOK_BACK: usize = 1024;
@@ -63,6 +63,7 @@ impl PoolOptions {
             filled: Notify::new(),
             stats: Mutex::new(Stats { last_asked: Instant::now(), ..Stats::default() }),
             made: AtomicU64::new(0),
+            template: OnceCell::new(),
         });
         let mut filler = JoinSet::new();
         filler.spawn(fill(shared.clone()));
@@ -73,7 +74,8 @@ impl PoolOptions {
 /// Sandboxes that are ready to be used. Cheap to clone; it ends with the last clone.
 ///
 /// Each is used once and then removed: nothing that one user leaves in it reaches the next. While nobody asks, the pool
-/// shrinks to nothing.
+/// shrinks to nothing. Where the back end has snapshots, all but the first start from one of the first, which was taken
+/// before anybody used it.
 ///
 /// ```no_run
 /// use sandbox_vm::{Pool, Program, Sandboxes, Spec};
@@ -105,6 +107,15 @@ struct Shared {
     filled: Notify,
     stats: Mutex<Stats>,
     made: AtomicU64,
+    /// What all but the first start from; `None` where no snapshot could be taken.
+    template: OnceCell<Option<Template>>,
+}
+
+/// A snapshot of a sandbox that nobody has used, and the folder that it lies in.
+struct Template {
+    snapshot: Snapshot,
+    #[expect(dead_code, reason = "held for its Drop, which removes the folder")]
+    berth: Berth,
 }
 
 struct Warm {
@@ -221,6 +232,17 @@ impl Drop for Pooled {
     }
 }
 
+impl Template {
+    async fn of(sandboxes: &Sandboxes, sandbox: &Sandbox) -> Option<Self> {
+        let take = async || {
+            let berth = sandboxes.berth()?;
+            let snapshot = sandbox.snapshot(berth.folder().join("template")).await?;
+            Ok::<_, Error>(Self { snapshot, berth })
+        };
+        take().await.inspect_err(|error| tracing::warn!(%error, "the pool has no snapshot")).ok()
+    }
+}
+
 impl Shared {
     /// One that is ready and has not died meanwhile.
     fn take(&self) -> Option<Warm> {
@@ -254,8 +276,23 @@ impl Shared {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let mut spec = self.options.spec.clone();
         spec.name = format!("{}-{number}", spec.name);
-        let sandbox = self.options.sandboxes.create_if_not_exists(spec).await?;
-        Ok(Warm { sandbox, room })
+        Ok(Warm { sandbox: self.start(spec).await?, room })
+    }
+
+    /// Starts a sandbox, from the template where there is one.
+    async fn start(&self, spec: Spec) -> Result<Sandbox, Error> {
+        let sandboxes = &self.options.sandboxes;
+        if let Some(Some(template)) = self.template.get() {
+            match sandboxes.restore(spec.clone(), template.snapshot.clone()).await {
+                Ok(sandbox) => return Ok(sandbox),
+                Err(error) => tracing::warn!(%error, "the pool's snapshot is of no use"),
+            }
+        }
+        let sandbox = sandboxes.create_if_not_exists(spec).await?;
+        if sandboxes.can(Guarantee::Snapshot) {
+            self.template.get_or_init(|| Template::of(sandboxes, &sandbox)).await;
+        }
+        Ok(sandbox)
     }
 
     fn note(&self, took: Duration, was_ready: bool) {

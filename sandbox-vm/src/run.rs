@@ -176,7 +176,7 @@ impl Sandbox {
     /// ```
     pub async fn run_graph(&self, run: GraphRun) -> Result<RunningGraph, Error> {
         self.check()?;
-        let busy = self.busy();
+        let busy = self.busy().await;
         let GraphRun { start, saver, gate, wall } = run;
         let (run, thread) = (Arc::from(start.run.as_str()), start.thread.clone());
         let room = Room::for_graph(EVENT_WINDOW as u64);

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -11,6 +12,7 @@ use std::{
 };
 
 use serde::de::DeserializeOwned;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
 use crate::{
     Error,
@@ -45,6 +47,8 @@ struct Inner {
     berth: Mutex<Option<Berth>>,
     last_used: Mutex<Instant>,
     under_way: AtomicUsize,
+    /// Held by all that is under way, and alone by whoever takes a snapshot.
+    quiet: Arc<RwLock<()>>,
     gone: OnceLock<Gone>,
     /// Held while the guest is taken down, so that whoever else wants that waits for it.
     ending: tokio::sync::Mutex<()>,
@@ -87,6 +91,7 @@ impl Sandbox {
             berth: Mutex::new(Some(berth)),
             last_used: Mutex::new(now),
             under_way: AtomicUsize::new(0),
+            quiet: Arc::default(),
             gone: OnceLock::new(),
             ending: tokio::sync::Mutex::default(),
         };
@@ -151,9 +156,34 @@ impl Sandbox {
         self.inner.handle.resume().await
     }
 
-    /// Keeps its whole state, where the back end can, in a folder that belongs to the caller.
-    pub async fn snapshot(&self, folder: impl Into<std::path::PathBuf>) -> Result<Snapshot, Error> {
+    /// Keeps its whole state, where the back end can, in a folder that belongs to the caller. The sandbox goes on.
+    ///
+    /// The folder holds the guest's memory, with all secrets that are in it, and is made for this user alone; to
+    /// remove it is the caller's business. Nothing may be under way in the sandbox, and what is asked of it meanwhile
+    /// waits.
+    ///
+    /// ```no_run
+    /// # use sandbox_vm::{Error, Sandboxes, Spec};
+    /// # async fn example(sandboxes: Sandboxes) -> Result<(), Error> {
+    /// let spec = Spec::new("warm");
+    /// let sandbox = sandboxes.create_if_not_exists(spec.clone()).await?;
+    /// sandbox.fs().write("data.json", "[1, 2, 3]").await?;
+    /// let snapshot = sandbox.snapshot("/var/tmp/warm").await?;
+    /// let copy = sandboxes.restore(Spec { name: "copy".to_owned(), ..spec }, snapshot).await?;
+    /// assert_eq!(copy.fs().read("data.json").await?, b"[1, 2, 3]");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn snapshot(&self, folder: impl Into<PathBuf>) -> Result<Snapshot, Error> {
         self.check()?;
+        let Ok(_alone) = self.inner.quiet.try_write() else {
+            return Err(Error::Busy { name: self.name().to_owned() });
+        };
+        // Once this is answered nothing is on its way in either direction: a copy of the guest starts with a greeting,
+        // and not in the middle of a message.
+        if let Err(error) = self.inner.session.ask::<()>(&Order::Ping, PATIENCE).await {
+            return Err(self.failed(error).await);
+        }
         self.inner.handle.snapshot(folder.into()).await
     }
 
@@ -184,7 +214,7 @@ impl Sandbox {
         patience: Duration,
     ) -> Result<T, Error> {
         self.check()?;
-        let _busy = self.busy();
+        let _busy = self.busy().await;
         match self.inner.session.ask(order, patience).await {
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.failed(error).await),
@@ -237,15 +267,16 @@ impl Sandbox {
         }
     }
 
-    /// The limit that its guest ran into, as far as the back end knows.
+    /// The limit that its guest ran into since this was last asked, as far as the back end knows.
     pub(crate) async fn cause(&self) -> Option<Cause> {
         self.inner.handle.cause().await
     }
 
     /// Marks it as busy until the guard is dropped: it does not expire for idleness meanwhile.
-    pub(crate) fn busy(&self) -> Busy {
+    pub(crate) async fn busy(&self) -> Busy {
+        let quiet = self.inner.quiet.clone().read_owned().await;
         self.inner.under_way.fetch_add(1, Ordering::Relaxed);
-        Busy { inner: self.inner.clone() }
+        Busy { inner: self.inner.clone(), _not_quiet: quiet }
     }
 
     fn touch(&self) {
@@ -289,6 +320,7 @@ impl fmt::Debug for Sandbox {
 /// Something is under way in a sandbox.
 pub(crate) struct Busy {
     inner: Arc<Inner>,
+    _not_quiet: OwnedRwLockReadGuard<()>,
 }
 
 impl fmt::Debug for Busy {

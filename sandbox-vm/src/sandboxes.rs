@@ -15,7 +15,7 @@ use crate::{
     Error, Sandbox,
     backend::{Backend, Snapshot},
     berth::{self, Berth},
-    report::Report,
+    report::{Guarantee, Report},
     spec::Spec,
 };
 
@@ -112,6 +112,10 @@ impl Sandboxes {
     /// before anybody can use it.
     pub async fn restore(&self, spec: Spec, snapshot: Snapshot) -> Result<Sandbox, Error> {
         spec.check()?;
+        if snapshot.backend != self.backend() {
+            let problem = format!("{} made it, and here is {}", snapshot.backend, self.backend());
+            return Err(Error::Snapshot { folder: snapshot.folder, problem });
+        }
         let slot = Slot::default();
         let taken = {
             let mut live = lock(&self.shared.live);
@@ -156,6 +160,16 @@ impl Sandboxes {
     /// What each back end can do on this machine, strongest first.
     pub fn reports(&self) -> &[Report] {
         &self.shared.reports
+    }
+
+    /// What the back end that was chosen can do.
+    pub(crate) fn can(&self, guarantee: Guarantee) -> bool {
+        self.reports().iter().any(|it| it.backend == self.backend() && it.has(guarantee))
+    }
+
+    /// A folder for something that belongs to several sandboxes; removed like theirs.
+    pub(crate) fn berth(&self) -> Result<Berth, Error> {
+        Berth::new(&self.shared.state, &CheckpointId::next().to_string())
     }
 
     /// The back end that was chosen.
@@ -294,8 +308,9 @@ impl Shared {
         };
         let place = (self.backend.name(), self.isolated);
         let sandbox = Sandbox::greet(spec, place, berth, guest, self.patience).await?;
-        if reseed {
-            sandbox.reseed(fresh_seed()?).await?;
+        if reseed && !sandbox.reseed(fresh_seed()?).await?.is_complete() {
+            let problem = "the restored guest took no new randomness, or not the time".to_owned();
+            return Err(Error::Start { backend: self.backend.name(), problem });
         }
         Ok(sandbox)
     }

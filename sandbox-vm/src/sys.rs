@@ -1,7 +1,11 @@
-//! The one system call that has no safe wrapper.
-#![expect(unsafe_code, reason = "marking all descriptors at once has no safe wrapper")]
+//! The system calls that have no safe wrapper.
+#![expect(unsafe_code, reason = "these calls have no safe wrapper")]
 
-use std::{io, os::fd::RawFd};
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsRawFd, RawFd},
+};
 
 /// Keeps all descriptors from this one on from programs that are started later.
 ///
@@ -17,6 +21,18 @@ pub(crate) fn keep_descriptors_from(first: RawFd) -> io::Result<()> {
             nix::libc::CLOSE_RANGE_CLOEXEC,
         )
     };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets the kernel make its random numbers from all that its pool holds, now.
+///
+/// What is written to the pool counts with the next such turn only, which may be a minute away. It takes
+/// `CAP_SYS_ADMIN`.
+pub(crate) fn use_new_randomness(source: &File) -> io::Result<()> {
+    /// `_IO('R', 7)`, which the libc crate does not name.
+    const RNDRESEEDCRNG: nix::libc::Ioctl = 0x5207;
+    // SAFETY: the call takes no pointer and changes nothing of this process; the descriptor is open, for it is borrowed.
+    let done = unsafe { nix::libc::ioctl(source.as_raw_fd(), RNDRESEEDCRNG) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Need {
     left_out: LeftOut,
     /// The variable that lets its tests fail in place of skipping.
     require: &'static str,
+    /// Whether it is sure to be here once its script has run.
+    is_certain: bool,
     install: Install,
     is_here: fn() -> bool,
 }
@@ -37,7 +39,7 @@ enum Install {
 }
 
 /// All that the tests need.
-pub(crate) const NEEDS: [Need; 5] = [
+pub(crate) const NEEDS: [Need; 6] = [
     Need {
         name: "PostgreSQL for the tests",
         left_out: LeftOut {
@@ -45,6 +47,7 @@ pub(crate) const NEEDS: [Need; 5] = [
             install: "sudo apt-get install postgresql",
         },
         require: "GRAPH_REQUIRE_POSTGRES",
+        is_certain: true,
         // The package would also set up a database server that runs from then on; the tests start their own.
         install: Install::System(
             "\
@@ -63,6 +66,7 @@ apt-get install -y --no-install-recommends postgresql",
             install: "sudo apt-get install chromium",
         },
         require: "GRAPH_REQUIRE_CHROMIUM",
+        is_certain: true,
         install: Install::System(
             "\
 export DEBIAN_FRONTEND=noninteractive
@@ -81,6 +85,7 @@ apt-get install -y --no-install-recommends chromium",
             install: "sudo apt-get install npm",
         },
         require: "GRAPH_REQUIRE_AIMOCK",
+        is_certain: true,
         install: Install::Folder {
             name: peers::AIMOCK,
             script: peers::INSTALL_AIMOCK,
@@ -95,6 +100,7 @@ apt-get install -y --no-install-recommends chromium",
             install: "sudo apt-get install python3-pip",
         },
         require: "GRAPH_REQUIRE_LLAMA",
+        is_certain: true,
         install: Install::Folder {
             name: peers::LLAMA,
             script: peers::INSTALL_LLAMA,
@@ -103,12 +109,36 @@ apt-get install -y --no-install-recommends chromium",
         is_here: || peers::folder().join(peers::LLAMA).is_dir(),
     },
     Need {
+        name: "gVisor for the tests",
+        left_out: LeftOut {
+            title: "tests in gVisor",
+            install: "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports",
+        },
+        require: "GRAPH_REQUIRE_GVISOR",
+        // Not every system has a package of it, and Debian 12 has one that works among its backports alone.
+        is_certain: false,
+        install: Install::System(
+            "\
+export DEBIAN_FRONTEND=noninteractive
+add() { apt-get update && apt-get install -y --no-install-recommends \"$@\" runsc; }
+. /etc/os-release
+if [ \"$VERSION_CODENAME\" = bookworm ]; then
+    echo 'deb http://deb.debian.org/debian bookworm-backports main' > /etc/apt/sources.list.d/bookworm-backports.list
+    add -t bookworm-backports
+else
+    add
+fi || echo 'left out: tests in gVisor; this system has no package runsc'",
+        ),
+        is_here: || path().iter().any(|folder| folder.join("runsc").is_file()),
+    },
+    Need {
         name: "QEMU for the tests",
         left_out: LeftOut {
             title: "tests in micro VMs",
             install: "sudo apt-get install qemu-system-x86",
         },
         require: "GRAPH_REQUIRE_MICROVM",
+        is_certain: true,
         install: Install::System(
             "\
 export DEBIAN_FRONTEND=noninteractive
@@ -177,8 +207,9 @@ impl Need {
     /// Lets a step's tests fail, and not skip, where they do not find it.
     pub(crate) fn require(&self, found: Found, tests: Step) -> Step {
         match found {
-            Found::Here | Found::Installable(_) => tests.env(self.require, "1"),
-            Found::Missing => tests,
+            Found::Here => tests.env(self.require, "1"),
+            Found::Installable(_) if self.is_certain => tests.env(self.require, "1"),
+            Found::Installable(_) | Found::Missing => tests,
         }
     }
 

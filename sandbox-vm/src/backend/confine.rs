@@ -66,14 +66,19 @@ pub(super) fn workspace(base: &Path, bounds: &Bounds) -> io::Result<()> {
 
 /// What programs expect to find.
 pub(super) fn furnish(base: &Path) -> io::Result<()> {
-    fs::create_dir_all(base.join("etc"))?;
-    let user = |name: &str, id: u32| format!("{name}:x:{id}:{id}:{name}:{WORKSPACE}:/bin/sh\n");
-    fs::write(base.join("etc/passwd"), user("root", 0) + &user("nobody", 65_534))?;
-    fs::write(base.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")?;
+    name_users(base)?;
     for (to, at) in [("fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout"), ("fd/2", "stderr")] {
         symlink(Path::new("/proc/self").join(to), base.join("dev").join(at))?;
     }
     symlink("/tmp", base.join("dev/shm"))
+}
+
+/// The names of the users that there are.
+pub(super) fn name_users(base: &Path) -> io::Result<()> {
+    fs::create_dir_all(base.join("etc"))?;
+    let user = |name: &str, id: u32| format!("{name}:x:{id}:{id}:{name}:{WORKSPACE}:/bin/sh\n");
+    fs::write(base.join("etc/passwd"), user("root", 0) + &user("nobody", 65_534))?;
+    fs::write(base.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")
 }
 
 /// A path of the guest below a folder that is to be its root.
@@ -84,10 +89,24 @@ pub(super) fn below(base: &Path, path: &Path) -> PathBuf {
 /// Bounds this process and all it starts, and takes from them every way to more: files outside the workspace,
 /// capabilities but those to be kept, which no program that is started gets, and system calls that are not listed.
 pub(super) fn close(bounds: &Bounds, keep: CapabilitySet) -> Result<(), ConfineError> {
+    drop_capabilities(keep).map_err(door("drop its capabilities"))?;
+    close_rest(bounds)
+}
+
+/// The same for a process that has been left no capabilities, and so cannot drop any.
+pub(super) fn close_powerless(bounds: &Bounds) -> Result<(), ConfineError> {
+    let own = rustix::thread::capabilities(None).map_err(door("look at its capabilities"))?;
+    if !(own.permitted.is_empty() && own.inheritable.is_empty()) {
+        return Err(door("be without capabilities")(format!("it has {:?}", own.permitted)));
+    }
+    rustix::thread::set_no_new_privs(true).map_err(door("give up new privileges"))?;
+    close_rest(bounds)
+}
+
+fn close_rest(bounds: &Bounds) -> Result<(), ConfineError> {
     bound(bounds).map_err(door("bound its resources"))?;
     let filter = calls::filter().map_err(door("read the list of system calls"))?;
     restrict_files().map_err(door("restrict its files with landlock"))?;
-    drop_capabilities(keep).map_err(door("drop its capabilities"))?;
     // What runs in the guest is the same user, and could otherwise read and write this process's memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(door("hide its memory"))?;
@@ -107,7 +126,6 @@ fn bound(bounds: &Bounds) -> io::Result<()> {
         (Resource::Nproc, u64::from(bounds.processes.saturating_add(AGENT_PROCESSES))),
         (Resource::Fsize, bounds.disk),
         (Resource::Memlock, 0),
-        (Resource::Msgqueue, 0),
     ];
     limits.extend(bounds.data.map(|it| (Resource::Data, it)));
     for (resource, limit) in limits {
@@ -139,24 +157,29 @@ fn restrict_files() -> Result<(), landlock::RulesetError> {
 /// Takes every other capability out of every set, and all out of what a program could ever get.
 fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
-        match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // The kernel does not know it.
-            Err(rustix::io::Errno::INVAL) => {}
-            removed => removed?,
-        }
+        if_known(rustix::thread::remove_capability_from_bounding_set(capability))?;
     }
-    rustix::thread::clear_ambient_capability_set()?;
-    rustix::thread::set_capabilities_secure_bits(
+    if_known(rustix::thread::clear_ambient_capability_set())?;
+    if_known(rustix::thread::set_capabilities_secure_bits(
         CapabilitiesSecureBits::NO_ROOT
             | CapabilitiesSecureBits::NO_ROOT_LOCKED
             | CapabilitiesSecureBits::NO_SETUID_FIXUP
             | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
-    )?;
+    ))?;
     let inheritable = CapabilitySet::empty();
     let kept = CapabilitySets { effective: keep, permitted: keep, inheritable };
     rustix::thread::set_capabilities(None, kept)?;
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
+}
+
+/// A kernel that does not know a capability, or a way to come by some, gives none of that kind. gVisor's knows fewer
+/// than Linux.
+fn if_known(done: Result<(), rustix::io::Errno>) -> Result<(), rustix::io::Errno> {
+    match done {
+        Err(rustix::io::Errno::INVAL) => Ok(()),
+        done => done,
+    }
 }

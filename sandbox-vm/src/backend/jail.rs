@@ -10,32 +10,24 @@
 //! itself, locks the door and serves. Both are the application's own program, or a helper that the application names.
 
 mod handle;
-mod init;
+pub(super) mod init;
+pub(super) mod launch;
 mod outer;
-mod root;
+pub(super) mod root;
 
-use std::{
-    io, os::unix::net::UnixStream as StdStream, path::PathBuf, process::Stdio, sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    net::UnixStream,
-    process::Command,
-};
 
 pub use init::init;
 pub use outer::outer;
 
-use self::handle::JailHandle;
 use super::{Backend, Guest, confine::Bounds};
 use crate::{
     Error,
-    berth::{Berth, Leftover},
+    berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
     limits::Limits,
@@ -83,26 +75,32 @@ impl Jail {
     }
 }
 
-/// What the stages need to know.
+/// What the outer stage needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Files by which it joins the guest's control groups.
+    groups: Vec<PathBuf>,
+    /// What it starts in the namespaces.
+    next: Box<GuestArgs>,
+}
+
+/// What the inner stage needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    name: String,
     image: Image,
     bounds: Bounds,
-    /// Files by which the outer stage joins the guest's control groups.
-    groups: Vec<PathBuf>,
 }
 
 /// Why a jail was not built.
 #[derive(Debug, thiserror::Error)]
-#[error("the jail cannot {what}: {source}")]
+#[error("the sandbox cannot {what}: {source}")]
 pub struct JailError {
     what: String,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl JailError {
-    fn new<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    pub(super) fn new<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         what: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
         let what = what.into();
@@ -146,59 +144,11 @@ impl Backend for Jail {
         if let Image::Named(_) = spec.image {
             return Err(Error::Unsupported { backend: NAME, what: "use an image of that name" });
         }
-        let start = |problem: String| Error::Start { backend: NAME, problem };
-        berth.note(Cgroup::folders_for(berth.id()).into_iter().map(Leftover::Cgroup))?;
-        let cgroup = Cgroup::make(berth.id(), &spec.limits);
-        let plan = plan(spec, cgroup.as_ref());
-        let (ours, theirs) = StdStream::pair().map_err(Error::io("a pair of sockets"))?;
-        let mut child = self.spawn(plan, theirs).map_err(|error| start(error.to_string()))?;
-        let mut handle = JailHandle::new(cgroup, child.stderr.take());
-        if let Some(pid) = child.id() {
-            berth.note(Leftover::process(pid))?;
-        }
-        let lifeline = child.stdout.take();
-        handle.keep(child);
-        let mut lifeline = BufReader::new(lifeline.ok_or_else(|| start("no lifeline".to_owned()))?);
-        // The outer stage says which process the guest is, or dies trying.
-        let mut line = String::new();
-        let _ = lifeline.read_line(&mut line).await;
-        if handle.tie(&line, lifeline).is_err() {
-            let words = handle.gather_words().await;
-            return Err(start(if words.is_empty() {
-                "it ended at once".to_owned()
-            } else {
-                words
-            }));
-        }
-        let channel = connect(ours).map_err(Error::io("the channel to the guest"))?;
-        Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
+        let cgroup = launch::group(berth, &spec.limits)?;
+        let bounded = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
+        let data = (!bounded).then_some(spec.limits.memory);
+        let plan = Plan { image: spec.image.clone(), bounds: Bounds::new(&spec.limits, data) };
+        let by = launch::By { backend: NAME, program: &self.program };
+        launch::launch(by, cgroup, GuestArgs::JailInit(plan), berth).await
     }
-}
-
-impl Jail {
-    fn spawn(&self, plan: Plan, channel: StdStream) -> io::Result<tokio::process::Child> {
-        let mut command = std::process::Command::new(&self.program);
-        GuestArgs::JailOuter(plan).apply(&mut command)?;
-        // Nothing of the host's environment is any business of the guest.
-        command.env_clear().current_dir("/");
-        command.stdin(std::os::fd::OwnedFd::from(channel));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Command::from(command).kill_on_drop(true).spawn()
-    }
-}
-
-fn plan(spec: &Spec, cgroup: Option<&Cgroup>) -> Plan {
-    let limits = &spec.limits;
-    let bounded = cgroup.is_some_and(|it| it.has(Controller::Memory));
-    Plan {
-        name: spec.name.clone(),
-        image: spec.image.clone(),
-        bounds: Bounds::new(limits, (!bounded).then_some(limits.memory)),
-        groups: cgroup.map(Cgroup::entries).unwrap_or_default(),
-    }
-}
-
-fn connect(stream: StdStream) -> io::Result<UnixStream> {
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
 }

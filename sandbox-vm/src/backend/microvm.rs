@@ -11,11 +11,13 @@
 mod handle;
 mod init;
 mod initrd;
+mod monitor;
 mod qemu;
+mod snapshot;
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, io,
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
@@ -34,9 +36,11 @@ pub use init::{InitError, init};
 
 use self::{
     handle::VmHandle,
+    monitor::Monitor,
     qemu::{Accelerator, Machine},
+    snapshot::Made,
 };
-use super::{Backend, Guest, confine::Bounds, words::Words};
+use super::{Backend, Guest, Snapshot, confine::Bounds, words::Words};
 use crate::{
     Error,
     berth::{Berth, Leftover},
@@ -69,6 +73,8 @@ pub struct MicroVm {
 struct Prepared {
     kernel: PathBuf,
     initrd: PathBuf,
+    /// Stands for the content of both.
+    sum: String,
 }
 
 /// What the agent in the guest has to know.
@@ -123,6 +129,7 @@ impl MicroVm {
             Guarantee::ProcessLimit,
             Guarantee::DiskLimit,
             Guarantee::Pause,
+            Guarantee::Snapshot,
         ];
         let share = cgroup.is_some_and(|it| it.has(Controller::Cpu));
         guarantees.extend(share.then_some(Guarantee::CpuShare));
@@ -130,7 +137,7 @@ impl MicroVm {
     }
 
     async fn try_out(&self) -> Report {
-        if !in_path(qemu::PROGRAM) {
+        if super::in_path(qemu::PROGRAM).is_none() {
             return Report::fails(NAME, format!("{} is not installed", qemu::PROGRAM))
                 .advise("install QEMU: apt-get install qemu-system-x86");
         }
@@ -172,7 +179,23 @@ impl Backend for MicroVm {
     }
 
     async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
-        let Prepared { kernel, initrd } = self.prepare(&spec.image).await?;
+        self.launch(spec, berth, None).await
+    }
+
+    async fn restore(&self, spec: &Spec, berth: &Berth, from: &Snapshot) -> Result<Guest, Error> {
+        self.launch(spec, berth, Some(from)).await
+    }
+}
+
+impl MicroVm {
+    /// Starts a machine, from its kernel or from a snapshot.
+    async fn launch(
+        &self,
+        spec: &Spec,
+        berth: &Berth,
+        from: Option<&Snapshot>,
+    ) -> Result<Guest, Error> {
+        let Prepared { kernel, initrd, sum } = self.prepare(&spec.image).await?;
         let limits = &spec.limits;
         let plan = Plan { bounds: Bounds::new(limits, None) };
         let machine = Machine {
@@ -181,12 +204,42 @@ impl Backend for MicroVm {
             initrd: &initrd,
             limits,
             channel: berth.folder().join("channel"),
+            monitor: berth.folder().join("monitor"),
+            awaits_state: from.is_some(),
             agent_args: GuestArgs::MicroVm(plan).to_words(),
         };
+        let mut made = Made { by: String::new(), of: sum, within: machine.size() };
+        let state = from.map(|it| snapshot::open(&it.folder, &made)).transpose()?;
+
+        let listen = |path| UnixListener::bind(path).map_err(Error::io("the channel to the guest"));
+        let (channel, monitor) = (listen(&machine.channel)?, listen(&machine.monitor)?);
+        let mut handle = Self::spawn(&machine, berth, limits)?;
+        let connected = async {
+            let (channel, monitor) = tokio::try_join!(channel.accept(), monitor.accept())?;
+            let monitor = Monitor::open(monitor.0).await?;
+            made.by = format!("{} {:?}", monitor.version(), machine.accelerator);
+            Ok::<_, io::Error>((channel.0, monitor))
+        };
+        let (channel, mut monitor) = handle.unless_it_ends(connected).await.map_err(start)?;
+        if let (Some((state, kept)), Some(from)) = (state, from) {
+            if kept.by != made.by {
+                let problem = format!("it was made by {}, and here is {}", kept.by, made.by);
+                return Err(Error::Snapshot { folder: from.folder.clone(), problem });
+            }
+            let resumed = snapshot::go_on(&mut monitor, &state);
+            handle
+                .unless_it_ends(resumed)
+                .await
+                .map_err(|problem| Error::Snapshot { folder: from.folder.clone(), problem })?;
+        }
+        handle.tie(monitor, made);
+        Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
+    }
+
+    /// Starts QEMU.
+    fn spawn(machine: &Machine<'_>, berth: &Berth, limits: &Limits) -> Result<VmHandle, Error> {
         berth.note(Cgroup::folders_for(berth.id()).into_iter().map(Leftover::Cgroup))?;
-        let listener =
-            UnixListener::bind(&machine.channel).map_err(Error::io("the channel to the guest"))?;
-        let mut child = command(&machine).spawn().map_err(|error| start(error.to_string()))?;
+        let mut child = command(machine).spawn().map_err(|error| start(error.to_string()))?;
         if let Some(pid) = child.id() {
             berth.note(Leftover::process(pid))?;
         }
@@ -196,21 +249,7 @@ impl Backend for MicroVm {
         }
         let stdout = child.stdout.take().ok_or_else(|| start("no console".to_owned()))?;
         let stderr = child.stderr.take().ok_or_else(|| start("no standard error".to_owned()))?;
-        let handle = VmHandle::new(child, cgroup, Words::of(stdout), Words::of(stderr));
-        let connected = tokio::time::timeout(PATIENCE, async {
-            tokio::select! {
-                connected = listener.accept() => connected.map_err(|error| error.to_string()),
-                () = handle.ended() => Err(handle.complaint().await),
-            }
-        });
-        let problem = match connected.await {
-            Ok(Ok((channel, _))) => {
-                return Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) });
-            }
-            Ok(Err(problem)) => problem,
-            Err(_) => format!("QEMU did not connect within {PATIENCE:?}"),
-        };
-        Err(start(problem))
+        Ok(VmHandle::new(child, cgroup, Words::of(stdout), Words::of(stderr)))
     }
 }
 
@@ -219,7 +258,9 @@ fn prepare(agent: &Path, folder: Option<PathBuf>, image: &Image) -> Result<Prepa
     let images = folder.map_or_else(Images::find, Images::open).map_err(refused)?;
     let parts = images.parts(image).map_err(refused)?;
     let initrd = initrd::prepare(&parts.root, agent, &images.folder().join("started"))?;
-    Ok(Prepared { kernel: parts.kernel, initrd })
+    let name = initrd.file_stem().unwrap_or_default().to_string_lossy();
+    let sum = format!("{} {name}", parts.kernel_sum);
+    Ok(Prepared { kernel: parts.kernel, initrd, sum })
 }
 
 fn command(machine: &Machine<'_>) -> Command {
@@ -234,9 +275,4 @@ fn command(machine: &Machine<'_>) -> Command {
 
 fn start(problem: String) -> Error {
     Error::Start { backend: NAME, problem }
-}
-
-fn in_path(program: &str) -> bool {
-    env::split_paths(&env::var_os("PATH").unwrap_or_default())
-        .any(|it| it.join(Path::new(program)).is_file())
 }

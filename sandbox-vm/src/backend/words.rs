@@ -20,8 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Words {
     // A std mutex: held for a moment, never over an await.
-    heard: Arc<Mutex<Vec<u8>>>,
+    heard: Arc<Mutex<Heard>>,
     listener: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// The end of all that was said.
+    last: Vec<u8>,
+    /// How much of that was asked for already, line by line.
+    asked: usize,
 }
 
 impl Words {
@@ -41,16 +49,57 @@ impl Words {
     /// The last of it.
     pub(super) fn last(&self) -> String {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&heard).trim().to_owned()
+        String::from_utf8_lossy(&heard.last).trim().to_owned()
+    }
+
+    /// The whole lines that were said since this was last asked.
+    pub(super) fn news(&self) -> String {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = heard.last.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+        let start = std::mem::replace(&mut heard.asked, end);
+        String::from_utf8_lossy(heard.last.get(start..end).unwrap_or_default()).into_owned()
     }
 }
 
-async fn listen(mut from: impl AsyncRead + Unpin, heard: Arc<Mutex<Vec<u8>>>) {
+async fn listen(mut from: impl AsyncRead + Unpin, heard: Arc<Mutex<Heard>>) {
     let mut buffer = [0; 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.extend_from_slice(&buffer[..count]);
-        let surplus = heard.len().saturating_sub(MAX_WORDS);
-        heard.drain(..surplus);
+        heard.last.extend_from_slice(&buffer[..count]);
+        let surplus = heard.last.len().saturating_sub(MAX_WORDS);
+        heard.last.drain(..surplus);
+        heard.asked = heard.asked.saturating_sub(surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::{MAX_WORDS, Words};
+
+    #[tokio::test]
+    async fn news_are_whole_lines_and_told_once() {
+        let (mut guest, host) = tokio::io::duplex(1 << 16);
+        let words = Words::of(host);
+        guest.write_all(b"one\ntw").await.unwrap();
+        let heard = async |what: &str| {
+            while !words.last().ends_with(what) {
+                tokio::task::yield_now().await;
+            }
+        };
+        heard("tw").await;
+        assert_eq!([words.news(), words.news()], ["one\n", ""]);
+        guest.write_all(b"o\n").await.unwrap();
+        heard("two").await;
+        assert_eq!([words.news(), words.news()], ["two\n", ""]);
+        // What was told stays told though the beginning is forgotten, and what was not is told as far as it is kept.
+        guest.write_all(&vec![b'x'; MAX_WORDS - 4]).await.unwrap();
+        guest.write_all(b"\nend\n").await.unwrap();
+        drop(guest);
+        words.wait().await;
+        let news = words.news();
+        assert!(news.len() == MAX_WORDS && news.ends_with("x\nend\n"), "{}", news.len());
+        assert_eq!(words.news(), "");
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use sandbox_vm::{
-    backend::{Backend, InProcess, Jail, MicroVm},
+    backend::{Backend, Gvisor, InProcess, Jail, MicroVm},
     guest::{self, Agent},
     image::{self, Images},
 };
@@ -57,9 +57,12 @@ fn doctor(form: Form) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let backends: [Box<dyn Backend>; 3] = [
+    let backends: Vec<Box<dyn Backend>> = vec![
         Box::new(MicroVm::this_program()),
+        Box::new(Gvisor::this_program()),
         Box::new(Jail::this_program()),
+        #[cfg(feature = "docker")]
+        Box::new(sandbox_vm::backend::Docker::this_program()),
         Box::new(InProcess::new(Agent::new)),
     ];
     let reports = runtime.block_on(async {

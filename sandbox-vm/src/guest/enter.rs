@@ -11,10 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Agent, ServeError};
-use crate::backend::{
-    jail::{self, Plan},
-    microvm,
-};
+use crate::backend::{contained, gvisor, jail, microvm};
 
 /// The first argument of a process that is to be a guest.
 const MARK: &str = "--sandbox-vm-guest";
@@ -24,10 +21,16 @@ const MARK: &str = "--sandbox-vm-guest";
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GuestArgs {
-    /// Makes namespaces and starts [`JailInit`](Self::JailInit) in them; standard input is the channel.
-    JailOuter(Plan),
+    /// Makes namespaces and starts the next stage in them; standard input is the channel.
+    JailOuter(jail::Stage),
     /// Builds the jail around itself and serves in it; standard input is the channel.
-    JailInit(Plan),
+    JailInit(jail::Plan),
+    /// Puts a root together and becomes gVisor on it; standard input is the channel.
+    GvisorOuter(gvisor::Plan),
+    /// Closes its doors, as the first program in gVisor, and serves; standard input is the channel.
+    GvisorInit(gvisor::Inner),
+    /// Closes its doors, as the first program in an engine's container, and serves on standard input and output.
+    Contained(contained::Plan),
     /// Makes a system around itself, as the first program of a VM, and serves on the VM's channel.
     MicroVm(microvm::Plan),
     /// Serves on standard input and output, without any walls of its own.
@@ -37,8 +40,13 @@ pub enum GuestArgs {
 impl GuestArgs {
     /// Adds the arguments that make a guest of the program.
     pub(crate) fn apply(&self, command: &mut Command) -> io::Result<()> {
-        command.arg(MARK).arg(serde_json::to_string(self)?);
+        command.args(self.to_args()?);
         Ok(())
+    }
+
+    /// The arguments that make a guest of a program.
+    pub(crate) fn to_args(&self) -> io::Result<[String; 2]> {
+        Ok([MARK.to_owned(), serde_json::to_string(self)?])
     }
 
     /// The same as words of a kernel's command line, which has its own idea of quotes and spaces.
@@ -76,8 +84,11 @@ pub fn enter_with(
     }
     let args = args.next().and_then(|it| it.into_string().ok()).unwrap_or_default();
     let outcome = GuestArgs::parse(&args).map_err(Failure::Arguments).and_then(|args| match args {
-        GuestArgs::JailOuter(plan) => jail::outer(plan).map_err(Failure::Jail),
+        GuestArgs::JailOuter(plan) => jail::outer(&plan).map_err(Failure::Jail),
         GuestArgs::JailInit(plan) => jail::init(&plan, agent()).map_err(Failure::Jail),
+        GuestArgs::GvisorOuter(plan) => gvisor::outer(&plan).map_err(Failure::Jail),
+        GuestArgs::GvisorInit(plan) => gvisor::init(&plan, agent()).map_err(Failure::Jail),
+        GuestArgs::Contained(plan) => contained::init(&plan, agent()).map_err(Failure::Jail),
         GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(Failure::Init),
         GuestArgs::Plain => {
             let pair = || Ok((tokio::io::stdin(), tokio::io::stdout()));

@@ -45,6 +45,8 @@ pub(super) async fn run(
 ) -> Result<Exited, Fault> {
     let started = Instant::now();
     let before = meter::reaped();
+    // What was used up before is no fault of this program.
+    let was_full = full(workspace);
     let mut child =
         children.spawn(command(&exec, workspace)).map_err(|error| not_started(&exec, &error))?;
     let whose = if children.own_all() { Whose::All } else { Whose::Group(child.group.pid) };
@@ -70,10 +72,14 @@ pub(super) async fn run(
             () = output.full.notified() => Cause::Output,
             () = &mut deadline => Cause::Wall,
             _ = tick.tick() => {
-                let now = meter::sample(whose);
+                let mut now = meter::sample(whose);
+                if exec.limits.memory.is_some_and(|it| now.memory > it) {
+                    now.memory = now.memory.min(meter::anonymous_memory(whose));
+                }
                 seen.memory = seen.memory.max(now.memory);
                 seen.threads = seen.threads.max(now.threads);
-                seen.cpu = seen.cpu.max(now.cpu + meter::reaped().cpu.saturating_sub(before.cpu));
+                let cpu = now.cpu + meter::reaped().cpu.saturating_sub(before.cpu);
+                seen.cpu = seen.cpu.max(cpu.min(possible_cpu(started)));
                 match broken(&exec.limits, &seen) {
                     Some(cause) => cause,
                     None => continue,
@@ -93,12 +99,13 @@ pub(super) async fn run(
         cause = Some(Cause::Output);
     }
     let after = meter::reaped();
-    seen.cpu = seen.cpu.max(after.cpu.saturating_sub(before.cpu));
+    seen.cpu = seen.cpu.max(after.cpu.saturating_sub(before.cpu).min(possible_cpu(started)));
     if after.memory > before.memory {
         seen.memory = seen.memory.max(after.memory);
     }
     if cause.is_none() && exit.code != Some(0) {
-        cause = full(workspace).or_else(|| starved(&exec.limits, &seen));
+        let filled = full(workspace).filter(|it| was_full != Some(*it));
+        cause = filled.or_else(|| starved(&exec.limits, &seen));
     }
     let usage = Usage { wall: started.elapsed(), cpu: seen.cpu, memory: seen.memory };
     Ok(Exited { code: exit.code, signal: exit.signal, cause, usage })
@@ -118,6 +125,14 @@ fn not_started(exec: &Exec, error: &std::io::Error) -> Fault {
         _ => FaultCode::Failed,
     };
     Fault::new(code, format!("`{}` cannot be started: {error}", exec.program))
+}
+
+/// The most that all processors together can have given since then. gVisor's kernel counts the time in which a process
+/// waits for a processor, so that many of them seem to use more.
+fn possible_cpu(started: Instant) -> Duration {
+    let processors = std::thread::available_parallelism()
+        .map_or(u32::MAX, |it| u32::try_from(it.get()).unwrap_or(u32::MAX));
+    started.elapsed().saturating_mul(processors)
 }
 
 /// The limit that what was seen breaks, if it breaks one.

@@ -195,8 +195,11 @@ fn walk(
     Ok(folder)
 }
 
+/// Opens what should be a folder; what is none fails when something in it is asked for.
+///
+/// It is not asked for a folder outright: gVisor's kernel then follows a link, though it is told to follow none.
 fn open_folder(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
-    open(folder, name, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())
+    open(folder, name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
 }
 
 fn open(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {

@@ -93,6 +93,12 @@ impl Line {
         lock(&self.shared.credits).remove(&run);
     }
 
+    /// Nobody waits for answers or credit any more: the host that would have given them is another one now.
+    pub(super) fn forget(&self) {
+        lock(&self.shared.waiting).clear();
+        lock(&self.shared.credits).clear();
+    }
+
     fn credits(&self, run: u64) -> Arc<Semaphore> {
         let mut credits = lock(&self.shared.credits);
         credits.entry(run).or_insert_with(|| Arc::new(Semaphore::new(EVENT_WINDOW))).clone()

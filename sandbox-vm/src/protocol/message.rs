@@ -151,6 +151,13 @@ pub struct Reseeded {
     pub clock: bool,
 }
 
+impl Reseeded {
+    /// Whether the guest took all it was given.
+    pub fn is_complete(self) -> bool {
+        self.random && self.clock
+    }
+}
+
 /// A graph to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {

@@ -114,7 +114,9 @@ pub fn answer(prompt: &str) -> String {
 async fn judge(debate: &Debate, cx: &Context<Option<Host>>) -> Result<DebateUpdate, NodeError> {
     if let Some(host) = cx.deps() {
         let log = serde_json::to_vec_pretty(&debate.turns).map_err(NodeError::terminal)?;
-        std::fs::write(host.workspace().join(format!("round-{}.json", debate.round)), log)?;
+        let logs = host.workspace().join("logs");
+        std::fs::create_dir_all(&logs)?;
+        std::fs::write(logs.join(format!("round-{}.json", debate.round)), log)?;
     }
     Ok(Debate::update().verdict(format!("{} turns on {}", debate.turns.len(), debate.topic)))
 }

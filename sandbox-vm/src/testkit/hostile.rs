@@ -11,7 +11,7 @@ use std::{
     os::{linux::net::SocketAddrExt, unix::net::UnixStream},
     path::Path,
     process::{Command, ExitCode},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use rustix::net::{AddressFamily, SocketType};
@@ -27,8 +27,9 @@ pub fn main(args: &[String]) -> ExitCode {
         ["exit", code] => return ExitCode::from(code.parse::<u8>().unwrap_or(1)),
         ["cat"] => cat(),
         ["environment"] => environment(),
-        ["status"] => fs::read_to_string("/proc/self/status").and_then(|it| say(&it, "")),
+        ["status"] => status(),
         ["sleep"] => sleep(),
+        ["clock-and-dice"] => clock_and_dice(),
         ["spin"] => spin(),
         ["leave-a-child"] => leave_a_child(),
         ["orphans", count] => orphans(count.parse().unwrap_or(1)),
@@ -38,7 +39,9 @@ pub fn main(args: &[String]) -> ExitCode {
         ["fill-files"] => fill_files(),
         ["endless-output"] => endless_output(),
         ["try", name, rest @ ..] => return attempt(name, rest),
-        ["host", count, state] => host(count.parse().unwrap_or(1), Path::new(state)),
+        ["host", backend, count, state] => {
+            host(backend, count.parse().unwrap_or(1), Path::new(state))
+        }
         _ => Err(io::Error::other(format!("unknown arguments: {args:?}"))),
     };
     match done {
@@ -74,6 +77,21 @@ fn environment() -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// What the kernel says of this process. gVisor's has no line for new privileges, and answers the call.
+fn status() -> io::Result<()> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let none_new = u8::from(rustix::thread::no_new_privs()?);
+    say(&format!("{text}no new privileges:\t{none_new}\n"), "")
+}
+
+/// Says what time it is, in seconds, and a number that nobody can guess.
+fn clock_and_dice() -> io::Result<()> {
+    let mut dice = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut dice)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    say(&format!("{} {:032x}", now.as_secs_f64(), u128::from_ne_bytes(dice)), "")
 }
 
 fn sleep() -> io::Result<()> {
@@ -149,11 +167,18 @@ fn endless_output() -> io::Result<()> {
 }
 
 /// Is a host with so many live sandboxes, and waits to be killed.
-fn host(count: usize, state: &Path) -> io::Result<()> {
-    use crate::{GraphRun, Program, Sandboxes, Spec, backend::Jail};
+fn host(backend: &str, count: usize, state: &Path) -> io::Result<()> {
+    use crate::{
+        GraphRun, Program, Sandboxes, Spec,
+        backend::{Gvisor, Jail},
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let opening = Sandboxes::new().backend(Jail::this_program()).state_folder(state);
+        let opening = Sandboxes::new().state_folder(state);
+        let opening = match backend {
+            "gvisor" => opening.backend(Gvisor::this_program()),
+            _ => opening.backend(Jail::this_program()),
+        };
         let sandboxes = opening.open().await.map_err(io::Error::other)?;
         for number in 0..count {
             let spec = Spec::new(format!("live-{number}")).image(crate::Image::Python);
@@ -186,6 +211,7 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
         ("abstract", [name]) => abstract_socket(name),
         ("socket", [family]) => socket(family),
         ("read", [path]) => fs::read(path).map(drop),
+        ("variable", [name]) => variable(name),
         ("list", [path]) => fs::read_dir(path).map(drop),
         ("write", [path]) => {
             fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
@@ -261,6 +287,14 @@ fn signal(process: &str) -> io::Result<()> {
 
 fn trace(process: &str) -> io::Result<()> {
     Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
+}
+
+/// Looks for a variable of the host's in the first process of the guest.
+fn variable(name: &str) -> io::Result<()> {
+    let variables = fs::read("/proc/1/environ")?;
+    let prefix = format!("{name}=");
+    let found = variables.split(|it| *it == 0).any(|it| it.starts_with(prefix.as_bytes()));
+    if found { Ok(()) } else { Err(io::Error::other("nothing there")) }
 }
 
 fn mount() -> io::Result<()> {

@@ -53,7 +53,12 @@ fn shown(outcome: &Result<Output, Error>) -> String {
 async fn goes_on(bench: &Bench, sandbox: &Sandbox) -> Result<(), Failure> {
     match sandbox.gone() {
         Some(_) => Ok(()),
-        None => works(bench, sandbox).await,
+        None => {
+            // A later failure has a reason of its own.
+            let failed = sandbox.exec(program(bench, "exit").arg("3")).await?;
+            ensure!(failed.status == Status::Exited(3), "a failure is {:?}", failed.status);
+            works(bench, sandbox).await
+        }
     }
 }
 

@@ -58,7 +58,7 @@ async fn debate(bench: Bench) -> Result<(), Failure> {
     let counts = counts(&calls);
     ensure!(counts.len() == 6 && counts.values().all(|it| *it == 1), "{counts:?}");
     for (round, turns) in [(1, 2), (2, 4), (3, 6)] {
-        let log: Vec<String> = sandbox.fs().read_json(&format!("round-{round}.json")).await?;
+        let log: Vec<String> = sandbox.fs().read_json(&format!("logs/round-{round}.json")).await?;
         ensure!(log.len() == turns, "the log of round {round} is {log:?}");
     }
     Ok(())

@@ -77,11 +77,11 @@ enum Host {
     Nobody,
 }
 
-fn check(count: usize, guests: Guests, who: Host) {
+fn check(backend: &str, count: usize, guests: Guests, who: Host) {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let mut host = Command::new(HOSTILE);
-    host.args(["host", &count.to_string(), &state.display().to_string()]);
+    host.args(["host", backend, &count.to_string(), &state.display().to_string()]);
     if who == Host::Nobody && rustix::process::geteuid().is_root() {
         chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
         host.uid(65_534).gid(65_534).env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR");
@@ -120,11 +120,21 @@ fn check(count: usize, guests: Guests, who: Host) {
 
 #[test]
 fn guests_of_a_killed_host_end_by_themselves_and_the_next_start_removes_the_rest() {
-    check(20, Guests::Free, Host::Own);
+    check("jail", 20, Guests::Free, Host::Own);
 }
 
 #[test]
 fn guests_that_cannot_end_by_themselves_are_ended() {
-    check(3, Guests::Stopped, Host::Own);
-    check(3, Guests::Stopped, Host::Nobody);
+    check("jail", 3, Guests::Stopped, Host::Own);
+    check("jail", 3, Guests::Stopped, Host::Nobody);
+}
+
+#[tokio::test]
+async fn nothing_of_gvisor_stays_behind_either() {
+    if crate::suite::gvisor().await.is_none() {
+        return;
+    }
+    check("gvisor", 5, Guests::Free, Host::Own);
+    check("gvisor", 3, Guests::Stopped, Host::Own);
+    check("gvisor", 3, Guests::Stopped, Host::Nobody);
 }

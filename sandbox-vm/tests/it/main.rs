@@ -2,12 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod crash;
+#[cfg(feature = "docker")]
+mod docker;
 mod false_guests;
+mod greeting;
+mod isolation;
 mod microvm;
 mod parsing;
 mod pool;
 mod suite;
 mod traces;
+mod vm_graph;
 
 use sandbox_vm::{Isolation, Sandboxes, backend::Backend};
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use sandbox_vm::{Pool, Spec, backend::Jail};
 use crate::{HOSTILE, sandboxes};
 
 /// Waits until something holds.
-async fn until(holds: impl Fn() -> bool) {
+pub(crate) async fn until(holds: impl Fn() -> bool) {
     while !holds() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

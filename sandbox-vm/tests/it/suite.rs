@@ -1,7 +1,7 @@
 //! The suite on every back end of this machine.
 
 use sandbox_vm::{
-    backend::{InProcess, Jail},
+    backend::{Backend, Gvisor, InProcess, Jail},
     testkit,
 };
 
@@ -14,6 +14,30 @@ async fn the_jail_passes() {
     report.assert();
 }
 
+/// Lets the tests of gVisor fail, and not skip, where it cannot be used.
+const REQUIRE_GVISOR: &str = "GRAPH_REQUIRE_GVISOR";
+
+/// The back end, or `None` where the test is to be skipped.
+pub(crate) async fn gvisor() -> Option<Gvisor> {
+    let gvisor = Gvisor::program(HOSTILE);
+    let report = gvisor.probe().await;
+    if report.is_available() {
+        return Some(gvisor);
+    }
+    assert!(std::env::var_os(REQUIRE_GVISOR).is_none(), "{report}");
+    eprintln!("SKIPPED: tests in gVisor; {report}");
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gvisor_passes() {
+    let Some(gvisor) = gvisor().await else { return };
+    let report = testkit::run(HOSTILE, || gvisor.clone()).await;
+    eprintln!("gvisor: {report}");
+    report.assert();
+    assert!(report.passed() > 35, "{report}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_host_process_passes_what_it_can() {
     let report = testkit::run(HOSTILE, || InProcess::new(testkit::agent)).await;
@@ -21,19 +45,29 @@ async fn the_host_process_passes_what_it_can() {
     report.assert();
 }
 
-/// Root starts this test program once more as nobody, who runs the jail's part of the suite.
 #[test]
 fn the_jail_passes_for_an_ordinary_user() {
+    as_nobody("suite::the_jail_passes");
+}
+
+#[test]
+fn gvisor_passes_for_an_ordinary_user() {
+    as_nobody("suite::gvisor_passes");
+}
+
+/// Root starts this test program once more as nobody, who runs one test of the suite.
+#[track_caller]
+fn as_nobody(test: &str) {
     use std::os::unix::{fs::chown, process::CommandExt};
     if !rustix::process::geteuid().is_root() {
-        // Then `the_jail_passes` was run by an ordinary user already.
+        // Then the test itself was run by an ordinary user already.
         return;
     }
     let nobody = 65_534;
     let folder = tempfile::tempdir().unwrap();
     chown(folder.path(), Some(nobody), Some(nobody)).unwrap();
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["suite::the_jail_passes", "--exact", "--nocapture"])
+        .args([test, "--exact", "--nocapture"])
         .env("TMPDIR", folder.path())
         .env_remove("XDG_RUNTIME_DIR")
         .current_dir(folder.path())
@@ -44,5 +78,6 @@ fn the_jail_passes_for_an_ordinary_user() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
     // Not isolated would pass too, with almost nothing checked.
-    assert!(text.contains("checks passed") && !text.contains("has no network"), "{text}");
+    let checked = text.contains("checks passed") && !text.contains("has no network");
+    assert!(checked || text.contains("SKIPPED"), "{text}");
 }

@@ -15,7 +15,6 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdout},
 };
 
-use super::NAME;
 use crate::{
     Error,
     backend::{Handle, Snapshot, words::Words},
@@ -26,6 +25,8 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct JailHandle {
+    /// The back end whose guest it is.
+    backend: &'static str,
     /// The outer stage. Killed when dropped, and the guest with it.
     outer: tokio::sync::Mutex<Option<Child>>,
     guest: Option<OwnedFd>,
@@ -41,8 +42,13 @@ pub(super) struct JailHandle {
 }
 
 impl JailHandle {
-    pub(super) fn new(cgroup: Option<Cgroup>, stderr: Option<ChildStderr>) -> Self {
+    pub(super) fn new(
+        backend: &'static str,
+        cgroup: Option<Cgroup>,
+        stderr: Option<ChildStderr>,
+    ) -> Self {
         Self {
+            backend,
             outer: tokio::sync::Mutex::new(None),
             guest: None,
             lifeline: None,
@@ -126,7 +132,7 @@ impl Handle for JailHandle {
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, what: "keep a snapshot" })
+        Err(Error::Unsupported { backend: self.backend, what: "keep a snapshot" })
     }
 }
 
@@ -146,7 +152,7 @@ impl JailHandle {
         let done = self.cgroup.as_ref().map(|it| it.freeze(stop));
         match done {
             Some(Ok(())) => Ok(()),
-            _ => Err(Error::Unsupported { backend: NAME, what: "pause a guest" }),
+            _ => Err(Error::Unsupported { backend: self.backend, what: "pause a guest" }),
         }
     }
 }

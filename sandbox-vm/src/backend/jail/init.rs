@@ -1,13 +1,17 @@
 //! The inner stage: process 1 of the guest builds its root, locks the door behind itself and serves.
 
-use std::{fs::File, io, os::fd::AsFd};
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsFd, unix::net::UnixStream as StdStream},
+};
 
 use rustix::{process::Signal, thread::CapabilitySet};
 use tokio::net::UnixStream;
 
 use super::{JailError, Plan, root};
 use crate::{
-    backend::confine,
+    backend::confine::{self, Bounds},
     guest::{Agent, serve_here},
 };
 
@@ -18,8 +22,16 @@ pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
     let channel = take_channel().map_err(JailError::new("take its channel"))?;
     root::build(plan)?;
     rustix::system::sethostname(b"sandbox").map_err(JailError::new("take a host name"))?;
-    confine::close(&plan.bounds, CapabilitySet::empty())
-        .map_err(JailError::new("close its doors"))?;
+    serve(&plan.bounds, channel, agent)
+}
+
+/// Closes the doors of a guest whose root is built, and serves on the channel until the host is done.
+pub(in crate::backend) fn serve(
+    bounds: &Bounds,
+    channel: StdStream,
+    agent: Agent,
+) -> Result<(), JailError> {
+    confine::close(bounds, CapabilitySet::empty()).map_err(JailError::new("close its doors"))?;
     let stream = || {
         channel.set_nonblocking(true)?;
         Ok(UnixStream::from_std(channel)?.into_split())
@@ -28,7 +40,7 @@ pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
 }
 
 /// The channel is standard input; nothing that is started later may find it there.
-fn take_channel() -> io::Result<std::os::unix::net::UnixStream> {
+pub(in crate::backend) fn take_channel() -> io::Result<StdStream> {
     let channel = io::stdin().as_fd().try_clone_to_owned()?;
     let null = File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;

@@ -12,7 +12,7 @@ use rustix::{
     process::{DumpableBehavior, Gid, Pid, PidfdFlags, Uid, pidfd_open},
 };
 
-use super::{JailError, Plan};
+use super::{JailError, Stage};
 use crate::{guest::GuestArgs, sys};
 
 /// The user and group that root becomes: nobody.
@@ -22,15 +22,15 @@ const NOBODY: u32 = 65534;
 ///
 /// Standard input is the channel, which goes on to the guest. Standard output is the lifeline: the guest's process id
 /// goes out on it, and when its other end closes, because the host is no more, the guest ends.
-pub fn outer(plan: Plan) -> Result<(), JailError> {
+pub fn outer(stage: &Stage) -> Result<(), JailError> {
     sys::keep_descriptors_from(3).map_err(JailError::new("keep its descriptors to itself"))?;
-    for group in &plan.groups {
+    for group in &stage.groups {
         let what = format!("join the control group {}", group.display());
         fs::write(group, "0").map_err(JailError::new(what))?;
     }
     become_nobody().map_err(JailError::new("become an unprivileged user"))?;
     enter_namespaces()?;
-    let mut guest = start(plan).map_err(JailError::new("start the guest"))?;
+    let mut guest = start(&stage.next).map_err(JailError::new("start the guest"))?;
     tell(guest.id()).map_err(JailError::new("say that the guest has started"))?;
     stay(guest.id()).map_err(JailError::new("watch over the guest"))?;
     let status = guest.wait().map_err(JailError::new("wait for the guest"))?;
@@ -74,9 +74,9 @@ fn enter_namespaces() -> Result<(), JailError> {
 }
 
 /// The first process that is started now is process 1 of the new namespace.
-fn start(plan: Plan) -> io::Result<std::process::Child> {
+fn start(next: &GuestArgs) -> io::Result<std::process::Child> {
     let mut command = Command::new("/proc/self/exe");
-    GuestArgs::JailInit(plan).apply(&mut command)?;
+    next.apply(&mut command)?;
     command.env_clear().stdin(Stdio::inherit()).stdout(Stdio::null()).stderr(Stdio::inherit());
     let guest = command.spawn()?;
     // The channel is the guest's alone: the host is to see it close with the guest.

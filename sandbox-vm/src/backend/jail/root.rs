@@ -32,26 +32,40 @@ pub(super) fn build(plan: &Plan) -> Result<(), JailError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(JailError::new("keep its mounts to itself"))?;
     // Taken before anything covers them.
-    let sources = sources(plan).map_err(step("find its image"))?;
+    let pieces = pieces(plan).map_err(step("find its image"))?;
     let base = Path::new(BASE);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
     mount("root", base, "tmpfs", safe, c"mode=0755,size=1m,nr_inodes=256")
         .map_err(JailError::new("make a root"))?;
     confine::workspace(base, &plan.bounds).map_err(step("make the workspace"))?;
-    place(base, sources).map_err(step("place its image"))?;
+    fs::create_dir(base.join("dev")).map_err(step("place its devices"))?;
+    place(base, pieces).map_err(step("place its image"))?;
     confine::furnish(base).map_err(step("furnish its root"))?;
     processes(base).map_err(step("show its processes"))?;
     enter(base).map_err(step("move into its root"))
 }
 
+/// The whole tree of a jail.
+fn pieces(plan: &Plan) -> io::Result<Vec<Piece>> {
+    // Where the way to the agent is closed to nobody the guest lives without: it runs already.
+    let mut pieces: Vec<_> = agent().into_iter().collect();
+    for device in DEVICES {
+        let path = format!("/dev/{device}");
+        pieces.push(take(Path::new(&path), &path)?);
+    }
+    pieces.extend(image(&plan.image)?);
+    Ok(pieces)
+}
+
 /// A piece of the host's tree, taken out of it.
-struct Source {
+pub(in crate::backend) struct Source {
     tree: OwnedFd,
     to: PathBuf,
     is_folder: bool,
 }
 
-enum Piece {
+/// A piece of a guest's root.
+pub(in crate::backend) enum Piece {
     Tree(Source),
     /// On most systems `/bin` is a link into `/usr`.
     Link {
@@ -60,24 +74,30 @@ enum Piece {
     },
 }
 
-fn sources(plan: &Plan) -> io::Result<Vec<Piece>> {
-    // By its path, since the kernel clones no mount of another namespace, which the open file belongs to. Where the way
-    // to it is closed to nobody the guest lives without: it runs already.
-    let own = fs::read_link("/proc/self/exe")?;
-    let mut pieces: Vec<_> = take(&own, "/agent").into_iter().collect();
-    for device in DEVICES {
-        let path = format!("/dev/{device}");
-        pieces.push(take(Path::new(&path), &path)?);
+/// This program, which is the guest's agent.
+pub(in crate::backend) fn agent() -> io::Result<Piece> {
+    // By its path, since the kernel clones no mount of another namespace, which the open file belongs to.
+    take(&fs::read_link("/proc/self/exe")?, "/agent")
+}
+
+/// What an image has besides the agent.
+pub(in crate::backend) fn image(image: &Image) -> io::Result<Vec<Piece>> {
+    match image {
+        Image::Python => folders(&SYSTEM),
+        Image::Base | Image::Named(_) => Ok(Vec::new()),
     }
-    if plan.image == Image::Python {
-        for folder in SYSTEM {
-            match fs::symlink_metadata(folder) {
-                Ok(it) if it.is_symlink() => {
-                    pieces.push(Piece::Link { to: fs::read_link(folder)?, at: folder.into() });
-                }
-                Ok(_) => pieces.push(take(Path::new(folder), folder)?),
-                Err(_) => {}
+}
+
+/// Folders of the host that are there, at the same place in the guest.
+pub(in crate::backend) fn folders(folders: &[&str]) -> io::Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for folder in folders {
+        match fs::symlink_metadata(folder) {
+            Ok(it) if it.is_symlink() => {
+                pieces.push(Piece::Link { to: fs::read_link(folder)?, at: folder.into() });
             }
+            Ok(_) => pieces.push(take(Path::new(folder), folder)?),
+            Err(_) => {}
         }
     }
     Ok(pieces)
@@ -92,15 +112,15 @@ fn take(from: &Path, to: &str) -> io::Result<Piece> {
     Ok(Piece::Tree(Source { tree, to: to.into(), is_folder: from.is_dir() }))
 }
 
-fn place(base: &Path, pieces: Vec<Piece>) -> io::Result<()> {
-    fs::create_dir(base.join("dev"))?;
+/// Puts the pieces below a folder, read-only.
+pub(in crate::backend) fn place(base: &Path, pieces: Vec<Piece>) -> io::Result<()> {
     for piece in pieces {
         match piece {
             Piece::Link { to, at } => symlink(to, confine::below(base, &at))?,
             Piece::Tree(Source { tree, to, is_folder }) => {
                 let at = confine::below(base, &to);
                 if is_folder {
-                    fs::create_dir(&at)?
+                    fs::create_dir_all(&at)?
                 } else {
                     fs::write(&at, "")?
                 }

@@ -1,12 +1,19 @@
 //! A VM as a whole: the process of QEMU.
 
-use std::{path::PathBuf, time::Instant};
+use std::{io, path::PathBuf, time::Instant};
 
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::{process::Child, sync::watch};
+use tokio::{
+    process::Child,
+    sync::{Mutex, watch},
+};
 
-use super::NAME;
+use super::{
+    NAME, PATIENCE,
+    monitor::Monitor,
+    snapshot::{self, Made},
+};
 use crate::{
     Error,
     backend::{Handle, Snapshot, words::Words},
@@ -24,6 +31,8 @@ pub(super) struct VmHandle {
     console: Words,
     complaints: Words,
     started: Instant,
+    /// The way to QEMU, and what a snapshot of the machine is bound to; from when it runs.
+    machine: Option<(Mutex<Monitor>, Made)>,
 }
 
 impl VmHandle {
@@ -47,16 +56,42 @@ impl VmHandle {
             }
             let _ = has_ended.send(true);
         });
-        Self { pid, end, ended, cgroup, console, complaints, started: Instant::now() }
+        let started = Instant::now();
+        Self { pid, end, ended, cgroup, console, complaints, started, machine: None }
+    }
+
+    /// Takes hold of QEMU's monitor.
+    pub(super) fn tie(&mut self, monitor: Monitor, made: Made) {
+        self.machine = Some((Mutex::new(monitor), made));
     }
 
     /// Returns once QEMU has ended.
-    pub(super) async fn ended(&self) {
+    async fn ended(&self) {
         let _ = self.ended.clone().wait_for(|it| *it).await;
     }
 
+    /// Waits for something that QEMU does, unless it ends before; says what went wrong.
+    pub(super) async fn unless_it_ends<T>(
+        &self,
+        work: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, String> {
+        let timely = tokio::time::timeout(PATIENCE, work);
+        tokio::select! {
+            done = timely => match done {
+                Ok(Ok(done)) => Ok(done),
+                // It ended in the middle: what it says of that is more than that the connection is gone.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    Err(self.complaint().await)
+                }
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!("QEMU was not ready within {PATIENCE:?}")),
+            },
+            () = self.ended() => Err(self.complaint().await),
+        }
+    }
+
     /// What QEMU said of its own failure.
-    pub(super) async fn complaint(&self) -> String {
+    async fn complaint(&self) -> String {
         self.complaints.wait().await;
         match self.complaints.last() {
             empty if empty.is_empty() => "QEMU ended at once".to_owned(),
@@ -99,8 +134,7 @@ impl Handle for VmHandle {
 
     async fn cause(&self) -> Option<Cause> {
         // The kernel says so on its console, when nothing but the agent is left to end.
-        let console = self.console.last();
-        console.contains("Out of memory").then_some(Cause::Memory)
+        self.console.news().contains("Out of memory").then_some(Cause::Memory)
     }
 
     async fn last_words(&self) -> String {
@@ -108,8 +142,13 @@ impl Handle for VmHandle {
         self.console.last()
     }
 
-    async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, what: "keep a snapshot" })
+    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error> {
+        let Some((monitor, made)) = &self.machine else {
+            let what = "keep a snapshot of a guest that has not started";
+            return Err(Error::Unsupported { backend: NAME, what });
+        };
+        snapshot::keep(&mut *monitor.lock().await, made, &folder).await?;
+        Ok(Snapshot { backend: NAME, folder })
     }
 }
 

@@ -49,7 +49,7 @@ pub enum InitError {
 pub fn init(plan: &Plan, agent: Agent) -> Result<(), InitError> {
     let plain = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("dev", "/dev", "devtmpfs", plain, None).map_err(step("mount its devices"))?;
-    mount("proc", "/proc", "proc", plain | MountFlags::NODEV, None)
+    mount("proc", "/proc", "proc", plain | MountFlags::NODEV, c"subset=pid")
         .map_err(step("mount its processes"))?;
     // It is found in a file below `/proc/self`, which is closed to whoever has changed users, and remembered.
     let _ = rustix::param::page_size();
@@ -62,11 +62,15 @@ pub fn init(plan: &Plan, agent: Agent) -> Result<(), InitError> {
     confine::furnish(Path::new("/")).map_err(step("furnish its root"))?;
     // No program needs the drivers' files, nor the first program's.
     let _ = fs::remove_dir_all("/modules");
+    // Nothing is mounted there.
+    let _ = fs::remove_dir("/sys");
     let _ = mount_remount("/", MountFlags::RDONLY, "");
     std::env::set_current_dir(WORKSPACE).map_err(step("enter its workspace"))?;
     become_nobody().map_err(step("become nobody"))?;
-    // The clock is set after a snapshot is restored; a program that is started does not get this.
-    confine::close(&plan.bounds, CapabilitySet::SYS_TIME).map_err(step("close its doors"))?;
+    // After a snapshot the agent sets the clock, and tells the kernel to take in new randomness at once. A program
+    // that is started gets neither right.
+    let kept = CapabilitySet::SYS_TIME | CapabilitySet::SYS_ADMIN;
+    confine::close(&plan.bounds, kept).map_err(step("close its doors"))?;
     let (reader, writer) = (port.try_clone().map_err(step("use its channel"))?, port);
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
     Ok(serve_here(agent, pair)?)

@@ -43,6 +43,10 @@ pub(super) struct Machine<'a> {
     pub(super) limits: &'a Limits,
     /// The socket that QEMU connects the guest's channel to.
     pub(super) channel: PathBuf,
+    /// The socket that QEMU connects its monitor to.
+    pub(super) monitor: PathBuf,
+    /// Whether it waits for the state of a snapshot, in place of starting its kernel.
+    pub(super) awaits_state: bool,
     /// What the agent in the guest is told.
     pub(super) agent_args: String,
 }
@@ -54,15 +58,13 @@ impl Machine<'_> {
             Accelerator::Kvm => ("kvm", "host"),
             Accelerator::Emulation => ("tcg", "max"),
         };
-        let memory = (self.limits.memory + OWN_MEMORY + self.size_of_root()).div_ceil(1 << 20);
-        let processors = self.limits.cpus.ceil().max(1.0) as u32;
         let mut args = Args::default();
         // No firmware, no PCI, no timer chip.
         args.option("-M", "microvm,pit=off,pic=off");
         args.option("-accel", accelerator);
         args.option("-cpu", processor);
-        args.option("-m", format!("{memory}M"));
-        args.option("-smp", processors.to_string());
+        args.option("-m", format!("{}M", self.memory()));
+        args.option("-smp", self.processors().to_string());
         for flag in ["-nodefaults", "-no-user-config", "-nographic", "-no-reboot"] {
             args.flag(flag);
         }
@@ -79,13 +81,34 @@ impl Machine<'_> {
         args.option("-kernel", self.kernel);
         args.option("-initrd", self.initrd);
         args.option("-append", self.kernel_line());
-        let mut channel = OsString::from("socket,id=channel,path=");
-        channel.push(&self.channel);
-        args.option("-chardev", channel);
+        args.option("-chardev", socket("channel", &self.channel));
         args.option("-device", "virtio-serial-device");
         args.option("-device", "virtserialport,chardev=channel,name=agent");
         args.option("-device", "virtio-rng-device");
+        args.option("-chardev", socket("monitor", &self.monitor));
+        args.option("-mon", "chardev=monitor,mode=control");
+        if self.awaits_state {
+            args.option("-incoming", "defer");
+        }
         args.0
+    }
+
+    /// What the guest may use, in words: a snapshot of it goes on in a machine of the same size only.
+    pub(super) fn size(&self) -> String {
+        let Limits { processes, files, disk, .. } = self.limits;
+        let (memory, processors) = (self.memory(), self.processors());
+        format!(
+            "{memory} MiB of memory, {processors} processors, {processes} processes, {files} files, {disk} bytes of disk"
+        )
+    }
+
+    /// In MiB.
+    fn memory(&self) -> u64 {
+        (self.limits.memory + OWN_MEMORY + self.size_of_root()).div_ceil(1 << 20)
+    }
+
+    fn processors(&self) -> u32 {
+        self.limits.cpus.ceil().max(1.0) as u32
     }
 
     fn kernel_line(&self) -> String {
@@ -101,6 +124,13 @@ impl Machine<'_> {
     fn size_of_root(&self) -> u64 {
         2 * std::fs::metadata(self.initrd).map_or(0, |it| it.len())
     }
+}
+
+/// A connection of QEMU to a socket that is there already.
+fn socket(id: &str, path: &Path) -> OsString {
+    let mut words = OsString::from(format!("socket,id={id},path="));
+    words.push(path);
+    words
 }
 
 #[derive(Debug, Default)]

@@ -1,0 +1,40 @@
+//! A guest whose walls an engine for containers has built: the agent closes its own doors behind itself and serves.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::fd::AsFd,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    confine::{self, Bounds},
+    jail::JailError,
+};
+use crate::guest::{Agent, serve_here};
+
+/// What the agent in the guest has to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub(super) bounds: Bounds,
+}
+
+/// Closes the guest's doors and serves on standard input and output until the host is done.
+pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
+    let (reader, writer) = take_channel().map_err(JailError::new("take its channel"))?;
+    confine::close_powerless(&plan.bounds).map_err(JailError::new("close its doors"))?;
+    let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
+    serve_here(agent, pair).map_err(JailError::new("serve"))
+}
+
+/// Nothing that is started later may find the channel in the usual places.
+fn take_channel() -> io::Result<(File, File)> {
+    io::stdout().flush()?;
+    let reader = io::stdin().as_fd().try_clone_to_owned()?;
+    let writer = io::stdout().as_fd().try_clone_to_owned()?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok((reader.into(), writer.into()))
+}

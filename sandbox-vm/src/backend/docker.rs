@@ -1,0 +1,166 @@
+//! Docker: a guest is a container of an engine that runs already, asked for over the engine's API.
+//!
+//! The container has no network, a root that is read-only, no capabilities and no way to get any, limits on memory,
+//! processes and processor share, and two memory file systems to write to. Its image holds the agent and nothing else.
+//! The agent closes the same doors behind itself as in the [jail](super::jail), and serves on its standard input and
+//! output, which the engine passes on.
+//!
+//! This back end has been tested against a stand-in for an engine, not with a real one. Its report claims no more than
+//! what the engine is asked for, and says where the engine answers that it cannot do it.
+
+mod container;
+mod handle;
+mod image;
+mod stream;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bollard::{
+    Docker as Engine,
+    models::SystemInfo,
+    query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder},
+};
+use tokio::sync::OnceCell;
+
+use self::handle::DockerHandle;
+use super::{Backend, Guest};
+use crate::{
+    Error,
+    berth::{Berth, Leftover},
+    report::{Guarantee, Report},
+    spec::{Image, Spec},
+};
+
+const NAME: &str = "docker";
+
+/// Where an engine listens unless it is said.
+const USUAL_SOCKET: &str = "unix:///var/run/docker.sock";
+
+/// How long the engine has for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Docker as a back end.
+#[derive(Clone, Debug)]
+pub struct Docker {
+    agent: PathBuf,
+    host: String,
+    /// The image that holds the agent, once the engine has it.
+    base: Arc<OnceCell<String>>,
+}
+
+impl Docker {
+    /// Containers whose only program is this one: static, and calling [`guest::enter`](crate::guest::enter) first.
+    ///
+    /// The engine is the one that the variable `DOCKER_HOST` names, by its socket, or the usual one.
+    pub fn agent(program: impl Into<PathBuf>) -> Self {
+        let host = env::var("DOCKER_HOST").unwrap_or_else(|_| USUAL_SOCKET.to_owned());
+        Self { agent: program.into(), host, base: Arc::default() }
+    }
+
+    /// Containers whose only program is the one that runs now: static, and calling
+    /// [`guest::enter`](crate::guest::enter) first.
+    pub fn this_program() -> Self {
+        Self::agent("/proc/self/exe")
+    }
+
+    /// Asks the engine that listens on this socket.
+    pub fn socket(self, path: impl AsRef<Path>) -> Self {
+        Self { host: format!("unix://{}", path.as_ref().display()), ..Self::agent(self.agent) }
+    }
+
+    fn engine(&self) -> Result<Engine, Error> {
+        let engine = Engine::connect_with_host(&self.host).map_err(start)?;
+        Ok(engine.with_timeout(PATIENCE))
+    }
+
+    /// The name of an image in the engine. The one with the agent alone is brought there first; any other is the
+    /// application's, which has put its agent into it as `/agent`.
+    async fn image(&self, engine: &Engine, image: &Image) -> Result<String, Error> {
+        match image {
+            Image::Base => {
+                let made = self.base.get_or_try_init(|| image::bring(engine, &self.agent));
+                made.await.cloned()
+            }
+            Image::Python | Image::Named(_) => Ok(image.to_string()),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Docker {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn probe(&self) -> Report {
+        let asked = match self.engine() {
+            Ok(engine) => engine.info().await.map_err(start),
+            Err(error) => Err(error),
+        };
+        let info = match asked {
+            Ok(info) => info,
+            Err(error) => {
+                let advice = "start an engine that this user may use, and let DOCKER_HOST name its socket: \
+                              apt-get install docker.io";
+                return Report::fails(NAME, error.to_string()).advise(advice);
+            }
+        };
+        match super::try_out(self, "probe-docker", PATIENCE).await {
+            Err(error) => Report::fails(NAME, error.to_string()),
+            Ok(()) => Report::works(NAME, guarantees(&info)),
+        }
+    }
+
+    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+        let engine = self.engine()?;
+        let image = self.image(&engine, &spec.image).await?;
+        let name = format!("sandbox-vm-{}", berth.id());
+        berth.note(Leftover::Command(removal(&self.host, &name)))?;
+        let body = container::body(spec, berth.id(), image)?;
+        let named = CreateContainerOptionsBuilder::default().name(&name).build();
+        engine.create_container(Some(named), body).await.map_err(start)?;
+        // From here on it is removed when the handle is dropped.
+        let mut handle = DockerHandle::new(engine.clone(), name.clone());
+        let all = AttachContainerOptionsBuilder::default().stream(true);
+        let all = all.stdin(true).stdout(true).stderr(true).build();
+        let attached = engine.attach_container(&name, Some(all)).await.map_err(start)?;
+        let (channel, words) = stream::connect(attached);
+        handle.listen(words);
+        engine.start_container(&name, None).await.map_err(start)?;
+        Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
+    }
+}
+
+/// How whoever comes after a crash removes a container: an agent whose host is gone ends by itself, its container stays.
+fn removal(host: &str, name: &str) -> Vec<String> {
+    ["docker", "--host", host, "rm", "--force", name].map(str::to_owned).to_vec()
+}
+
+/// What holds, as far as the engine says that it does what it is asked for. That only listed system calls reach the
+/// kernel is not among it until the suite has shown so with a real engine.
+fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
+    let mut guarantees = vec![
+        Guarantee::NoNetwork,
+        Guarantee::NoHostFiles,
+        Guarantee::OwnProcesses,
+        Guarantee::NoPrivileges,
+        Guarantee::DiskLimit,
+        Guarantee::Pause,
+    ];
+    let said = |it: Option<bool>| it == Some(true);
+    guarantees.extend(said(info.memory_limit).then_some(Guarantee::MemoryLimit));
+    guarantees.extend(said(info.cpu_cfs_quota).then_some(Guarantee::CpuShare));
+    guarantees.extend(said(info.pids_limit).then_some(Guarantee::ProcessLimit));
+    guarantees
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+fn start(error: bollard::errors::Error) -> Error {
+    Error::Start { backend: NAME, problem: error.to_string() }
+}

@@ -1,0 +1,77 @@
+//! What the engine is asked for.
+
+use std::collections::HashMap;
+
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig};
+
+use super::NAME;
+use crate::{
+    Error,
+    backend::{confine::Bounds, contained},
+    guest::{GuestArgs, WORKSPACE},
+    limits::Limits,
+    spec::Spec,
+};
+
+/// The user and group that the guest is: nobody.
+const NOBODY: &str = "65534:65534";
+
+/// What the agent itself needs besides what it runs.
+const OWN_PROCESSES: u32 = 16;
+
+/// A container for one guest.
+pub(super) fn body(spec: &Spec, id: &str, image: String) -> Result<ContainerCreateBody, Error> {
+    let limits = &spec.limits;
+    // The kernel counts the processes of one user over all containers, so this limit is the engine's alone.
+    let bounds = Bounds::new(&Limits { processes: u32::MAX, ..limits.clone() }, None);
+    let args = GuestArgs::Contained(contained::Plan { bounds }).to_args();
+    let args = args.map_err(|error| Error::Start { backend: NAME, problem: error.to_string() })?;
+    let labels = [("sandbox-vm", id), ("sandbox-vm.name", &spec.name)];
+    Ok(ContainerCreateBody {
+        image: Some(image),
+        entrypoint: Some(vec!["/agent".to_owned()]),
+        cmd: Some(args.into()),
+        env: Some(Vec::new()),
+        user: Some(NOBODY.to_owned()),
+        working_dir: Some(WORKSPACE.to_owned()),
+        hostname: Some("sandbox".to_owned()),
+        labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+        network_disabled: Some(true),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        open_stdin: Some(true),
+        // Its input ends with the host's connection, however that ends, and the agent with its input.
+        stdin_once: Some(true),
+        host_config: Some(walls(limits)),
+        ..ContainerCreateBody::default()
+    })
+}
+
+fn walls(limits: &Limits) -> HostConfig {
+    let memory = i64::try_from(limits.memory).unwrap_or(i64::MAX);
+    let room = format!(
+        "rw,nosuid,nodev,exec,mode=0755,uid=65534,gid=65534,size={},nr_inodes={}",
+        limits.disk, limits.files
+    );
+    let words = |it: &[&str]| Some(it.iter().map(|it| (*it).to_owned()).collect());
+    HostConfig {
+        network_mode: Some("none".to_owned()),
+        ipc_mode: Some("none".to_owned()),
+        readonly_rootfs: Some(true),
+        cap_drop: words(&["ALL"]),
+        security_opt: words(&["no-new-privileges:true"]),
+        memory: Some(memory),
+        // Memory and swap together: none of the latter.
+        memory_swap: Some(memory),
+        nano_cpus: Some((limits.cpus * 1e9) as i64),
+        pids_limit: Some(limits.processes.saturating_add(OWN_PROCESSES).into()),
+        tmpfs: Some(HashMap::from([
+            (WORKSPACE.to_owned(), room.clone()),
+            ("/tmp".to_owned(), room),
+        ])),
+        // The channel would otherwise be written to a file of the engine's.
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        ..HostConfig::default()
+    }
+}

@@ -1,0 +1,100 @@
+//! The image with the agent alone, and how an engine comes by it: as an archive in the form of `tar`.
+
+use std::{fs, future::poll_fn, io, path::Path, pin::pin};
+
+use bollard::{Docker as Engine, query_parameters::CreateImageOptionsBuilder};
+use futures_core::Stream;
+use sha2::{Digest, Sha256};
+
+use super::{NAME, start};
+use crate::{Error, guest::WORKSPACE};
+
+const REPOSITORY: &str = "sandbox-vm-agent";
+
+/// The size that everything in an archive is filled up to.
+const BLOCK: usize = 512;
+
+/// Brings the image to the engine, unless it has it already, and says its name, which is made from what is in it.
+pub(super) async fn bring(engine: &Engine, agent: &Path) -> Result<String, Error> {
+    let unreadable = |error: io::Error| Error::Start {
+        backend: NAME,
+        problem: format!("the agent {} cannot be read: {error}", agent.display()),
+    };
+    let archive = archive(&fs::read(agent).map_err(unreadable)?);
+    let digest = Sha256::digest(&archive);
+    let tag: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+    let name = format!("{REPOSITORY}:{tag}");
+    if engine.inspect_image(&name).await.is_ok() {
+        return Ok(name);
+    }
+    let options = CreateImageOptionsBuilder::default().from_src("-").repo(REPOSITORY).tag(&tag);
+    let body = bollard::body_full(archive.into());
+    let mut steps = pin!(engine.create_image(Some(options.build()), Some(body), None));
+    while let Some(step) = poll_fn(|cx| steps.as_mut().poll_next(cx)).await {
+        step.map_err(start)?;
+    }
+    Ok(name)
+}
+
+fn archive(agent: &[u8]) -> Vec<u8> {
+    let mut archive = Vec::with_capacity(agent.len() + 16 * BLOCK);
+    for folder in ["dev", "etc", "proc", "sys", "tmp", WORKSPACE.trim_start_matches('/')] {
+        archive.extend(header(folder, 0o755, 0, b'5'));
+    }
+    let users = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/workspace:/bin/sh\n";
+    for (name, mode, bytes) in [("etc/passwd", 0o644, &users[..]), ("agent", 0o755, agent)] {
+        archive.extend(header(name, mode, bytes.len(), b'0'));
+        archive.extend(bytes);
+        archive.resize(archive.len().next_multiple_of(BLOCK), 0);
+    }
+    // Two empty blocks are the end.
+    archive.resize(archive.len() + 2 * BLOCK, 0);
+    archive
+}
+
+/// The block before an entry, as POSIX lays it down under the name `ustar`. Owner and time are nought: the same agent
+/// gives the same archive.
+fn header(name: &str, mode: u32, size: usize, kind: u8) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, name.as_bytes());
+    put(100, format!("{mode:07o}").as_bytes());
+    put(108, b"0000000");
+    put(116, b"0000000");
+    put(124, format!("{size:011o}").as_bytes());
+    put(136, b"00000000000");
+    // The sum is taken with blanks in its own place.
+    put(148, b"        ");
+    put(156, &[kind]);
+    put(257, b"ustar");
+    put(263, b"00");
+    let sum: u32 = block.iter().map(|it| u32::from(*it)).sum();
+    block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        process::{Command, Stdio},
+    };
+
+    #[test]
+    fn tar_reads_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tar = Command::new("tar")
+            .args(["-xf", "-", "-C"])
+            .arg(folder.path())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        tar.stdin.take().unwrap().write_all(&super::archive(&[7; 1000])).unwrap();
+        assert!(tar.wait().unwrap().success());
+        assert_eq!(std::fs::read(folder.path().join("agent")).unwrap(), [7; 1000]);
+        assert!(folder.path().join("workspace").is_dir());
+        assert!(
+            std::fs::read_to_string(folder.path().join("etc/passwd")).unwrap().contains("65534")
+        );
+    }
+}

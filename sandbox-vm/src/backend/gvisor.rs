@@ -1,0 +1,162 @@
+//! gVisor: a guest whose system calls a kernel in user space answers, `runsc` with its platform systrap.
+//!
+//! The walls stand inside one another. The [outer stage](super::jail) of the jail makes namespaces and becomes nobody;
+//! `runsc` runs in them, as a user who has nothing to lose, and takes the guest's system calls; in the guest the agent
+//! closes the same doors behind itself as in the jail. What gets through gVisor's kernel is in a jail.
+//!
+//! Nothing has to be set up for it but the program `runsc`: no daemon, no root, no image. What the guest sees of files
+//! is put together anew for each one, and goes with its namespaces.
+
+mod bundle;
+mod init;
+mod outer;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use graph_core::checkpoint::CheckpointId;
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+
+pub use init::init;
+pub use outer::outer;
+
+use super::{Backend, Guest, confine::Bounds, jail::launch};
+use crate::{
+    Error,
+    berth::Berth,
+    cgroup::{Cgroup, Controller},
+    guest::GuestArgs,
+    limits::Limits,
+    report::{Guarantee, Report},
+    spec::{Image, Spec},
+};
+
+const NAME: &str = "gvisor";
+
+/// The program.
+const RUNSC: &str = "runsc";
+
+/// How long a guest has for its first word, when it is tried out whether there can be one.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What gVisor's own processes need in the guest's control group, besides what the guest may use.
+const OWN_MEMORY: u64 = 64 << 20;
+
+/// How many threads they have: two programs in Go, and one of the host's processes for each of the guest's.
+const OWN_PROCESSES: u32 = 128;
+
+/// gVisor as a back end.
+#[derive(Clone, Debug)]
+pub struct Gvisor {
+    program: PathBuf,
+    /// A guest is started to find out whether one can be; once is enough.
+    probed: Arc<OnceCell<Report>>,
+}
+
+/// What the stage that becomes `runsc` has to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    runsc: PathBuf,
+    image: Image,
+    bounds: Bounds,
+}
+
+/// What the agent in the guest has to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inner {
+    bounds: Bounds,
+}
+
+impl Gvisor {
+    /// Guests that are this program once more: it has to call [`guest::enter`](crate::guest::enter) first, and to lie
+    /// where every user can read it.
+    pub fn this_program() -> Self {
+        Self::program("/proc/self/exe")
+    }
+
+    /// Guests that are another program, which calls [`guest::enter`](crate::guest::enter) first and lies where every
+    /// user can read it.
+    pub fn program(path: impl Into<PathBuf>) -> Self {
+        Self { program: path.into(), probed: Arc::default() }
+    }
+
+    fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
+        let mut guarantees = vec![
+            Guarantee::OwnKernel,
+            Guarantee::FilteredCalls,
+            Guarantee::NoNetwork,
+            Guarantee::NoHostFiles,
+            Guarantee::OwnProcesses,
+            Guarantee::NoPrivileges,
+            Guarantee::ProcessLimit,
+            Guarantee::DiskLimit,
+        ];
+        let has = |of| cgroup.is_some_and(|it| it.has(of));
+        guarantees.extend(has(Controller::Memory).then_some(Guarantee::MemoryLimit));
+        guarantees.extend(has(Controller::Cpu).then_some(Guarantee::CpuShare));
+        guarantees.extend(has(Controller::Freezer).then_some(Guarantee::Pause));
+        guarantees
+    }
+
+    async fn try_out(&self) -> Report {
+        if super::in_path(RUNSC).is_none() {
+            return Report::fails(NAME, format!("{RUNSC} is not installed")).advise(
+                "install gVisor: on Debian 12 `apt-get install -t bookworm-backports runsc`, with the backports among \
+                 apt's sources; elsewhere see https://gvisor.dev/docs/user_guide/install/",
+            );
+        }
+        match super::try_out(self, "probe-gvisor", PATIENCE).await {
+            Err(error) => Report::fails(NAME, error.to_string()).advise(
+                "gVisor runs in the jail's namespaces: where the jail is not available either, do first what its \
+                 report says",
+            ),
+            Ok(()) => {
+                let id = format!("probe-gvisor-{}", CheckpointId::next());
+                let cgroup = Cgroup::make(&id, &Limits::default());
+                let report = Report::works(NAME, Self::guarantees(cgroup.as_ref()));
+                if let Some(cgroup) = &cgroup {
+                    cgroup.remove();
+                }
+                report
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Gvisor {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn probe(&self) -> Report {
+        self.probed.get_or_init(|| self.try_out()).await.clone()
+    }
+
+    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+        if let Image::Named(_) = spec.image {
+            return Err(Error::Unsupported { backend: NAME, what: "use an image of that name" });
+        }
+        let runsc = super::in_path(RUNSC).ok_or_else(|| Error::Start {
+            backend: NAME,
+            problem: format!("{RUNSC} is not installed"),
+        })?;
+        let cgroup = launch::group(berth, &with_own(&spec.limits))?;
+        let bounded = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
+        let data = (!bounded).then_some(spec.limits.memory);
+        let bounds = Bounds::new(&spec.limits, data);
+        let plan = Plan { runsc, image: spec.image.clone(), bounds };
+        let by = launch::By { backend: NAME, program: &self.program };
+        launch::launch(by, cgroup, GuestArgs::GvisorOuter(plan), berth).await
+    }
+}
+
+/// The limits of the control group, which holds gVisor's kernel together with the guest.
+fn with_own(limits: &Limits) -> Limits {
+    Limits {
+        memory: limits.memory.saturating_add(OWN_MEMORY),
+        processes: limits.processes.saturating_add(OWN_PROCESSES),
+        ..limits.clone()
+    }
+}

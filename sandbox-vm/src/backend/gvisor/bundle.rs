@@ -1,0 +1,53 @@
+//! What `runsc` is told of a guest: a configuration as the Open Container Initiative lays it down.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::guest::WORKSPACE;
+
+/// The folder of the guest's root, beside the configuration.
+pub(super) const ROOT: &str = "root";
+
+/// What the agent needs until it has closed its doors: to give `/dev` away, and to give up what it may.
+const CAPABILITIES: [&str; 2] = ["CAP_CHOWN", "CAP_SETPCAP"];
+
+/// The configuration of a guest whose root is in this folder, and whose agent has these arguments.
+pub(super) fn config(base: &Path, args: [String; 2]) -> Value {
+    let root = base.join(ROOT);
+    let [mark, args] = args;
+    let shared = |at: &str| {
+        let source = root.join(at.trim_start_matches('/'));
+        json!({
+            "destination": at, "type": "bind", "source": source,
+            "options": ["rw", "nosuid", "nodev"],
+        })
+    };
+    let namespaces = ["pid", "mount", "ipc", "uts", "network"].map(|it| json!({ "type": it }));
+    json!({
+        "ociVersion": "1.0.2",
+        "hostname": "sandbox",
+        "root": { "path": root, "readonly": true },
+        "process": {
+            "args": ["/agent", mark, args],
+            "cwd": WORKSPACE,
+            "env": [],
+            "user": { "uid": 0, "gid": 0 },
+            "noNewPrivileges": true,
+            "capabilities": {
+                "bounding": CAPABILITIES, "effective": CAPABILITIES, "permitted": CAPABILITIES,
+            },
+        },
+        "mounts": [
+            { "destination": "/proc", "type": "proc", "source": "proc", "options": ["ro"] },
+            // gVisor would mount devices and settings of its kernel here, if nothing were.
+            { "destination": "/sys", "type": "tmpfs", "source": "none", "options": ["mode=0000", "ro"] },
+            { "destination": "/dev", "type": "tmpfs", "source": "dev", "options": ["mode=0755"] },
+            shared(WORKSPACE),
+            shared("/tmp"),
+        ],
+        "linux": {
+            "namespaces": namespaces,
+        },
+    })
+}

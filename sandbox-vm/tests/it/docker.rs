@@ -1,0 +1,112 @@
+//! The back end that asks an engine for containers, with a stand-in for the engine: what it asks for, and that a guest
+//! can be talked to through it. No test here has seen a real engine.
+
+mod engine;
+
+use std::{fs, sync::Arc, time::Duration};
+
+use graph_core::MemorySaver;
+use sandbox_vm::{
+    Cause, GraphRun, Spec,
+    backend::{Backend, Docker},
+    fields,
+    report::Guarantee,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use self::engine::Engine;
+use crate::sandboxes;
+
+/// A back end with its engine. What the engine starts is the suite's guest, whatever it was given as the agent.
+fn docker() -> (Docker, Arc<Engine>, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = folder.path().join("agent");
+    fs::write(&agent, "a program").unwrap();
+    let (engine, socket) = Engine::listen(folder.path());
+    (Docker::agent(agent).socket(socket), engine, folder)
+}
+
+#[tokio::test]
+async fn a_container_has_walls_and_limits() {
+    let (docker, engine, _engine_folder) = docker();
+    let (sandboxes, folder) = sandboxes(docker).await;
+    let mut spec = Spec::new("job").memory(96 << 20).cpus(0.5);
+    spec.limits.processes = 24;
+    spec.limits.disk = 16 << 20;
+    let _sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let bodies = engine.bodies();
+    let [body] = bodies.as_slice() else { panic!("{bodies:?}") };
+    let host = &body["HostConfig"];
+    for (value, expected) in [
+        (&body["NetworkDisabled"], json!(true)),
+        (&host["NetworkMode"], json!("none")),
+        (&host["ReadonlyRootfs"], json!(true)),
+        (&host["CapDrop"], json!(["ALL"])),
+        (&host["SecurityOpt"], json!(["no-new-privileges:true"])),
+        (&host["Memory"], json!(96 << 20)),
+        (&host["MemorySwap"], json!(96 << 20)),
+        (&host["NanoCpus"], json!(500_000_000)),
+        (&host["PidsLimit"], json!(40)),
+        (&host["LogConfig"], json!({ "Type": "none" })),
+        (&body["User"], json!("65534:65534")),
+        (&body["Env"], json!([])),
+        (&body["StdinOnce"], json!(true)),
+        (&body["Labels"]["sandbox-vm.name"], json!("job")),
+    ] {
+        assert_eq!(*value, expected, "{body:#}");
+    }
+    for at in ["/workspace", "/tmp"] {
+        assert!(host["Tmpfs"][at].as_str().unwrap().contains("size=16777216,"), "{host:#}");
+    }
+    assert!(host["Binds"].is_null() && host["Mounts"].is_null(), "{host:#}");
+
+    // A crash of this process would leave the container to whoever comes next.
+    let id = body["Labels"]["sandbox-vm"].as_str().unwrap();
+    let list = folder.path().join("state").join(id).join("leftovers");
+    let list = fs::read_to_string(list).unwrap();
+    assert!(list.contains(&format!(r#""rm","--force","sandbox-vm-{id}""#)), "{list}");
+}
+
+#[tokio::test]
+async fn a_guest_is_talked_to_through_the_engine() {
+    let (docker, engine, _engine_folder) = docker();
+    let report = docker.probe().await;
+    assert!(report.is_isolated() && report.has(Guarantee::MemoryLimit), "{report}");
+    // The engine says that it cannot bound this.
+    assert!(!report.has(Guarantee::CpuShare), "{report}");
+    let (sandboxes, _folder) = sandboxes(docker).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
+    let order = fields(&json!({ "item": "tea", "approved": false })).unwrap();
+    let run = GraphRun::new("order").input(order).thread("t", Arc::new(MemorySaver::new()));
+    let exit = sandbox.run_graph(run).await.unwrap().finish().await.unwrap();
+    assert_eq!(exit.interrupts()[0].value, "buy tea?");
+    let usage = sandbox.usage().await.unwrap();
+    assert_eq!((usage.cpu, usage.memory), (Duration::from_millis(1500), 4096));
+    sandbox.pause().await.unwrap();
+    sandbox.resume().await.unwrap();
+    sandbox.delete().await;
+    assert!(engine.bodies().is_empty(), "containers stay behind");
+    let requests = engine.requests();
+    let count = |end: &str| requests.iter().filter(|it| it.ends_with(end)).count();
+    assert_eq!((count("/pause"), count("/unpause")), (1, 1), "{requests:?}");
+    // Three guests were started, two of them to try it out; the image came once.
+    assert_eq!((count("/start"), count("/images/create")), (3, 1), "{requests:?}");
+}
+
+#[tokio::test]
+async fn memory_that_is_used_up_is_named() {
+    let (docker, engine, _engine_folder) = docker();
+    let (sandboxes, _folder) = sandboxes(docker).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
+    engine.end_all();
+    let error = sandbox.ping().await.unwrap_err();
+    assert_eq!(error.cause(), Some(Cause::Memory), "{error}");
+}
+
+#[tokio::test]
+async fn without_an_engine_it_says_what_to_do() {
+    let report = Docker::agent("/agent").socket("/no/such/engine.sock").probe().await;
+    assert!(!report.is_available());
+    assert!(report.to_string().contains("DOCKER_HOST"), "{report}");
+}

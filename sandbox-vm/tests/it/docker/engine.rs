@@ -1,0 +1,196 @@
+//! A stand-in for an engine: it answers as Docker's API lays it down, keeps what it was asked, and starts the suite's
+//! guest as an ordinary process where a container is started.
+
+use std::{
+    collections::BTreeMap,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    net::{UnixListener, UnixStream},
+    process::{Child, Command},
+};
+
+use crate::HOSTILE;
+
+/// What the engine was asked, and what it keeps.
+#[derive(Default)]
+pub(super) struct Engine {
+    requests: Mutex<Vec<String>>,
+    images: Mutex<Vec<String>>,
+    containers: Mutex<BTreeMap<String, Container>>,
+}
+
+#[derive(Default)]
+struct Container {
+    body: Value,
+    attached: Option<BufReader<UnixStream>>,
+    process: Option<Child>,
+}
+
+struct Request {
+    line: String,
+    body: Vec<u8>,
+}
+
+impl Engine {
+    /// Listens in this folder, until the runtime ends.
+    pub(super) fn listen(folder: &Path) -> (Arc<Self>, PathBuf) {
+        let socket = folder.join("engine.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let engine = Arc::new(Self::default());
+        let listening = engine.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(listening.clone().serve(BufReader::new(stream)));
+            }
+        });
+        (engine, socket)
+    }
+
+    /// What was asked so far, one line each: `POST /containers/x/start`.
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// What the containers were made from that are there.
+    pub(super) fn bodies(&self) -> Vec<Value> {
+        self.containers.lock().unwrap().values().map(|it| it.body.clone()).collect()
+    }
+
+    /// Ends the process of every container, as the kernel does when memory is used up.
+    pub(super) fn end_all(&self) {
+        for container in self.containers.lock().unwrap().values_mut() {
+            container.process.as_mut().unwrap().start_kill().unwrap();
+        }
+    }
+
+    async fn serve(self: Arc<Self>, mut stream: BufReader<UnixStream>) {
+        let Some(request) = read(&mut stream).await else { return };
+        let (method, path) = request.line.split_once(" /").unwrap();
+        // Which version of the API is asked for, in front of the path, is not looked at.
+        let path = match path.split_once('/') {
+            Some((version, rest)) if version.starts_with("v1.") => rest,
+            _ => path,
+        };
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        self.requests.lock().unwrap().push(format!("{method} /{path}"));
+        let words: Vec<&str> = path.split('/').collect();
+        let found = |it: bool| if it { 200 } else { 404 };
+        let (status, answer) = match (method, words.as_slice()) {
+            ("GET", ["info"]) => {
+                (200, json!({ "MemoryLimit": true, "PidsLimit": true, "CpuCfsQuota": false }))
+            }
+            ("GET", ["images", name, "json"]) => {
+                let known = self.images.lock().unwrap().iter().any(|it| it == name);
+                (found(known), json!({ "message": "No such image", "Id": "sha256:1" }))
+            }
+            ("POST", ["images", "create"]) => {
+                assert_eq!(&request.body[257..262], b"ustar");
+                let value = |key| query.split('&').find_map(|it| it.strip_prefix(key)).unwrap();
+                let name = format!("{}:{}", value("repo="), value("tag="));
+                self.images.lock().unwrap().push(name);
+                (200, json!({ "status": "sha256:1" }))
+            }
+            ("POST", ["containers", "create"]) => {
+                let name = query.split('&').find_map(|it| it.strip_prefix("name=")).unwrap();
+                let body = serde_json::from_slice(&request.body).unwrap();
+                let container = Container { body, ..Container::default() };
+                self.containers.lock().unwrap().insert(name.to_owned(), container);
+                (201, json!({ "Id": "1", "Warnings": [] }))
+            }
+            ("POST", ["containers", name, "attach"]) => {
+                let upgrade =
+                    "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
+                stream.write_all(upgrade.as_bytes()).await.unwrap();
+                self.containers.lock().unwrap().get_mut(*name).unwrap().attached = Some(stream);
+                return;
+            }
+            ("POST", ["containers", name, "start"]) => {
+                self.start(name);
+                (204, Value::Null)
+            }
+            ("POST", ["containers", _, "pause" | "unpause"]) => (204, Value::Null),
+            ("GET", ["containers", _, "stats"]) => {
+                let cpu = json!({ "cpu_usage": { "total_usage": 1_500_000_000_u64 } });
+                (200, json!({ "cpu_stats": cpu, "memory_stats": { "usage": 4096 } }))
+            }
+            ("GET", ["containers", name, "json"]) => {
+                let known = self.containers.lock().unwrap().contains_key(*name);
+                (found(known), json!({ "message": "none", "State": { "OOMKilled": true } }))
+            }
+            ("DELETE", ["containers", name]) => {
+                let removed = self.containers.lock().unwrap().remove(*name);
+                let status = if removed.is_some() { 204 } else { 404 };
+                (status, json!({ "message": "No such container" }))
+            }
+            unknown => panic!("the engine was asked {unknown:?}"),
+        };
+        let answer = if status == 204 { String::new() } else { answer.to_string() };
+        let length = answer.len();
+        let head =
+            format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(format!("{head}{answer}").as_bytes()).await;
+    }
+
+    /// Starts what the container is to run, and joins its streams to the connection that was attached.
+    fn start(&self, name: &str) {
+        let mut containers = self.containers.lock().unwrap();
+        let container = containers.get_mut(name).unwrap();
+        let args = container.body["Cmd"].as_array().unwrap().iter();
+        let mut command = std::process::Command::new(HOSTILE);
+        command.args(args.map(|it| it.as_str().unwrap())).env_clear().current_dir("/");
+        if rustix::process::geteuid().is_root() {
+            command.uid(65_534).gid(65_534);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Command::from(command).kill_on_drop(true).spawn().unwrap();
+        let (mut reader, writer) = tokio::io::split(container.attached.take().unwrap());
+        let writer = Arc::new(tokio::sync::Mutex::new(writer));
+        let mut stdin = process.stdin.take().unwrap();
+        tokio::spawn(async move { tokio::io::copy(&mut reader, &mut stdin).await });
+        tokio::spawn(frame(1, process.stdout.take().unwrap(), writer.clone()));
+        tokio::spawn(frame(2, process.stderr.take().unwrap(), writer));
+        container.process = Some(process);
+    }
+}
+
+/// Puts the engine's own header before each piece of what a container says. The end of its output is the connection's.
+async fn frame(
+    stream: u8,
+    mut from: impl AsyncRead + Unpin,
+    to: Arc<tokio::sync::Mutex<impl AsyncWrite + Unpin>>,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        let mut piece = vec![stream, 0, 0, 0];
+        piece.extend(u32::try_from(count).unwrap().to_be_bytes());
+        piece.extend(&buffer[..count]);
+        if to.lock().await.write_all(&piece).await.is_err() {
+            return;
+        }
+    }
+    if stream == 1 {
+        let _ = to.lock().await.shutdown().await;
+    }
+}
+
+async fn read(stream: &mut BufReader<UnixStream>) -> Option<Request> {
+    let (mut line, mut length, mut header) = (String::new(), 0, String::new());
+    stream.read_line(&mut line).await.ok().filter(|it| *it > 0)?;
+    while header != "\r\n" {
+        header.clear();
+        stream.read_line(&mut header).await.ok()?;
+        if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(Request { line: line.trim_end_matches(" HTTP/1.1\r\n").to_owned(), body })
+}

@@ -1,0 +1,115 @@
+//! A graph in a micro VM: the trace of a run on the host, though the VM be killed in the middle.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use graph_core::{Checkpointer, Exit, MemorySaver};
+use graph_trace::TraceBuilder;
+use rustix::process::{Signal, kill_process};
+use sandbox_vm::{Error, Gate, GraphRun, Sandboxes, Spec, testkit::graphs};
+use serde_json::{Value, json};
+
+use crate::{
+    microvm::{machines, micro_vm},
+    sandboxes, traces,
+};
+
+#[tokio::test]
+async fn a_graph_in_a_vm_gives_the_trace_that_it_gives_here() {
+    let Some(vm) = micro_vm() else { return };
+    traces::check(vm, true).await;
+}
+
+#[tokio::test]
+async fn a_vm_that_is_killed_is_replaced_without_a_trace_of_it() {
+    let Some(vm) = micro_vm() else { return };
+    let (sandboxes, folder) = sandboxes(vm).await;
+    let state = folder.path().join("state");
+
+    let here = traces::trace_here().await;
+    let (run, calls) = doomed(&state);
+    let mut builder = TraceBuilder::new();
+    builder.begin(here.header.input.clone());
+    let (exit, guests) = to_the_end(&sandboxes, run, &mut builder).await;
+    assert_eq!(guests, 3, "two VMs were killed");
+    calls.assert_each_once();
+    traces::assert_same(builder, &here);
+    // The VM that came to the end wrote the last log, and what it says is what all three did.
+    let sandbox = sandboxes.get("graph").unwrap();
+    let log: Value = sandbox.fs().read_json("logs/round-3.json").await.unwrap();
+    assert_eq!(log, exit.state()["turns"]);
+    sandbox.delete().await;
+
+    // The same by the one call that an application makes.
+    let (run, calls) = doomed(&state);
+    let replaced = sandboxes.run_graph(Spec::new("graph"), run, 3).await.unwrap();
+    calls.assert_each_once();
+    assert_eq!(replaced.state(), exit.state());
+    sandboxes.delete_all().await;
+}
+
+/// Runs a graph to its end in one VM after the other, and says how many it took.
+async fn to_the_end(
+    sandboxes: &Sandboxes,
+    mut run: GraphRun,
+    builder: &mut TraceBuilder,
+) -> (Exit<Value>, usize) {
+    for guest in 1.. {
+        let sandbox = sandboxes.create_if_not_exists(Spec::new("graph")).await.unwrap();
+        let mut running = sandbox.run_graph(run.clone()).await.unwrap();
+        while let Some(event) = running.next().await {
+            builder.note(&event);
+        }
+        match running.finish().await {
+            Ok(exit) => return (exit, guest),
+            Err(Error::Gone { .. }) => run = run.proceed(),
+            Err(error) => panic!("{error}"),
+        }
+        builder.begin(Value::Null);
+    }
+    unreachable!("it is killed twice only")
+}
+
+/// A debate whose third and fifth calls kill the VM that it runs in, and are answered all the same.
+fn doomed(state: &Path) -> (GraphRun, Calls) {
+    let calls = Calls::default();
+    let (count, state) = (calls.clone(), state.to_owned());
+    let gate = Gate::new(move |_: String, request: Value| {
+        let prompt = request["prompt"].as_str().unwrap().to_owned();
+        if [3, 5].contains(&count.note(&prompt)) {
+            kill_machine(&state);
+        }
+        async move { Ok(json!(graphs::answer(&prompt))) }
+    });
+    let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+    (traces::debate().thread("t", saver).gate(gate.allow("llm.chat")), calls)
+}
+
+/// How often each prompt was asked for, counted outside the guest.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<BTreeMap<String, usize>>>);
+
+impl Calls {
+    /// Counts a call in, and says which one it is.
+    fn note(&self, prompt: &str) -> usize {
+        let mut calls = self.0.lock().unwrap();
+        *calls.entry(prompt.to_owned()).or_default() += 1;
+        calls.values().sum()
+    }
+
+    #[track_caller]
+    fn assert_each_once(&self) {
+        let calls = self.0.lock().unwrap();
+        assert!(calls.len() == 6 && calls.values().all(|it| *it == 1), "{calls:?}");
+    }
+}
+
+/// Kills the process of the VM: nothing of the host is asked to do it.
+fn kill_machine(state: &Path) {
+    let machines = machines(state);
+    assert_eq!(machines.len(), 1, "{machines:?}");
+    kill_process(machines[0], Signal::KILL).unwrap();
+}
