@@ -1,0 +1,59 @@
+//! Which XBRL tags state a line.
+
+use super::super::Item;
+
+/// The tags under which filers state a line, the most usual first. None for what is only known of invented companies.
+pub(super) fn tags(item: Item) -> &'static [&'static str] {
+    match item {
+        Item::Revenue => &[
+            "Revenues",
+            "RevenueFromContractWithCustomerExcludingAssessedTax",
+            "RevenueFromContractWithCustomerIncludingAssessedTax",
+            "SalesRevenueNet",
+        ],
+        Item::CostOfRevenue => &["CostOfRevenue", "CostOfGoodsAndServicesSold", "CostOfGoodsSold"],
+        Item::GrossProfit => &["GrossProfit"],
+        Item::ResearchAndDevelopment => &["ResearchAndDevelopmentExpense"],
+        Item::SellingAndAdministration => &["SellingGeneralAndAdministrativeExpense"],
+        Item::OperatingIncome => &["OperatingIncomeLoss"],
+        Item::OtherIncome => &["NonoperatingIncomeExpense"],
+        Item::PretaxIncome => &[
+            "IncomeLossFromContinuingOperationsBeforeIncomeTaxesExtraordinaryItemsNoncontrollingInterest",
+            "IncomeLossFromContinuingOperationsBeforeIncomeTaxesMinorityInterestAndIncomeLossFromEquityMethodInvestments",
+        ],
+        Item::IncomeTax => &["IncomeTaxExpenseBenefit"],
+        Item::NetIncome => &["NetIncomeLoss", "ProfitLoss"],
+        Item::DilutedShares => &["WeightedAverageNumberOfDilutedSharesOutstanding"],
+        Item::Depreciation => {
+            &["DepreciationDepletionAndAmortization", "DepreciationAmortizationAndAccretionNet"]
+        }
+        Item::ShareBasedCompensation => &["ShareBasedCompensation"],
+        Item::OperatingCashFlow => &["NetCashProvidedByUsedInOperatingActivities"],
+        Item::CapitalExpenditure => {
+            &["PaymentsToAcquirePropertyPlantAndEquipment", "PaymentsToAcquireProductiveAssets"]
+        }
+        Item::Buybacks => &["PaymentsForRepurchaseOfCommonStock"],
+        Item::Dividends => &["PaymentsOfDividends", "PaymentsOfDividendsCommonStock"],
+        // Filers split raised and repaid debt over too many tags to add them up honestly.
+        Item::DebtRaised => &[],
+        Item::ChangeInCash => &[
+            "CashCashEquivalentsRestrictedCashAndRestrictedCashEquivalentsPeriodIncreaseDecreaseIncludingExchangeRateEffect",
+        ],
+        Item::Cash => &["CashAndCashEquivalentsAtCarryingValue"],
+        Item::MarketableSecurities => &["MarketableSecuritiesCurrent", "ShortTermInvestments"],
+        Item::Receivables => &["AccountsReceivableNetCurrent"],
+        Item::Inventory => &["InventoryNet"],
+        Item::CurrentAssets => &["AssetsCurrent"],
+        Item::FixedAssets => &["PropertyPlantAndEquipmentNet"],
+        Item::Goodwill => &["Goodwill"],
+        Item::Assets => &["Assets"],
+        Item::Payables => &["AccountsPayableCurrent"],
+        Item::CurrentLiabilities => &["LiabilitiesCurrent"],
+        Item::Debt => &["LongTermDebt", "LongTermDebtNoncurrent"],
+        Item::Liabilities => &["Liabilities"],
+        Item::Equity => &[
+            "StockholdersEquity",
+            "StockholdersEquityIncludingPortionAttributableToNoncontrollingInterest",
+        ],
+    }
+}

@@ -1,0 +1,57 @@
+//! Numbers as the documents write them, with their unit in every cell: what is quoted from a table must be
+//! understandable without the table.
+
+/// Dollars in millions, exact to what is shown: `$12,345m`, `-$7m`, `$0.5m`.
+///
+/// ```
+/// use consulting_graph::data::number;
+///
+/// assert_eq!(number::dollars(12_345_000_000), "$12,345m");
+/// assert_eq!(number::dollars(-7_250_000), "-$7.3m");
+/// ```
+pub fn dollars(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let size = value.unsigned_abs();
+    if size.is_multiple_of(1_000_000) || size >= 100_000_000 {
+        return format!("{sign}${}m", grouped((size + 500_000) / 1_000_000));
+    }
+    let tenths = (size + 50_000) / 100_000;
+    format!("{sign}${}.{}m", grouped(tenths / 10), tenths % 10)
+}
+
+/// A share of one in percent: `41.3%`.
+pub fn percent(share: f64) -> String {
+    let text = format!("{:.1}%", share * 100.0);
+    if text == "-0.0%" { "0.0%".to_owned() } else { text }
+}
+
+/// A share count in millions: `2,460m`.
+pub fn shares(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{}m", grouped((value.unsigned_abs() + 500_000) / 1_000_000))
+}
+
+/// A price: `$131.29`.
+pub fn cents(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let size = value.unsigned_abs();
+    format!("{sign}${}.{:02}", grouped(size / 100), size % 100)
+}
+
+/// A multiple: `2.4x`.
+pub fn times(value: f64) -> String {
+    format!("{value:.1}x")
+}
+
+/// A whole number with commas: `1,234,567`.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (idx, it) in digits.chars().enumerate() {
+        if idx > 0 && (digits.len() - idx).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(it);
+    }
+    text
+}

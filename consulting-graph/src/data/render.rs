@@ -1,0 +1,94 @@
+//! A company as the two documents that the models read.
+//!
+//! Every section is always there: one that the source cannot fill says so, so that nobody fills it by guessing.
+
+mod financial;
+mod news;
+mod table;
+
+pub use financial::financial;
+pub use news::news;
+
+use super::{Company, Document, Origin, Source, Subject};
+
+/// The sections of the financial document, in order.
+pub const FINANCIAL_SECTIONS: [&str; 11] = [
+    "Quarterly Revenue",
+    "Revenue by Segment",
+    "Revenue by Geography",
+    "Income Statement",
+    "Balance Sheet",
+    "Cash Flow",
+    "Stock Price",
+    "Key Ratios",
+    "Key Business Metrics",
+    "Management Guidance",
+    "Recent Corporate Events",
+];
+
+/// The sections of the news document, in order.
+pub const NEWS_SECTIONS: [&str; 5] = [
+    "Recent News Coverage",
+    "Social Sentiment",
+    "Prediction Market Signals",
+    "Competitor Activity",
+    "Analyst Ratings",
+];
+
+const NOT_AVAILABLE: &str = "Not available from this source.";
+
+/// Where each number of the statements comes from, one line a number, for the end of a report.
+///
+/// Synthetic numbers all come from one place, and are one line.
+pub fn provenance(company: &Company) -> Vec<(String, String)> {
+    if company.source == Source::Synthetic {
+        return vec![("all".to_owned(), Origin::Synthetic.to_string())];
+    }
+    let statements = company.annuals.iter().chain(&company.quarters);
+    let lines = statements.flat_map(|statement| {
+        statement.facts.iter().map(move |(item, fact)| {
+            (format!("{item}, {}", statement.period), fact.origin.to_string())
+        })
+    });
+    lines.collect()
+}
+
+fn opening(company: &Company, title: &str) -> String {
+    let mut text = format!("# {title}: {} ({})\n\n", company.name, company.ticker);
+    text.push_str(match company.source {
+        Source::Synthetic => {
+            "> **SYNTHETIC DATA.** This company and every number below are invented; nothing here is about a real one.\n\n"
+        }
+        Source::Edgar => "> Facts as filed with the SEC; ratios are computed from them.\n\n",
+        Source::Folder => "> Read from the user's own files; ratios are computed from them.\n\n",
+    });
+    text.push_str(&format!("As of {}.", company.as_of));
+    if let Some(sector) = &company.sector {
+        text.push_str(&format!(" Sector: {sector}."));
+    }
+    text.push('\n');
+    for warning in &company.warnings {
+        text.push_str(&format!("Note: {warning}.\n"));
+    }
+    text
+}
+
+fn section(text: &mut String, name: &str, body: &str) {
+    let body = body.trim_end();
+    let body = if body.is_empty() { NOT_AVAILABLE } else { body };
+    text.push_str(&format!("\n## {name}\n\n{body}\n"));
+}
+
+/// The user's documents on a subject, each line behind its file and number, so that a quotation can name it.
+fn documents(company: &Company, about: Subject) -> String {
+    let of_subject = company.documents.iter().filter(|it| it.about == about);
+    of_subject.map(numbered).collect()
+}
+
+fn numbered(document: &Document) -> String {
+    let lines = (1..).zip(document.text.lines()).filter(|(_, text)| !text.trim().is_empty());
+    let body: String = lines
+        .map(|(line, text)| format!("{}:{line}: {}\n", document.name, text.trim_end()))
+        .collect();
+    format!("\n## Document {}\n\n{body}", document.name)
+}

@@ -1,0 +1,73 @@
+//! The news document.
+
+use super::{
+    super::{Company, News, Sentiment, Subject, number},
+    NEWS_SECTIONS, documents, opening, section,
+};
+
+/// Renders the news document in markdown.
+pub fn news(company: &Company) -> String {
+    let mut text = opening(company, "News and sentiment");
+    let bodies: [String; 5] = match &company.news {
+        Some(news) => {
+            [coverage(news), threads(news), markets(news), competitors(news), ratings(news)]
+        }
+        None => Default::default(),
+    };
+    for (name, body) in NEWS_SECTIONS.iter().zip(&bodies) {
+        section(&mut text, name, body);
+    }
+    text.push_str(&documents(company, Subject::Trend));
+    text
+}
+
+fn coverage(news: &News) -> String {
+    let sounds = |it| match it {
+        Sentiment::Positive => "positive",
+        Sentiment::Negative => "negative",
+        Sentiment::Mixed => "mixed",
+    };
+    let line = |it: &super::super::NewsItem| {
+        format!(
+            "- **{}** ({}, {}, {}): {}\n",
+            it.headline,
+            it.publisher,
+            it.date,
+            sounds(it.sentiment),
+            it.text
+        )
+    };
+    news.items.iter().map(line).collect()
+}
+
+fn threads(news: &News) -> String {
+    let thread = |it: &super::super::Thread| {
+        let comments: String = it.comments.iter().map(|it| format!("  - {it}\n")).collect();
+        format!("- **{}** (score {})\n{comments}", it.title, it.score)
+    };
+    news.threads.iter().map(thread).collect()
+}
+
+fn markets(news: &News) -> String {
+    let line = |it: &super::super::PredictionMarket| {
+        format!("- {}: {}% ({} traded)\n", it.event, it.percent, number::dollars(it.volume))
+    };
+    news.markets.iter().map(line).collect()
+}
+
+fn competitors(news: &News) -> String {
+    news.competitors.iter().map(|it| format!("- **{}** {}\n", it.name, it.text)).collect()
+}
+
+fn ratings(news: &News) -> String {
+    let line = |it: &super::super::Rating| {
+        format!(
+            "- **{}**: {}, target {}. {}\n",
+            it.house,
+            it.advice,
+            number::cents(it.target_cents),
+            it.text
+        )
+    };
+    news.ratings.iter().map(line).collect()
+}

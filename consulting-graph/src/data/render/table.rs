@@ -1,0 +1,19 @@
+//! Markdown tables.
+
+/// A table with a header; empty when there is no line.
+pub(super) fn table(header: &[String], lines: &[Vec<String>]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = line(header);
+    text.push_str(&line(&vec!["---".to_owned(); header.len()]));
+    text.extend(lines.iter().map(|it| line(it)));
+    text
+}
+
+fn line(cells: &[String]) -> String {
+    // A bar in a cell would open another one.
+    let cells: Vec<String> =
+        cells.iter().map(|it| it.replace('|', "/").replace('\n', " ")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}

@@ -1,0 +1,209 @@
+//! A company that does not exist, computed from a ticker.
+//!
+//! The books are kept as real ones are: the income statement leads to the cash flow, the cash flow to the balance
+//! sheet, and all of it ties out to the dollar. Signals contradict each other on purpose, because a debate about a
+//! company without tensions shows nothing. The same ticker and day give the same company for ever.
+
+mod books;
+mod news;
+mod profile;
+
+use chrono::{Datelike, Days, Months, NaiveDate};
+
+use self::{books::Quarter, profile::Profile};
+use super::{
+    Company, Fact, Item, Note, Origin, Period, Price, SectorRatio, Source, Split, Statement,
+    Ticker, random::Chance, ratio,
+};
+
+const MILLION: i64 = 1_000_000;
+
+/// Invents the company of a ticker, as it would be known on a day.
+///
+/// ```
+/// use consulting_graph::data::{Ticker, synthetic};
+/// use chrono::NaiveDate;
+///
+/// let day = NaiveDate::from_ymd_opt(2026, 3, 1).unwrap();
+/// let company = synthetic::company(&Ticker::parse("NVDA")?, day);
+/// assert_eq!(company.annuals.len(), 3);
+/// assert_eq!(company, synthetic::company(&Ticker::parse("nvda")?, day));
+/// # Ok::<(), consulting_graph::data::TickerError>(())
+/// ```
+pub fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
+    let mut chance = Chance::of(ticker.as_str());
+    let profile = Profile::draw(&mut chance);
+    let periods = periods(as_of);
+    let quarters = books::keep(&profile, &periods, &mut chance);
+
+    let name = format!("Synthetic {} Company", profile.sector.name);
+    let mut company = Company::new(ticker.clone(), name, Source::Synthetic, as_of);
+    company.sector = Some(profile.sector.name.to_owned());
+    company.segments = split(&quarters, profile.sector.segments, &profile.segment_weights);
+    company.geography = split(&quarters, &profile::REGIONS, &profile.region_weights);
+    company.annuals = annuals(&quarters);
+    company.quarters = quarters.iter().map(Quarter::statement).collect();
+    company.prices = prices(&company, &mut chance);
+    company.sector_ratios = sector_ratios(&company, &mut chance);
+    company.metrics = metrics(&mut chance);
+    company.guidance = guidance(&company, &mut chance);
+    company.events = events(&company, &profile, &mut chance);
+    company.news = Some(news::invent(&company, &profile, &mut chance));
+    company
+}
+
+/// The quarters of the last three full years and of the open one that are reported on a day: companies take about a
+/// month to report.
+fn periods(as_of: NaiveDate) -> Vec<(Period, NaiveDate)> {
+    let known = as_of.checked_sub_days(Days::new(30)).unwrap_or(as_of);
+    let first = known.year().saturating_sub(4);
+    let all = (0..5_i32)
+        .flat_map(|year| (1..=4).map(move |quarter| (first.saturating_add(year), quarter)));
+    let mut ended: Vec<(Period, NaiveDate)> = all
+        .filter_map(|(year, quarter)| {
+            Some((Period::quarter(year, quarter)?, quarter_end(year, quarter)?))
+        })
+        .filter(|(_, end)| *end <= known)
+        .collect();
+    // Three full years, and what follows them.
+    let newest_full = ended.iter().rev().find(|(it, _)| it.quarter.is_some_and(|it| it.get() == 4));
+    if let Some(from) = newest_full.map(|(it, _)| it.year.saturating_sub(2)) {
+        ended.retain(|(it, _)| it.year >= from);
+    }
+    ended
+}
+
+fn quarter_end(year: i32, quarter: u8) -> Option<NaiveDate> {
+    NaiveDate::from_ymd_opt(year, u32::from(quarter) * 3, 1).and_then(month_end)
+}
+
+fn month_end(date: NaiveDate) -> Option<NaiveDate> {
+    date.with_day(1)?.checked_add_months(Months::new(1))?.pred_opt()
+}
+
+/// Sums flows over each full year and takes the balance sheet of its last quarter.
+fn annuals(quarters: &[Quarter]) -> Vec<Statement> {
+    let years = quarters.chunk_by(|a, b| a.period.year == b.period.year);
+    years.filter(|it| it.len() == 4).filter_map(books::annual).collect()
+}
+
+/// Cuts each quarter's revenue by weights that shift from quarter to quarter; the last part takes what rounding leaves.
+fn split(quarters: &[Quarter], names: &[&str], weights: &[(i64, i64)]) -> Vec<Split> {
+    let parts_of = |(idx, quarter): (usize, &Quarter)| {
+        let age = i64::try_from(idx).unwrap_or(0);
+        let now: Vec<i64> =
+            weights.iter().map(|(start, drift)| (start + drift * age).max(20)).collect();
+        let sum: i64 = now.iter().sum();
+        let mut left = quarter.revenue;
+        let mut parts: Vec<(String, i64)> = Vec::new();
+        for (idx, (name, weight)) in names.iter().zip(&now).enumerate() {
+            let part =
+                if idx + 1 == names.len() { left } else { quarter.revenue * weight / sum.max(1) };
+            left -= part;
+            parts.push(((*name).to_owned(), part * MILLION));
+        }
+        Split { period: quarter.period, parts }
+    };
+    quarters.iter().enumerate().map(parts_of).collect()
+}
+
+fn prices(company: &Company, chance: &mut Chance) -> Vec<Price> {
+    let newest = company.quarters.last();
+    let sales = newest.and_then(|it| it.get(Item::Revenue)).unwrap_or(0);
+    let shares = newest.and_then(|it| it.get(Item::DilutedShares)).unwrap_or(1).max(1);
+    // Twice to nine times the yearly sales.
+    let multiple = chance.between(20, 90);
+    let mut cents = (sales.saturating_mul(4) / shares).max(1) * multiple * 10;
+    let mut prices = Vec::new();
+    for months in (0..8).rev() {
+        let month =
+            company.as_of.checked_sub_months(Months::new(months + 1)).unwrap_or(company.as_of);
+        cents = (cents * (1000 + chance.between(-90, 90)) / 1000).max(100);
+        prices.push(Price { date: month_end(month).unwrap_or(month), cents });
+    }
+    prices
+}
+
+/// What is usual in the sector lies around what the company shows, so that it looks good in some and bad in others.
+fn sector_ratios(company: &Company, chance: &mut Chance) -> Vec<SectorRatio> {
+    let usual = |it: ratio::Ratio| {
+        let value = match it.value {
+            ratio::Value::Share(value) | ratio::Value::Times(value) => value,
+            ratio::Value::Dollars(_) | ratio::Value::Cents(_) => return None,
+        };
+        let value = value * (chance.between(700, 1300) as f64) / 1000.0;
+        // As precise as it is shown, so that what is quoted is what is stored.
+        Some(SectorRatio { name: it.name.to_owned(), value: (value * 1000.0).round() / 1000.0 })
+    };
+    ratio::table(company).into_iter().filter_map(usual).collect()
+}
+
+fn metrics(chance: &mut Chance) -> Vec<Note> {
+    let retention = chance.between(96, 124);
+    let churn = chance.between(2, 11);
+    let staff = chance.between(12, 480) * 100;
+    let top = chance.between(14, 46);
+    [
+        format!("Net revenue retention stands at {retention}%."),
+        format!("Customer churn was {churn}% over the last year."),
+        format!("The company employs {} people.", super::number::grouped(staff.unsigned_abs())),
+        format!("The ten largest customers bring {top}% of revenue."),
+    ]
+    .map(undated)
+    .into()
+}
+
+fn guidance(company: &Company, chance: &mut Chance) -> Vec<Note> {
+    let newest = company.quarters.last();
+    let revenue = newest.and_then(|it| it.get(Item::Revenue)).unwrap_or(0);
+    let low = revenue / 1000 * chance.between(985, 1020) / MILLION * MILLION;
+    let low = if low == 0 { revenue } else { low };
+    let high = low + (low / 25).max(MILLION) / MILLION * MILLION;
+    let margin = newest.and_then(ratio::operating_margin).unwrap_or(0.0)
+        + chance.between(-15, 25) as f64 / 1000.0;
+    [
+        format!(
+            "Management expects next quarter's revenue between {} and {}.",
+            super::number::dollars(low),
+            super::number::dollars(high)
+        ),
+        format!(
+            "It aims at an operating margin of {} for the full year.",
+            super::number::percent(margin)
+        ),
+        "It calls demand healthy and says that supply and hiring set the pace.".to_owned(),
+    ]
+    .map(undated)
+    .into()
+}
+
+fn events(company: &Company, profile: &Profile, chance: &mut Chance) -> Vec<Note> {
+    let buyback = company.annuals.last().and_then(|it| it.get(Item::Buybacks)).unwrap_or(0);
+    let segment = profile.sector.segments.last().copied().unwrap_or_default();
+    let texts = [
+        format!(
+            "The board renewed its repurchase programme; last year's purchases came to {}.",
+            super::number::dollars(buyback)
+        ),
+        format!("A new head of {segment} was named after two quarters without one."),
+        format!("A plant extension was delayed by {} months.", chance.between(3, 9)),
+        "A long-standing finance director announced to leave at the end of the year.".to_owned(),
+    ];
+    let dated = |(idx, text): (i64, String)| {
+        let days = 14 + idx * 23 + chance.between(0, 9);
+        Note {
+            date: company.as_of.checked_sub_days(Days::new(days.unsigned_abs())),
+            text,
+            origin: Origin::Synthetic,
+        }
+    };
+    (0..).zip(texts).map(dated).collect()
+}
+
+fn undated(text: String) -> Note {
+    Note { date: None, text, origin: Origin::Synthetic }
+}
+
+fn fact(millions: i64) -> Fact {
+    Fact { value: millions * MILLION, origin: Origin::Synthetic }
+}

@@ -1,0 +1,244 @@
+//! Keeping the books: each quarter follows from the one before.
+
+use chrono::NaiveDate;
+
+use super::{super::random::Chance, Fact, Item, Origin, Period, Statement, fact, profile::Profile};
+
+/// One quarter, in millions.
+#[derive(Debug, Clone)]
+pub(super) struct Quarter {
+    pub(super) period: Period,
+    end: NaiveDate,
+    pub(super) revenue: i64,
+    cost: i64,
+    research: i64,
+    selling: i64,
+    other: i64,
+    tax: i64,
+    depreciation: i64,
+    share_pay: i64,
+    operating_cash: i64,
+    investment: i64,
+    buybacks: i64,
+    dividends: i64,
+    debt_raised: i64,
+    shares: i64,
+    balance: Balance,
+}
+
+/// The balance sheet; assets and equity follow from it.
+#[derive(Debug, Clone)]
+struct Balance {
+    cash: i64,
+    securities: i64,
+    receivables: i64,
+    inventory: i64,
+    fixed: i64,
+    goodwill: i64,
+    payables: i64,
+    accrued: i64,
+    debt: i64,
+    equity: i64,
+}
+
+/// Keeps the books of all periods.
+pub(super) fn keep(
+    profile: &Profile,
+    periods: &[(Period, NaiveDate)],
+    chance: &mut Chance,
+) -> Vec<Quarter> {
+    let mut balance = opening(profile);
+    let mut revenue = profile.revenue;
+    let mut shares = profile.shares;
+    let mut quarters = Vec::with_capacity(periods.len());
+    for (age, (period, end)) in (0..).zip(periods) {
+        revenue = (revenue * (1000 + profile.growth + chance.between(-12, 12)) / 1000).max(100);
+        let last_of_year = period.quarter.is_some_and(|it| it.get() == 4);
+        let season = if last_of_year { 1060 } else { 1000 };
+        let quarter =
+            next(profile, &balance, age, revenue * season / 1000, shares, (*period, *end), chance);
+        balance = quarter.balance.clone();
+        // A repurchase takes about two shares of a thousand out of the market each quarter.
+        shares = if quarter.buybacks > 0 { shares - shares / 500 } else { shares };
+        quarters.push(quarter);
+    }
+    quarters
+}
+
+fn opening(profile: &Profile) -> Balance {
+    let of_revenue = |rate: i64| profile.revenue * rate / 1000;
+    let cost = of_revenue(profile.cost);
+    let mut balance = Balance {
+        cash: of_revenue(profile.cash),
+        securities: of_revenue(profile.cash / 3),
+        receivables: of_revenue(profile.receivables),
+        inventory: cost * profile.inventory / 1000,
+        fixed: of_revenue(1_800),
+        goodwill: of_revenue(900),
+        payables: cost * profile.payables / 1000,
+        accrued: of_revenue(350),
+        debt: of_revenue(profile.debt),
+        equity: 0,
+    };
+    balance.equity = balance.assets() - balance.liabilities();
+    balance
+}
+
+fn next(
+    profile: &Profile,
+    before: &Balance,
+    age: i64,
+    revenue: i64,
+    shares: i64,
+    (period, end): (Period, NaiveDate),
+    chance: &mut Chance,
+) -> Quarter {
+    let of_revenue = |rate: i64| revenue * rate.max(0) / 1000;
+    let cost = of_revenue((profile.cost + profile.cost_drift * age).clamp(150, 850));
+    let research = of_revenue(profile.research + chance.between(-4, 4));
+    let selling = of_revenue(profile.selling + chance.between(-5, 5));
+    let other = before.cash * 8 / 1000 - before.debt * 11 / 1000;
+    let pretax = revenue - cost - research - selling + other;
+    let tax = (pretax * profile.tax / 1000).max(0);
+    let net = pretax - tax;
+
+    let depreciation = before.fixed * 25 / 1000;
+    let share_pay = of_revenue(25);
+    let receivables = of_revenue(profile.receivables + profile.receivables_drift * age);
+    let inventory = cost * (profile.inventory + profile.inventory_drift * age).max(100) / 1000;
+    let payables = cost * profile.payables / 1000;
+    let tied_up = (receivables - before.receivables) + (inventory - before.inventory)
+        - (payables - before.payables);
+    let operating_cash = net + depreciation + share_pay - tied_up;
+
+    let investment = of_revenue(profile.investment + profile.investment_drift * age);
+    let free = operating_cash - investment;
+    let dividends = (net * profile.dividends / 1000).max(0);
+    let buybacks = (free * profile.buybacks / 1000).max(0);
+    let unfinanced = before.cash + free - dividends - buybacks;
+    let debt_raised = raise(unfinanced, of_revenue(150));
+
+    Quarter {
+        period,
+        end,
+        revenue,
+        cost,
+        research,
+        selling,
+        other,
+        tax,
+        depreciation,
+        share_pay,
+        operating_cash,
+        investment,
+        buybacks,
+        dividends,
+        debt_raised,
+        shares,
+        balance: Balance {
+            cash: unfinanced + debt_raised,
+            receivables,
+            inventory,
+            fixed: before.fixed + investment - depreciation,
+            payables,
+            debt: before.debt + debt_raised,
+            equity: before.equity + net + share_pay - buybacks - dividends,
+            ..before.clone()
+        },
+    }
+}
+
+/// Debt comes in notes of fifty million, as many as keep `floor` in the till.
+fn raise(cash: i64, floor: i64) -> i64 {
+    if cash >= floor { 0 } else { (floor - cash + 49) / 50 * 50 }
+}
+
+impl Balance {
+    fn current_assets(&self) -> i64 {
+        self.cash + self.securities + self.receivables + self.inventory
+    }
+
+    fn assets(&self) -> i64 {
+        self.current_assets() + self.fixed + self.goodwill
+    }
+
+    fn current_liabilities(&self) -> i64 {
+        self.payables + self.accrued
+    }
+
+    fn liabilities(&self) -> i64 {
+        self.current_liabilities() + self.debt
+    }
+}
+
+impl Quarter {
+    pub(super) fn statement(&self) -> Statement {
+        let gross = self.revenue - self.cost;
+        let operating = gross - self.research - self.selling;
+        let pretax = operating + self.other;
+        let balance = &self.balance;
+        let change = self.operating_cash - self.investment - self.buybacks - self.dividends
+            + self.debt_raised;
+        let lines = [
+            (Item::Revenue, self.revenue),
+            (Item::CostOfRevenue, self.cost),
+            (Item::GrossProfit, gross),
+            (Item::ResearchAndDevelopment, self.research),
+            (Item::SellingAndAdministration, self.selling),
+            (Item::OperatingIncome, operating),
+            (Item::OtherIncome, self.other),
+            (Item::PretaxIncome, pretax),
+            (Item::IncomeTax, self.tax),
+            (Item::NetIncome, pretax - self.tax),
+            (Item::DilutedShares, self.shares),
+            (Item::Depreciation, self.depreciation),
+            (Item::ShareBasedCompensation, self.share_pay),
+            (Item::OperatingCashFlow, self.operating_cash),
+            (Item::CapitalExpenditure, self.investment),
+            (Item::Buybacks, self.buybacks),
+            (Item::Dividends, self.dividends),
+            (Item::DebtRaised, self.debt_raised),
+            (Item::ChangeInCash, change),
+            (Item::Cash, balance.cash),
+            (Item::MarketableSecurities, balance.securities),
+            (Item::Receivables, balance.receivables),
+            (Item::Inventory, balance.inventory),
+            (Item::CurrentAssets, balance.current_assets()),
+            (Item::FixedAssets, balance.fixed),
+            (Item::Goodwill, balance.goodwill),
+            (Item::Assets, balance.assets()),
+            (Item::Payables, balance.payables),
+            (Item::CurrentLiabilities, balance.current_liabilities()),
+            (Item::Debt, balance.debt),
+            (Item::Liabilities, balance.liabilities()),
+            (Item::Equity, balance.equity),
+        ];
+        let facts = lines.into_iter().map(|(item, millions)| (item, fact(millions))).collect();
+        Statement { period: self.period, end: Some(self.end), facts }
+    }
+}
+
+/// The statement of a full year: flows added, balance of the last quarter, shares averaged.
+pub(super) fn annual(quarters: &[Quarter]) -> Option<Statement> {
+    use super::super::Unit;
+
+    let statements: Vec<Statement> = quarters.iter().map(Quarter::statement).collect();
+    let last = statements.last()?;
+    let value = |item: Item| {
+        let all = statements.iter().filter_map(|it| it.get(item));
+        match item.unit() {
+            Unit::DollarsInPeriod => Some(all.sum()),
+            Unit::DollarsAtEnd => last.get(item),
+            Unit::AverageShares => Some(all.sum::<i64>() / statements.len() as i64),
+        }
+    };
+    let facts = last
+        .facts
+        .keys()
+        .filter_map(|&item| Some((item, Fact { value: value(item)?, origin: Origin::Synthetic })));
+    Some(Statement {
+        period: Period::year(last.period.year),
+        end: last.end,
+        facts: facts.collect(),
+    })
+}

@@ -1,0 +1,227 @@
+//! Moves in markdown, and back.
+
+use super::{Move, MoveDraft, Risk, Step};
+use crate::{
+    finding::cited,
+    markdown::{self, LABEL, Section},
+};
+
+/// The parts of a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Thesis,
+    WhyNow,
+    Reasoning,
+    Citations,
+    Steps,
+    Cost,
+    Downside,
+    Mitigation,
+    Falsifiers,
+    Kpi,
+}
+
+/// How headings name the parts: the first is ours, the others are what models write.
+const NAMES: &[(Part, &[&str])] = &[
+    (Part::Thesis, &["thesis", "summary", "core idea"]),
+    (Part::WhyNow, &["why now", "timing"]),
+    (Part::Reasoning, &["reasoning", "rationale", "analysis", "argument"]),
+    (Part::Citations, &["citations", "supporting evidence", "evidence", "findings", "sources"]),
+    (Part::Steps, &["steps", "implementation", "execution", "action plan", "roadmap"]),
+    (Part::Cost, &["cost and resources", "cost", "costs", "resources", "budget", "investment"]),
+    (Part::Downside, &["downside", "downsides", "risks", "what can go wrong"]),
+    (Part::Mitigation, &["mitigation", "mitigations"]),
+    (
+        Part::Falsifiers,
+        &["what would show this is wrong", "falsifiers", "falsification", "kill criteria"],
+    ),
+    (Part::Kpi, &["kpi", "kpis", "key performance indicators", "success metrics", "measures"]),
+];
+
+pub(super) fn render(it: &Move) -> String {
+    let draft = &it.draft;
+    let title = markdown::one_line(&draft.title);
+    let risk = risk_name(draft.risk_level);
+    let mut text =
+        format!("# {}: {title}\n\n{}, {risk} risk, {}\n", it.move_id, it.persona, it.ticker);
+    let steps: Vec<String> = (1..).zip(&draft.steps).map(|(number, it)| step(number, it)).collect();
+    let bullets = |all: &[String]| -> String {
+        all.iter().map(|it| format!("- {}\n", markdown::one_line(it))).collect()
+    };
+    let citations: Vec<String> =
+        draft.citations.iter().map(|it| format!("[{}]", it.trim_matches(['[', ']']))).collect();
+    for (part, names) in NAMES {
+        let body = match part {
+            Part::Thesis => draft.thesis.clone(),
+            Part::WhyNow => draft.why_now.clone(),
+            Part::Reasoning => draft.reasoning.join("\n\n"),
+            Part::Citations => bullets(&citations),
+            Part::Steps => steps.concat(),
+            Part::Cost => draft.cost.clone(),
+            Part::Downside => draft.downside.clone(),
+            Part::Mitigation => draft.mitigation.clone(),
+            Part::Falsifiers => bullets(&draft.falsifiers),
+            Part::Kpi => draft.kpi.clone(),
+        };
+        let name = names.first().copied().unwrap_or_default();
+        text.push_str(&format!("\n## {}\n\n{}\n", capital(name), body.trim()));
+    }
+    text
+}
+
+fn step(number: usize, it: &Step) -> String {
+    let mut text = format!("{number}. {}", markdown::one_line(&it.action));
+    for (name, value) in [("owner", &it.owner), ("by", &it.timeframe)] {
+        if !value.trim().is_empty() {
+            text.push_str(&format!(" ({name}: {})", markdown::one_line(value)));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    let capital = first + letters.as_str();
+    if capital == "Kpi" { "KPI".to_owned() } else { capital }
+}
+
+fn risk_name(risk: Risk) -> &'static str {
+    match risk {
+        Risk::Low => "low",
+        Risk::Medium => "medium",
+        Risk::High => "high",
+    }
+}
+
+/// Reads moves from markdown: a heading that names no part of a move, and has a text or parts below it, is a move.
+///
+/// It takes what it can and never fails; what is missing shows in [`problems`](super::problems).
+pub fn parse(text: &str) -> Vec<MoveDraft> {
+    let sections = markdown::sections(text, |it| part_of(it).is_some());
+    let move_level = move_level(&sections);
+    let mut groups: Vec<(&Section<'_>, Vec<&Section<'_>>)> = Vec::new();
+    for section in &sections {
+        let opens = match move_level {
+            Some(level) => section.level <= level,
+            None => part_of(section.title).is_none() && section.level < LABEL,
+        };
+        match groups.last_mut() {
+            _ if opens => groups.push((section, Vec::new())),
+            Some((_, parts)) => parts.push(section),
+            None => {}
+        }
+    }
+    groups.retain(|(_, parts)| parts.iter().any(|it| part_of(it.title).is_some()));
+    groups.iter().enumerate().map(|(idx, (head, parts))| draft(idx, head, parts)).collect()
+}
+
+/// The level of the headings that open a move: the deepest one above the parts. None when moves and parts share one.
+fn move_level(sections: &[Section<'_>]) -> Option<usize> {
+    let is_part = |it: &&Section<'_>| part_of(it.title).is_some();
+    let parts = sections.iter().filter(is_part).map(|it| it.level).min()?;
+    sections.iter().filter(|it| !is_part(it) && it.level < parts).map(|it| it.level).max()
+}
+
+fn draft(idx: usize, head: &Section<'_>, parts: &[&Section<'_>]) -> MoveDraft {
+    let title = title(head.title);
+    let risk_level = risk(head.title).or_else(|| risk(&head.body)).unwrap_or(match idx {
+        0 => Risk::Low,
+        1 => Risk::Medium,
+        _ => Risk::High,
+    });
+    let mut draft = MoveDraft { title, risk_level, ..MoveDraft::default() };
+    for section in parts {
+        let body = section.body.as_str();
+        match part_of(section.title) {
+            Some(Part::Thesis) => draft.thesis = markdown::paragraphs(body).join("\n\n"),
+            Some(Part::WhyNow) => draft.why_now = markdown::paragraphs(body).join("\n\n"),
+            Some(Part::Citations) => draft.citations.extend(citations(body)),
+            Some(Part::Steps) => {
+                draft.steps.extend(markdown::points(body).iter().map(|it| step_of(it)))
+            }
+            Some(Part::Cost) => draft.cost = markdown::paragraphs(body).join("\n\n"),
+            Some(Part::Downside) => draft.downside = markdown::paragraphs(body).join("\n\n"),
+            Some(Part::Mitigation) => draft.mitigation = markdown::paragraphs(body).join("\n\n"),
+            Some(Part::Falsifiers) => draft.falsifiers.extend(markdown::points(body)),
+            Some(Part::Kpi) => draft.kpi = markdown::paragraphs(body).join("\n\n"),
+            // A heading of the analyst's own is a part of the argument too.
+            Some(Part::Reasoning) | None => draft.reasoning.extend(markdown::paragraphs(body)),
+        }
+    }
+    draft
+}
+
+fn part_of(title: &str) -> Option<Part> {
+    let numbered =
+        title.trim_start_matches(|it: char| it.is_ascii_digit() || matches!(it, '.' | ')' | ' '));
+    let plain = numbered.trim_end_matches([':', '.']).trim().to_lowercase();
+    let fits = |name: &str| plain.strip_prefix(name).is_some_and(is_addition);
+    NAMES.iter().find(|(_, names)| names.iter().any(|it| fits(it))).map(|(part, _)| *part)
+}
+
+/// Whether a heading goes on after a part's name in a way that leaves it that part: `Downside & mitigation`, `Steps
+/// (with owners)`, but not `Cost leadership in Asia`.
+fn is_addition(rest: &str) -> bool {
+    let rest = rest.trim_start_matches([' ', ',']);
+    let sign = rest.starts_with(['&', '(', '/', '\u{2014}', '\u{2013}', '-']);
+    rest.is_empty() || sign || rest.starts_with("and ") || rest.starts_with("with ")
+}
+
+/// The title without `m4:`, `Move 2 (high risk):` and the like before it.
+fn title(heading: &str) -> String {
+    let Some((before, after)) = heading.split_once(':') else { return heading.to_owned() };
+    let lower = before.to_lowercase();
+    let numbered =
+        lower.strip_prefix('m').is_some_and(|it| it.starts_with(|it: char| it.is_ascii_digit()));
+    let label = numbered || lower.starts_with("move") || risk(before).is_some();
+    if label && !after.trim().is_empty() { after.trim().to_owned() } else { heading.to_owned() }
+}
+
+fn risk(text: &str) -> Option<Risk> {
+    let lower = text.to_lowercase();
+    let words: Vec<&str> =
+        lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
+    let about = words.iter().position(|it| *it == "risk")?;
+    let near = &words[about.saturating_sub(1)..(about + 3).min(words.len())];
+    near.iter().find_map(|it| match *it {
+        "low" => Some(Risk::Low),
+        "medium" | "moderate" => Some(Risk::Medium),
+        "high" => Some(Risk::High),
+        _ => None,
+    })
+}
+
+fn citations(body: &str) -> Vec<String> {
+    let ids = cited(body).into_iter().map(|(_, id)| match id {
+        Ok(id) => id.to_string(),
+        Err(error) => error.0,
+    });
+    let mut unique: Vec<String> = Vec::new();
+    for id in ids {
+        if !unique.contains(&id) {
+            unique.push(id);
+        }
+    }
+    unique
+}
+
+/// `Do it (owner: CFO) (by: Q2)`.
+fn step_of(point: &str) -> Step {
+    let mut action = point.to_owned();
+    let mut take = |names: &[&str]| {
+        let found = names.iter().find_map(|name| {
+            let from = action.find(&format!("({name}: "))?;
+            let value_from = from + name.len() + 3;
+            let length = action[value_from..].find(')')?;
+            Some((from, value_from, value_from + length))
+        });
+        let Some((from, value_from, end)) = found else { return String::new() };
+        let value = action[value_from..end].trim().to_owned();
+        action.replace_range(from..=end, "");
+        value
+    };
+    let (owner, timeframe) = (take(&["owner", "Owner"]), take(&["by", "timeframe", "Timeframe"]));
+    Step { action: action.trim().to_owned(), owner, timeframe }
+}

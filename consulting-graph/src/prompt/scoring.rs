@@ -1,0 +1,62 @@
+//! What decision makers are asked when they score.
+
+use super::{Brief, Message, Prompt, assistant, debate::maker_conversation, system, user};
+use crate::{
+    config::{Metric, Persona},
+    score::RANGE,
+    transcript::View,
+};
+
+/// Asks a decision maker for scores after `rounds` completed rounds; `log` is the whole debate.
+pub fn score(
+    maker: &Persona,
+    brief: &Brief,
+    log: &View<'_>,
+    metrics: &[Metric],
+    rounds: u32,
+) -> Prompt {
+    let mut messages = maker_conversation(maker, brief, log);
+    let completed = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
+    messages.push(user(format!(
+        "You have completed {completed} of negotiation about this move. Now score it. Be OBJECTIVE: reflect what you \
+         genuinely believe after the full debate, and not the position you began with. Where the critic raised valid \
+         concerns that you could not fully address, your scores must be lower for it.\n\n{}",
+        form(metrics)
+    )));
+    Prompt { system: system(maker, &brief.fence), messages }
+}
+
+/// Asks a decision maker for scores before the debate, to see later what the debate changed.
+pub fn baseline(maker: &Persona, brief: &Brief, metrics: &[Metric]) -> Prompt {
+    let mut messages = maker_conversation(maker, brief, &View::whole(&[]));
+    messages.push(user(format!(
+        "The debate about this move has not begun. Score it as you see it now. Be OBJECTIVE: reflect what you genuinely \
+         believe.\n\n{}",
+        form(metrics)
+    )));
+    Prompt { system: system(maker, &brief.fence), messages }
+}
+
+/// Asks for an answer again that could not be read.
+pub fn repair(first: &Prompt, answer: &str, metrics: &[Metric]) -> Prompt {
+    let mut messages: Vec<Message> = first.messages.clone();
+    messages.push(assistant(answer));
+    messages.push(user(format!(
+        "Your scores could not be read. Return only the JSON.\n\n{}",
+        form(metrics)
+    )));
+    Prompt { system: first.system.clone(), messages }
+}
+
+fn form(metrics: &[Metric]) -> String {
+    let (low, high) = (RANGE.start(), RANGE.end());
+    let listed: String = (1..)
+        .zip(metrics)
+        .map(|(number, it)| format!("{number}. {} ({low}-{high}): {}\n", it.name, it.question))
+        .collect();
+    let fields: String = metrics.iter().map(|it| format!("  \"{}\": <int>,\n", it.id)).collect();
+    format!(
+        "Metrics:\n{listed}\nAnswer ONLY with valid JSON in exactly this form:\n{{\n{fields}  \"reasoning\": \"<1-2 \
+         sentences on why>\"\n}}"
+    )
+}

@@ -1,0 +1,55 @@
+//! What the debate changed, against scores from before it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Ranking;
+use crate::{moves::MoveId, score::MoveScore};
+
+/// How a move's total changed in the debate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drift {
+    /// The move.
+    pub move_id: MoveId,
+    /// The total before the debate.
+    pub before: u32,
+    /// The total after it.
+    pub after: u32,
+}
+
+impl Drift {
+    /// What the debate added, or took.
+    pub fn change(&self) -> i64 {
+        i64::from(self.after) - i64::from(self.before)
+    }
+}
+
+/// The drift of every move that was scored before and after, in the order of their numbers.
+pub fn drift(before: &[MoveScore], after: &[MoveScore]) -> Vec<Drift> {
+    let earlier: BTreeMap<MoveId, u32> =
+        before.iter().map(|it| (it.move_id, it.total_score)).collect();
+    let mut drifts: Vec<Drift> = after
+        .iter()
+        .filter_map(|it| {
+            let before = *earlier.get(&it.move_id)?;
+            Some(Drift { move_id: it.move_id, before, after: it.total_score })
+        })
+        .collect();
+    drifts.sort_by_key(|it| it.move_id);
+    drifts
+}
+
+/// How alike two rankings are, from -1 (reversed) to 1 (the same), over the moves that both rank. None for fewer than
+/// two.
+pub fn kendall_tau(a: &Ranking, b: &Ranking) -> Option<f64> {
+    let places: BTreeMap<MoveId, usize> = b.all().map(|it| (it.move_id, it.rank)).collect();
+    let order: Vec<usize> = a.all().filter_map(|it| places.get(&it.move_id).copied()).collect();
+    let pairs = order.len() * order.len().saturating_sub(1) / 2;
+    let agree = order
+        .iter()
+        .enumerate()
+        .map(|(idx, it)| order[idx + 1..].iter().filter(|later| *later > it).count());
+    let agree: usize = agree.sum();
+    (pairs > 0).then(|| (2.0 * agree as f64 - pairs as f64) / pairs as f64)
+}

@@ -1,0 +1,54 @@
+//! A report as a page of HTML.
+//!
+//! The page has no script at all, and a policy forbids it to load or run anything.
+
+use super::{chart, document::Block};
+use crate::fence;
+
+const STYLE: &str = include_str!("page.css");
+
+pub(super) fn render(title: &str, blocks: &[Block]) -> String {
+    let body: String = blocks.iter().map(block).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        fence::html(title)
+    )
+}
+
+fn block(it: &Block) -> String {
+    match it {
+        Block::Heading(level, title) => format!("<h{level}>{}</h{level}>\n", fence::html(title)),
+        Block::Notice(text) => format!("<p class=\"notice\">{}</p>\n", fence::html(text)),
+        Block::Text(text) => format!("<p>{}</p>\n", fence::html(text)),
+        Block::List(points) => {
+            let points: String =
+                points.iter().map(|it| format!("<li>{}</li>\n", fence::html(it))).collect();
+            format!("<ul>\n{points}</ul>\n")
+        }
+        Block::Table { header, lines } => table(header, lines),
+        Block::Chart(it) => format!("<figure>\n{}</figure>\n", chart::svg(it)),
+        Block::Quote(text) => format!("<blockquote>{}</blockquote>\n", fence::html(text)),
+        Block::Folded { title, blocks } => {
+            let inner: String = blocks.iter().map(block).collect();
+            format!("<details>\n<summary>{}</summary>\n{inner}</details>\n", fence::html(title))
+        }
+    }
+}
+
+fn table(header: &[String], lines: &[Vec<String>]) -> String {
+    let row = |tag: &str, cells: &[String]| -> String {
+        let cells: String =
+            cells.iter().map(|it| format!("<{tag}>{}</{tag}>", fence::html(it))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let body: String = lines.iter().map(|it| row("td", it)).collect();
+    format!(
+        "<div class=\"wide\"><table>\n<thead>\n{}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n",
+        row("th", header)
+    )
+}

@@ -1,0 +1,201 @@
+//! What a report says, in which order.
+
+mod ranked;
+mod trust;
+
+use super::{Provider, Report, Spending, document::Block};
+use crate::{
+    citation::Flag,
+    data::number,
+    finding::{Finding, Tension},
+    score::Mark,
+    watch::{Observation, ObservationKind},
+};
+
+pub(super) fn title(report: &Report) -> String {
+    format!(
+        "Strategic moves for {} ({})",
+        report.outcome.company.name, report.outcome.company.ticker
+    )
+}
+
+pub(super) fn document(report: &Report) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(1, title(report))];
+    blocks.extend(notices(report));
+    blocks.extend(ranked::recommended(report));
+    blocks.extend(ranked::other(report));
+    blocks.extend(trust::trust(report));
+    blocks.extend(citations(report));
+    blocks.extend(debates(report));
+    blocks.extend(findings(report));
+    blocks.extend(spending(&report.outcome.spending));
+    blocks.extend(origin(report));
+    blocks
+}
+
+fn notices(report: &Report) -> Vec<Block> {
+    let outcome = &report.outcome;
+    let mut notices = Vec::new();
+    if report.is_synthetic() {
+        notices.push("Synthetic data: the company and all its numbers are invented.".to_owned());
+    }
+    match &outcome.provider {
+        Provider::Scripted => notices.push(
+            "A scripted model wrote this: a program that makes answers up. Nothing here is advice."
+                .to_owned(),
+        ),
+        Provider::Models { .. } => {}
+    }
+    if !outcome.isolation.isolated {
+        notices.push(format!("The debates ran without isolation ({}).", outcome.isolation.backend));
+    }
+    if !outcome.missing.is_empty() {
+        let ids: Vec<String> = outcome.missing.iter().map(|it| it.move_id.to_string()).collect();
+        notices.push(format!(
+            "Moves that could not be read from the analysts' answers: {}.",
+            ids.join(", ")
+        ));
+    }
+    let defaulted: Vec<String> = report
+        .ranking
+        .recommended
+        .iter()
+        .filter(|it| it.marks.contains(&Mark::Defaulted))
+        .map(|it| it.move_id.to_string())
+        .collect();
+    if !defaulted.is_empty() {
+        notices.push(format!(
+            "Recommended with scores that could not be read and count as neutral: {}.",
+            defaulted.join(", ")
+        ));
+    }
+    let mut blocks: Vec<Block> = notices.into_iter().map(Block::Notice).collect();
+    let wrote = match &outcome.provider {
+        Provider::Scripted => "a scripted model".to_owned(),
+        Provider::Models { name } => name.clone(),
+    };
+    blocks.push(Block::Text(format!(
+        "Run {}, data as of {}, written by {wrote}. The debates ran in this back end: {}.",
+        outcome.run_id, outcome.company.as_of, outcome.isolation.backend
+    )));
+    blocks
+}
+
+fn citations(report: &Report) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(2, "Citations and numbers".to_owned())];
+    if report.flags.is_empty() {
+        blocks.push(Block::Text(
+            "Every citation exists and every number is supported by a finding or by the data."
+                .to_owned(),
+        ));
+        return blocks;
+    }
+    blocks.push(Block::Text(
+        "These citations and numbers could not be confirmed. No score was changed because of them."
+            .to_owned(),
+    ));
+    let line = |it: &Flag| {
+        let place = format!("{}, sentence {}", it.place.part, it.place.sentence);
+        vec![it.place.move_id.to_string(), place, it.text.clone(), it.reason.to_string()]
+    };
+    blocks.push(Block::table(
+        &["Move", "Where", "What", "Why"],
+        report.flags.iter().map(line).collect(),
+    ));
+    blocks
+}
+
+fn debates(report: &Report) -> Vec<Block> {
+    if report.observations.is_empty() {
+        return Vec::new();
+    }
+    let kind = |it| match it {
+        ObservationKind::Capitulation => "gave in without a new fact",
+        ObservationKind::DisagreementCollapse => "nothing new was said for two turns",
+        ObservationKind::Repetition => "repeated an earlier turn",
+    };
+    let line = |it: &Observation| {
+        vec![
+            it.move_id.to_string(),
+            it.log.clone(),
+            it.round.to_string(),
+            it.role.to_string(),
+            kind(it.kind).to_owned(),
+        ]
+    };
+    let table = Block::table(
+        &["Move", "Log", "Round", "Who", "What"],
+        report.observations.iter().map(line).collect(),
+    );
+    vec![Block::Heading(2, "What was seen in the debates".to_owned()), table]
+}
+
+fn findings(report: &Report) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(2, "Findings".to_owned())];
+    for document in &report.outcome.findings {
+        let line = |it: &Finding| {
+            vec![it.id.to_string(), it.draft.claim.clone(), it.draft.strength.to_string()]
+        };
+        blocks.push(Block::table(
+            &["Finding", "Claim", "Strength"],
+            document.findings.iter().map(line).collect(),
+        ));
+        let tension = |it: &Tension| {
+            let ids: Vec<String> = it.between.iter().map(ToString::to_string).collect();
+            format!("Tension between {}: {}", ids.join(" and "), it.text)
+        };
+        if !document.tensions.is_empty() {
+            blocks.push(Block::List(document.tensions.iter().map(tension).collect()));
+        }
+    }
+    blocks
+}
+
+fn spending(spending: &[Spending]) -> Vec<Block> {
+    if spending.is_empty() {
+        return Vec::new();
+    }
+    let money = |it: Option<f64>| it.map_or_else(dash, |it| format!("${it:.4}"));
+    let line = |name: &str, it: &Spending| {
+        let cached = it.cached_tokens as f64 / it.input_tokens.max(1) as f64;
+        let tokens = [it.input_tokens, it.output_tokens].map(number::grouped);
+        let [input, output] = tokens;
+        vec![
+            name.to_owned(),
+            number::grouped(it.calls),
+            input,
+            number::percent(cached),
+            output,
+            money(it.dollars),
+        ]
+    };
+    let mut lines: Vec<Vec<String>> = spending.iter().map(|it| line(&it.role, it)).collect();
+    let sum = |of: fn(&Spending) -> u64| spending.iter().map(of).sum::<u64>();
+    let all = Spending {
+        role: String::new(),
+        calls: sum(|it| it.calls),
+        input_tokens: sum(|it| it.input_tokens),
+        cached_tokens: sum(|it| it.cached_tokens),
+        output_tokens: sum(|it| it.output_tokens),
+        // A sum over unknown prices would be too low.
+        dollars: spending.iter().map(|it| it.dollars).sum(),
+    };
+    lines.push(line("all", &all));
+    let header = ["Role", "Calls", "Tokens in", "From cache", "Tokens out", "Cost"];
+    vec![Block::Heading(2, "Cost".to_owned()), Block::table(&header, lines)]
+}
+
+fn origin(report: &Report) -> Vec<Block> {
+    let pairs = |all: Vec<(String, String)>| all.into_iter().map(|(a, b)| vec![a, b]).collect();
+    let manifest = report.outcome.manifest.clone().into_iter().collect();
+    let provenance = Block::table(&["Number", "Source"], pairs(report.provenance.clone()));
+    vec![
+        Block::Heading(2, "How this came about".to_owned()),
+        Block::table(&["What", "Value"], pairs(manifest)),
+        Block::Folded { title: "Where the numbers come from".to_owned(), blocks: vec![provenance] },
+    ]
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}

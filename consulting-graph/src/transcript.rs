@@ -1,0 +1,96 @@
+//! The log of a debate between the critic and one decision maker.
+
+mod view;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use view::View;
+pub(crate) use view::concedes;
+
+/// Who speaks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Speaker {
+    /// The critic.
+    Critic,
+    /// A decision maker, by id.
+    DecisionMaker(String),
+}
+
+/// One turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConversationEntry {
+    /// Who spoke.
+    pub role: Speaker,
+    /// What was said.
+    pub content: String,
+    /// In which round, from 1.
+    pub round: u32,
+}
+
+/// The log with one more turn at its end; the given one stays as it is.
+pub fn append_to_log(
+    log: &[ConversationEntry],
+    role: Speaker,
+    content: &str,
+    round: u32,
+) -> Vec<ConversationEntry> {
+    let mut longer = log.to_vec();
+    longer.push(ConversationEntry { role, content: content.to_owned(), round });
+    longer
+}
+
+/// The log as a person reads it, and the models.
+///
+/// ```
+/// use consulting_graph::transcript::{ConversationEntry, Speaker, format_transcript};
+///
+/// let log = [
+///     ConversationEntry { role: Speaker::Critic, content: "Too dear.".into(), round: 1 },
+///     ConversationEntry { role: Speaker::DecisionMaker("D1".into()), content: "It pays.".into(), round: 1 },
+/// ];
+/// assert_eq!(
+///     format_transcript(&log),
+///     "**[Round 1] CRITIC:**\nToo dear.\n\n---\n\n**[Round 1] DECISION MAKER (D1):**\nIt pays."
+/// );
+/// ```
+pub fn format_transcript(log: &[ConversationEntry]) -> String {
+    log.iter().map(format_entry).collect::<Vec<_>>().join("\n\n---\n\n")
+}
+
+/// One turn as it stands in a transcript.
+pub fn format_entry(entry: &ConversationEntry) -> String {
+    let label = match &entry.role {
+        Speaker::Critic => "CRITIC".to_owned(),
+        Speaker::DecisionMaker(id) => format!("DECISION MAKER ({id})"),
+    };
+    format!("**[Round {}] {label}:**\n{}", entry.round, entry.content)
+}
+
+/// What was said last; nothing in an empty log.
+pub fn get_latest_message(log: &[ConversationEntry]) -> &str {
+    log.last().map_or("", |it| &it.content)
+}
+
+impl fmt::Display for Speaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Critic => f.write_str("critic"),
+            Self::DecisionMaker(id) => f.write_str(id),
+        }
+    }
+}
+
+impl From<String> for Speaker {
+    fn from(text: String) -> Self {
+        if text == "critic" { Self::Critic } else { Self::DecisionMaker(text) }
+    }
+}
+
+impl From<Speaker> for String {
+    fn from(speaker: Speaker) -> Self {
+        speaker.to_string()
+    }
+}

@@ -1,0 +1,119 @@
+//! Every citation and every number is checked.
+
+use consulting_graph::{
+    citation::{Evidence, Flag, Reason},
+    data::{number, render, synthetic},
+    finding::{Findings, FindingsDraft, Inference, parse},
+    moves::{Move, MoveDraft},
+    transcript::{ConversationEntry, Speaker},
+};
+use proptest::prelude::*;
+
+use crate::sample::{self, date};
+
+fn evidence() -> Evidence {
+    Evidence::new(&[sample::f1(), sample::f2()], &["Cash was $19,077m."])
+}
+
+fn shown(flags: &[Flag]) -> Vec<String> {
+    flags
+        .iter()
+        .map(|it| format!("{} {}: {}: {}", it.place.part, it.place.sentence, it.text, it.reason))
+        .collect()
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    let entry = ConversationEntry { role: Speaker::Critic, content: text.to_owned(), round: 3 };
+    let flags = evidence().check_log(&sample::the_move(), "i1", &[entry]);
+    let expected: Vec<String> =
+        expected.iter().map(|it| format!("i1, round 3, critic {it}")).collect();
+    assert_eq!(shown(&flags), expected, "{text}");
+}
+
+#[test]
+fn supported_claims_pass() {
+    check("Revenue grew by 7.9% [F1-01]. It reached about $9.1 billion. [F1-01]", &[]);
+    check("Cash of $19bn is there, and a rival cut prices by 11%.", &[]);
+    // What the move proposes may be quoted.
+    check("Spending $25m on 40 people is fine, says [F1-01].", &[]);
+    check("In 2025, over 18 months, in round 3, 8/10.", &[]);
+}
+
+#[test]
+fn unsupported_claims_are_flagged_with_place_and_reason() {
+    check(
+        "It is so. Revenue grew by 8.9% [F1-01].",
+        &["2: 8.9%: in no finding and not in the data"],
+    );
+    check(
+        "Receivables grew by 19.0% [F1-01].",
+        &["1: 19.0%: not in the cited finding, but in F1-02"],
+    );
+    check("Cash of $19,077m [F1-01].", &["1: $19,077m: not in the cited finding, but in the data"]);
+    check(
+        "See [F1-09] and [F3-01].",
+        &["1: F1-09: there is no such finding", "1: F3-01: there is no such finding"],
+    );
+    check("Churn is 4%.", &["1: 4%: in no finding and not in the data"]);
+}
+
+#[test]
+fn a_good_move_has_no_flags_and_a_bad_one_has() {
+    assert_eq!(evidence().check_move(&sample::the_move()), []);
+    let mut bad = sample::the_move();
+    bad.draft.thesis = "Revenue grew by 79% [F1-01].".to_owned();
+    bad.draft.citations.push("F2-07".to_owned());
+    let flags = evidence().check_move(&bad);
+    assert_eq!(
+        shown(&flags),
+        [
+            "thesis 1: 79%: in no finding and not in the data",
+            "citations 4: F2-07: there is no such finding",
+        ]
+    );
+    assert_eq!(flags[0].reason, Reason::Unsupported);
+}
+
+/// Findings that quote a document, line by line.
+fn findings_of(document: &str) -> Findings {
+    let lines =
+        document.lines().filter(|it| it.starts_with("- ")).map(|it| it.trim_start_matches("- "));
+    let text: String = lines.map(|it| format!("## F2-01\n{it}\n")).collect();
+    let draft: FindingsDraft = parse(&text);
+    Findings::number(Inference::F2, sample::ticker(), draft)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Acceptance check 11: clean documents raise no alarm, a planted number does.
+    #[test]
+    fn planted_numbers_are_found(ticker in "[A-Z]{2,4}", line in 0_usize..20, off in 3_i64..900) {
+        let ticker = consulting_graph::data::Ticker::parse(&ticker).unwrap();
+        let company = synthetic::company(&ticker, date(2026, 3, 1));
+        let (financial, news) = (render::financial(&company), render::news(&company));
+        let findings = findings_of(&news);
+        let evidence = Evidence::new(std::slice::from_ref(&findings), &[&financial, &news]);
+        let finding = &findings.findings[line % findings.findings.len()];
+        let thesis = format!("{} [{}]", finding.draft.claim.trim_end_matches('.'), finding.id);
+        let clean = Move { draft: MoveDraft { thesis, ..MoveDraft::default() }, ..sample::the_move() };
+        prop_assert_eq!(evidence.check_move(&clean), []);
+
+        let revenue = company.annuals[2].get(consulting_graph::data::Item::Revenue).unwrap();
+        let wrong = number::dollars(revenue * 7 + off * 1_000_000);
+        let thesis = format!("Sales were {wrong} [{}].", finding.id);
+        let planted = Move { draft: MoveDraft { thesis, ..MoveDraft::default() }, ..sample::the_move() };
+        let flags = evidence.check_move(&planted);
+        prop_assert_eq!(flags.len(), 1);
+        prop_assert_eq!(&flags[0].text, &wrong);
+    }
+
+    #[test]
+    fn any_text_is_checked(text in "(?s).{0,200}", marked in "([F1-9 .,$%\\[\\]\n-]|F1-01|\\[F2-02\\]){0,60}") {
+        for content in [text, marked] {
+            let entry = ConversationEntry { role: Speaker::Critic, content, round: 1 };
+            evidence().check_log(&sample::the_move(), "i1", &[entry]);
+        }
+    }
+}

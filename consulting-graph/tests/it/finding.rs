@@ -1,0 +1,148 @@
+//! Findings: numbering, markdown there and back, and what is wrong with them.
+
+use consulting_graph::{
+    data::{render, synthetic},
+    finding::{
+        Direction, Evidence, FindingDraft, FindingId, FindingProblem, Findings, FindingsDraft,
+        Inference, Kind, cited, excerpts, parse, problems, read, recommendation,
+    },
+};
+use proptest::prelude::*;
+
+use crate::sample::{self, date};
+
+#[test]
+fn the_document_of_findings() {
+    insta::assert_snapshot!(sample::f1().markdown());
+}
+
+#[test]
+fn only_what_is_cited_goes_into_a_debate() {
+    let ids = ["F2-02", "F1-01", "F1-09", "F2-02"].map(|it| FindingId::parse(it).unwrap());
+    let text = excerpts(&[sample::f1(), sample::f2()], &ids);
+    let headings: Vec<&str> = text.lines().filter(|it| it.starts_with('#')).collect();
+    assert_eq!(
+        headings,
+        ["## F1-01 (growth, positive, strength 2)", "## F2-02 (competitor, negative, strength 2)"]
+    );
+}
+
+#[test]
+fn the_numbers_of_a_model_do_not_count() {
+    let text = "# F1 findings\n\n### F1-07: growth\nSales grew.\n\n### F1-09\nMargins fell.\n- Evidence (Income Statement): 41.3%\n\n## Tensions\n- F1-09 and F1-07: both at once.\n";
+    let draft = parse(text);
+    assert_eq!(draft.findings.len(), 2);
+    assert_eq!(draft.findings[0].kind, Kind::Growth);
+    assert_eq!(draft.findings[1].evidence[0].section, "Income Statement");
+    assert_eq!(draft.tensions[0].between, [2, 1]);
+    let findings = Findings::number(Inference::F1, sample::ticker(), draft);
+    assert_eq!(findings.findings[1].id.to_string(), "F1-02");
+    assert_eq!(findings.tensions[0].text, "both at once.");
+}
+
+#[test]
+fn answers_in_json_are_read_with_some_tolerance() {
+    let draft: FindingsDraft = serde_json::from_str(
+        r#"{"findings": [{"claim": "c", "direction": "+", "strength": 3, "kind": "weather", "more": 1},
+                         {"claim": "d", "direction": "sideways", "strength": 1}]}"#,
+    )
+    .unwrap();
+    assert_eq!(read(&format!("Sure: {}", serde_json::to_string(&draft).unwrap())), draft);
+    assert_eq!(read(&serde_json::to_string(&draft.findings).unwrap()), draft);
+    assert_eq!(read(&sample::f2().markdown()).findings.len(), 2);
+    assert_eq!(draft.findings[0].direction, Direction::Positive);
+    assert_eq!(draft.findings[0].kind, Kind::Other);
+    assert_eq!(draft.findings[1].direction, Direction::Mixed);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let company = synthetic::company(&sample::ticker(), date(2026, 3, 1));
+    let document = render::financial(&company);
+    let good = |it: &Findings| it.findings.iter().map(|it| it.draft.clone()).collect::<Vec<_>>();
+    let mut findings: Vec<FindingDraft> = good(&sample::f1()).into_iter().cycle().take(8).collect();
+    let check = |findings: &[FindingDraft]| {
+        problems(&FindingsDraft { findings: findings.to_vec(), tensions: Vec::new() }, &document)
+    };
+    assert_eq!(check(&findings), []);
+
+    findings[0].evidence[0].quote = "Q4 FY2025 $9,113m".to_owned();
+    findings[1].claim = "Management should collect earlier.".to_owned();
+    findings[2].strength = 4;
+    findings[3].evidence.clear();
+    findings[4].claim = " ".to_owned();
+    assert_eq!(
+        check(&findings),
+        [
+            FindingProblem::NotQuoted { finding: 1, quote: "Q4 FY2025 $9,113m".to_owned() },
+            FindingProblem::Recommends { finding: 2, phrase: "should".to_owned() },
+            FindingProblem::Strength(3, 4),
+            FindingProblem::NoEvidence(4),
+            FindingProblem::NoClaim(5),
+        ]
+    );
+    assert_eq!(check(&findings[..0]), [FindingProblem::Count(0)]);
+}
+
+#[test]
+fn advice_is_noticed_and_facts_are_not() {
+    for advice in [
+        "Expand into Asia.",
+        "Margins fell. Cut costs now!",
+        "The firm needs to act.",
+        "We recommend patience.",
+    ] {
+        assert!(recommendation(advice).is_some(), "{advice}");
+    }
+    for fact in [
+        "Return on equity is 21.6%.",
+        "Costs were cut.",
+        "Management expanded and invested.",
+        "Buybacks rose.",
+    ] {
+        assert_eq!(recommendation(fact), None, "{fact}");
+    }
+}
+
+#[test]
+fn citations_are_found_wherever_they_stand() {
+    let found: Vec<String> =
+        cited("as [F1-07], (f2-3; F3-01) and F1-007, not XF1-07, F1-7a or F12-01")
+            .into_iter()
+            .map(|(_, id)| id.map_or_else(|it| format!("!{}", it.0), |it| it.to_string()))
+            .collect();
+    assert_eq!(found, ["F1-07", "F2-03", "!F3-01", "F1-07"]);
+}
+
+fn line() -> impl Strategy<Value = String> {
+    "[A-Z][a-z]{1,8}( [a-z0-9$%.,-]{1,8}){0,6}"
+}
+
+prop_compose! {
+    fn finding()(claim in line(), section in "[A-Z][a-z]{2,9}", quote in line(), strength in 1_u8..=3, kind in 0..2) -> FindingDraft {
+        let kind = if kind == 0 { Kind::CapitalReturn } else { Kind::Growth };
+        let claim = format!("The {claim}");
+        FindingDraft { claim, evidence: vec![Evidence { section, quote }], direction: Direction::Negative, strength, kind }
+    }
+}
+
+proptest! {
+    #[test]
+    fn markdown_goes_there_and_back(findings in prop::collection::vec(finding(), 1..12)) {
+        let draft = FindingsDraft { findings, tensions: Vec::new() };
+        let document = Findings::number(Inference::F2, sample::ticker(), draft.clone());
+        prop_assert_eq!(parse(&document.markdown()), draft);
+    }
+
+    #[test]
+    fn any_text_is_read(text in "(?s).{0,200}", marked in "([#*F1-9 :\"\n|-]|tension|evidence){0,60}") {
+        for it in [&text, &marked] {
+            read(it);
+            let draft = parse(it);
+            problems(&draft, it);
+            Findings::number(Inference::F1, sample::ticker(), draft).markdown();
+            cited(it);
+            recommendation(it);
+        }
+    }
+}

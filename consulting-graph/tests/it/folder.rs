@@ -1,0 +1,95 @@
+//! The user's own files.
+
+use std::path::Path;
+
+use consulting_graph::data::{
+    Item, Ticker,
+    folder::{self, File},
+    ratio, render,
+};
+use proptest::prelude::*;
+
+use crate::sample::date;
+
+fn ticker() -> Ticker {
+    Ticker::parse("CORNER").unwrap()
+}
+
+fn file(name: &str, text: &str) -> File {
+    File { name: name.to_owned(), text: text.to_owned() }
+}
+
+#[track_caller]
+fn check_error(files: &[File], expected: &str) {
+    let error = folder::company(&ticker(), files, date(2026, 6, 1)).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn all_kinds_of_files_are_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/folder");
+    let company = folder::read(&path, &ticker(), date(2026, 6, 1)).unwrap();
+    assert_eq!(company.name, "Corner Shops Ltd");
+    let year = &company.annuals[1];
+    assert_eq!(year.get(Item::Revenue), Some(1_500_000_000));
+    assert_eq!(ratio::free_cash_flow(year), Some(-135_000_000));
+    assert_eq!(year.facts[&Item::Revenue].origin.to_string(), "statements.csv:2");
+    assert_eq!(
+        year.facts[&Item::NetIncome].origin.to_string(),
+        "company.json:periods.FY2025.net_income"
+    );
+    insta::assert_snapshot!("folder_financial", render::financial(&company));
+    insta::assert_snapshot!("folder_news", render::news(&company));
+}
+
+#[test]
+fn errors_name_the_file_and_the_place() {
+    check_error(
+        &[],
+        "there is no .csv, .json, .md or .txt file in the folder; put at least one there",
+    );
+    check_error(
+        &[file("a.csv", "item,FY2024\nrevenue,many\n")],
+        "a.csv:2: \"many\" is no number; write 1234, 1,234, $1.2bn, (45) or leave it empty",
+    );
+    check_error(
+        &[file("a.csv", "item,last year\n")],
+        "a.csv:1: \"last year\" is no period; write FY2025 for a year and Q3 FY2025 for a quarter",
+    );
+    check_error(
+        &[
+            file("a.csv", "item,FY2024\nrevenue,5\n"),
+            file("b.json", r#"{"periods": {"FY2024": {"revenue": 6}}}"#),
+        ],
+        "b.json:periods.FY2024.revenue: Revenue of FY2024 is 6 here and 5 in a.csv:2; leave one of them out",
+    );
+    check_error(
+        &[file("a.csv", "item,FY2024\nrevenue,1,234\n")],
+        "a.csv:2: there are 2 values for 1 periods; put a value with commas in quotes",
+    );
+}
+
+#[test]
+fn securities_that_vanish_leave_net_debt_open() {
+    let net_debt = |securities: &str| {
+        let table = format!("item,FY2024,FY2025\ncash,10,10\ndebt,50,50\n{securities}");
+        let company =
+            folder::company(&ticker(), &[file("a.csv", &table)], date(2026, 6, 1)).unwrap();
+        company.annuals.iter().map(|it| ratio::net_debt(&company, it)).collect::<Vec<_>>()
+    };
+    assert_eq!(net_debt(""), [Some(40), Some(40)]);
+    assert_eq!(net_debt("marketable securities,5,"), [Some(35), None]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in "(?s).{0,200}", table in "item,FY2024,Q[0-9] ?F?Y?2025\n([a-zA-Z ]{0,9},[-0-9,.$()%a-z]{0,9}\n){0,4}") {
+        for name in ["a.csv", "a.json", "a.md"] {
+            for text in [&text, &table] {
+                if let Ok(company) = folder::company(&ticker(), &[file(name, text)], date(2026, 6, 1)) {
+                    render::financial(&company);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What this crate promises, by subject.
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests, though much of it stands in functions of their own"
+)]
+
+mod citation;
+mod config;
+mod edgar;
+mod fence;
+mod finding;
+mod folder;
+mod moves;
+mod prompt;
+mod quantity;
+mod rank;
+mod report;
+mod sample;
+mod score;
+mod synthetic;
+mod ticker;
+mod transcript;
+mod watch;

@@ -1,0 +1,167 @@
+//! The report in its three forms.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use consulting_graph::{
+    config::{Config, DEFAULT},
+    data::{render, synthetic},
+    moves::{MissingMove, Move, MoveId},
+    rank::Unscored,
+    report::{Isolation, Outcome, Provider, Report, Spending},
+    score::{MakerScore, Mark, MoveScore},
+    transcript::{Speaker, append_to_log},
+};
+
+use crate::{
+    rank::scored,
+    sample::{self, date},
+};
+
+fn outcome() -> Outcome {
+    let config = Config::parse(DEFAULT).unwrap();
+    let company = synthetic::company(&sample::ticker(), date(2026, 3, 1));
+    let a_move = |id: u16, title: &str| {
+        let mut it = Move { move_id: MoveId(id), ..sample::the_move() };
+        it.draft.title = title.to_owned();
+        it
+    };
+    let mut last = scored(5, [(3, 0), (4, 0), (5, 0)]);
+    last.scores_by_agent.insert("D1".to_owned(), MakerScore::neutral(&config.metric_ids()));
+    let log = append_to_log(&[], Speaker::Critic, "Receivables grew by 91.0% [F1-02].", 1);
+    let log = append_to_log(&log, Speaker::DecisionMaker("D1".to_owned()), "You are right.", 1);
+    Outcome {
+        run_id: "run-1".to_owned(),
+        documents: vec![render::financial(&company), render::news(&company)],
+        company,
+        findings: vec![sample::f1(), sample::f2()],
+        moves: vec![
+            a_move(1, "Tie credit to margin"),
+            a_move(2, "Buy a rival"),
+            a_move(3, "Leave Europe"),
+            a_move(5, "Wait | see"),
+        ],
+        missing: vec![MissingMove { move_id: MoveId(6), agent_id: "analyst_2".to_owned() }],
+        scores: vec![
+            scored(1, [(8, 0), (8, 1), (9, 0)]),
+            scored(2, [(6, 0), (7, 0), (7, 0)]),
+            MoveScore::new(MoveId(5), last.scores_by_agent, [Mark::Incomplete]),
+        ],
+        baselines: vec![scored(1, [(7, 0); 3]), scored(2, [(8, 0); 3])],
+        unscored: vec![Unscored {
+            move_id: MoveId(3),
+            reason: "the critic could not be reached".to_owned(),
+        }],
+        logs: BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]),
+        provider: Provider::Scripted,
+        isolation: Isolation { backend: "in-process".to_owned(), isolated: false },
+        spending: vec![
+            Spending {
+                role: "critic".to_owned(),
+                calls: 28,
+                input_tokens: 40_000,
+                cached_tokens: 30_000,
+                output_tokens: 9_000,
+                dollars: Some(0.25),
+            },
+            Spending {
+                role: "decision makers".to_owned(),
+                calls: 33,
+                input_tokens: 10_000,
+                cached_tokens: 0,
+                output_tokens: 1_000,
+                dollars: None,
+            },
+        ],
+        manifest: BTreeMap::from([("version".to_owned(), "0.1.0".to_owned())]),
+        decision_makers: config.decision_makers.clone(),
+        metrics: config.metrics.clone(),
+        top_k: 2,
+        best_score: config.best_score(),
+    }
+}
+
+#[test]
+fn the_report_in_markdown() {
+    insta::assert_snapshot!("report_markdown", Report::new(outcome()).markdown());
+}
+
+#[test]
+fn the_report_as_a_page() {
+    insta::assert_snapshot!("report_html", Report::new(outcome()).html());
+}
+
+#[test]
+fn the_report_as_json_is_the_whole_report() {
+    let report = Report::new(outcome());
+    let json = report.json();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    // What it holds of a failed debate is a reason and no score.
+    assert!(json.contains("the critic could not be reached"));
+}
+
+#[test]
+fn what_a_reader_must_know_stands_at_the_top() {
+    let text = Report::new(outcome()).markdown();
+    let top = text.split("## Recommended").next().unwrap();
+    for words in ["Synthetic data", "scripted model", "without isolation", "m6"] {
+        assert!(top.contains(words), "{words}: {top}");
+    }
+}
+
+#[test]
+fn nothing_that_a_model_wrote_becomes_markup() {
+    let attack = "<script>alert(1)</script><img src=x onerror=y> ![a](http://x/y) \u{202e}| \"'";
+    let mut outcome = outcome();
+    for it in &mut outcome.moves {
+        it.draft.title = attack.to_owned();
+        it.draft.thesis = attack.to_owned();
+        it.draft.reasoning = vec![attack.to_owned()];
+    }
+    outcome
+        .logs
+        .values_mut()
+        .flat_map(BTreeMap::values_mut)
+        .flatten()
+        .for_each(|it| it.content = attack.to_owned());
+    outcome.unscored[0].reason = attack.to_owned();
+    outcome.run_id = attack.to_owned();
+    outcome.metrics[0].name = attack.to_owned();
+    for score in &mut outcome.scores {
+        score.scores_by_agent.values_mut().for_each(|it| it.reasoning = attack.to_owned());
+    }
+    let report = Report::new(outcome);
+    for text in [report.html(), report.markdown()] {
+        for mark in ["<script", "<img", "](http", "\u{202e}"] {
+            assert!(
+                !text.contains(mark) || (mark == "](http" && text.starts_with("<!doctype")),
+                "{mark}"
+            );
+        }
+    }
+    // The page has no other elements than it always has.
+    let elements = |page: &str| -> BTreeSet<String> {
+        page.split('<')
+            .skip(1)
+            .filter_map(|it| it.split([' ', '>', '\n']).next())
+            .map(str::to_owned)
+            .collect()
+    };
+    let usual = elements(&Report::new(self::outcome()).html());
+    assert!(elements(&report.html()).is_subset(&usual));
+}
+
+#[test]
+fn a_report_on_nothing_is_a_report() {
+    let nothing = Outcome {
+        moves: Vec::new(),
+        scores: Vec::new(),
+        baselines: Vec::new(),
+        unscored: Vec::new(),
+        logs: BTreeMap::new(),
+        findings: Vec::new(),
+        spending: Vec::new(),
+        ..outcome()
+    };
+    let text = Report::new(nothing).markdown();
+    assert!(text.contains("No move was scored"), "{text}");
+}

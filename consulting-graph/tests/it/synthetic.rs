@@ -1,0 +1,148 @@
+//! Invented companies tie out to the dollar, and say that they are invented.
+
+use chrono::NaiveDate;
+use consulting_graph::data::{Company, Item, Statement, Ticker, ratio, render, synthetic};
+use proptest::prelude::*;
+
+use crate::sample::date;
+
+fn invent(ticker: &str, as_of: NaiveDate) -> Company {
+    synthetic::company(&Ticker::parse(ticker).unwrap(), as_of)
+}
+
+fn of(statement: &Statement, item: Item) -> i64 {
+    statement.get(item).unwrap_or_else(|| panic!("{} has no {item}", statement.period))
+}
+
+fn ties_out(it: &Statement) {
+    let get = |item| of(it, item);
+    assert_eq!(get(Item::GrossProfit), get(Item::Revenue) - get(Item::CostOfRevenue));
+    let spent = get(Item::ResearchAndDevelopment) + get(Item::SellingAndAdministration);
+    assert_eq!(get(Item::OperatingIncome), get(Item::GrossProfit) - spent);
+    assert_eq!(get(Item::PretaxIncome), get(Item::OperatingIncome) + get(Item::OtherIncome));
+    assert_eq!(get(Item::NetIncome), get(Item::PretaxIncome) - get(Item::IncomeTax));
+    let paid = get(Item::CapitalExpenditure) + get(Item::Buybacks) + get(Item::Dividends);
+    assert_eq!(
+        get(Item::ChangeInCash),
+        get(Item::OperatingCashFlow) - paid + get(Item::DebtRaised)
+    );
+    let current = get(Item::Cash)
+        + get(Item::MarketableSecurities)
+        + get(Item::Receivables)
+        + get(Item::Inventory);
+    assert_eq!(get(Item::CurrentAssets), current);
+    assert_eq!(get(Item::Assets), current + get(Item::FixedAssets) + get(Item::Goodwill));
+    assert_eq!(get(Item::Liabilities), get(Item::CurrentLiabilities) + get(Item::Debt));
+    assert_eq!(get(Item::Assets), get(Item::Liabilities) + get(Item::Equity));
+    assert!(get(Item::Cash) > 0);
+}
+
+/// The balance sheet of a quarter is that of the one before and what happened in between.
+fn follows(before: &Statement, it: &Statement) {
+    let get = |item| of(it, item);
+    let grew = |item| get(item) - of(before, item);
+    assert_eq!(grew(Item::Cash), get(Item::ChangeInCash));
+    assert_eq!(grew(Item::Debt), get(Item::DebtRaised));
+    assert_eq!(grew(Item::FixedAssets), get(Item::CapitalExpenditure) - get(Item::Depreciation));
+    let kept = get(Item::NetIncome) + get(Item::ShareBasedCompensation)
+        - get(Item::Buybacks)
+        - get(Item::Dividends);
+    assert_eq!(grew(Item::Equity), kept);
+    let tied_up = grew(Item::Receivables) + grew(Item::Inventory) - grew(Item::Payables);
+    let not_paid = get(Item::Depreciation) + get(Item::ShareBasedCompensation);
+    assert_eq!(get(Item::OperatingCashFlow), get(Item::NetIncome) + not_paid - tied_up);
+}
+
+proptest! {
+    #[test]
+    fn the_books_tie_out(ticker in "[A-Z]{1,5}", year in 1990_i32..2100, month in 1_u32..=12, day in 1_u32..=28) {
+        let company = invent(&ticker, date(year, month, day));
+        prop_assert!((12..=15).contains(&company.quarters.len()));
+        prop_assert_eq!(company.annuals.len(), 3);
+        company.quarters.iter().chain(&company.annuals).for_each(ties_out);
+        company.quarters.windows(2).for_each(|it| follows(&it[0], &it[1]));
+        for annual in &company.annuals {
+            let quarters: Vec<_> = company.quarters.iter().filter(|it| it.period.year == annual.period.year).collect();
+            for item in [Item::Revenue, Item::NetIncome, Item::OperatingCashFlow, Item::ChangeInCash] {
+                prop_assert_eq!(of(annual, item), quarters.iter().map(|it| of(it, item)).sum::<i64>());
+            }
+            prop_assert_eq!(of(annual, Item::Assets), of(quarters[3], Item::Assets));
+        }
+        for (quarter, split) in company.quarters.iter().zip(&company.segments) {
+            prop_assert_eq!(of(quarter, Item::Revenue), split.parts.iter().map(|it| it.1).sum::<i64>());
+        }
+        for (quarter, split) in company.quarters.iter().zip(&company.geography) {
+            prop_assert_eq!(of(quarter, Item::Revenue), split.parts.iter().map(|it| it.1).sum::<i64>());
+        }
+        // Nothing that became known later.
+        prop_assert!(company.quarters.iter().all(|it| it.end.unwrap() < company.as_of));
+    }
+
+    #[test]
+    fn any_day_will_do(ticker in "[A-Z]{1,5}", days in any::<i32>()) {
+        if let Some(day) = NaiveDate::from_num_days_from_ce_opt(days) {
+            render::financial(&invent(&ticker, day));
+        }
+    }
+}
+
+#[test]
+fn another_ticker_is_another_company() {
+    let day = date(2026, 3, 1);
+    let (a, b) = (invent("NVDA", day), invent("NVDB", day));
+    assert_ne!(a.quarters, b.quarters);
+}
+
+#[test]
+fn every_document_says_that_it_is_synthetic() {
+    let company = invent("NVDA", date(2026, 3, 1));
+    for text in [render::financial(&company), render::news(&company)] {
+        assert!(text.contains("SYNTHETIC DATA"), "{text}");
+    }
+    assert!(company.name.contains("Synthetic"));
+}
+
+#[test]
+fn all_sections_are_filled() {
+    let company = invent("NVDA", date(2026, 3, 1));
+    for (text, sections) in [
+        (render::financial(&company), render::FINANCIAL_SECTIONS.as_slice()),
+        (render::news(&company), render::NEWS_SECTIONS.as_slice()),
+    ] {
+        assert!(!text.contains("Not available"), "{text}");
+        for section in sections {
+            assert!(text.contains(&format!("\n## {section}\n")), "{section} is missing in {text}");
+        }
+    }
+}
+
+#[test]
+fn signals_conflict() {
+    let news = invent("NVDA", date(2026, 3, 1)).news.unwrap();
+    let sounds: std::collections::BTreeSet<_> =
+        news.items.iter().map(|it| format!("{:?}", it.sentiment)).collect();
+    assert_eq!(sounds.len(), 3);
+    let advice: std::collections::BTreeSet<_> = news.ratings.iter().map(|it| &it.advice).collect();
+    assert_eq!(advice.len(), 3);
+}
+
+#[test]
+fn sector_ratios_meet_a_ratio() {
+    let company = invent("SNOW", date(2026, 3, 1));
+    let table = ratio::table(&company);
+    for sector in &company.sector_ratios {
+        assert!(
+            table.iter().any(|it| it.name == sector.name && it.sector.is_some()),
+            "{}",
+            sector.name
+        );
+    }
+    assert!(!company.sector_ratios.is_empty());
+}
+
+#[test]
+fn the_documents_of_one_company() {
+    let company = invent("NVDA", date(2026, 3, 1));
+    insta::assert_snapshot!("synthetic_financial", render::financial(&company));
+    insta::assert_snapshot!("synthetic_news", render::news(&company));
+}

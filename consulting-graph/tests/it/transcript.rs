@@ -1,0 +1,84 @@
+//! The log of a debate.
+
+use consulting_graph::transcript::{
+    ConversationEntry, Speaker, View, append_to_log, format_transcript, get_latest_message,
+};
+
+#[test]
+fn the_format_byte_by_byte() {
+    let log = append_to_log(&[], Speaker::Critic, "Too dear.\nAnd late.", 1);
+    let log = append_to_log(&log, Speaker::DecisionMaker("D2".to_owned()), "", 10);
+    assert_eq!(
+        format_transcript(&log),
+        "**[Round 1] CRITIC:**\nToo dear.\nAnd late.\n\n---\n\n**[Round 10] DECISION MAKER (D2):**\n"
+    );
+    assert_eq!(format_transcript(&[]), "");
+}
+
+#[test]
+fn a_log_grows_by_a_copy() {
+    let short = append_to_log(&[], Speaker::Critic, "a", 1);
+    let long = append_to_log(&short, Speaker::Critic, "b", 2);
+    assert_eq!((short.len(), long.len()), (1, 2));
+    assert_eq!((get_latest_message(&[]), get_latest_message(&long)), ("", "b"));
+}
+
+#[test]
+fn a_log_is_stored_as_the_design_says() {
+    let entry = ConversationEntry {
+        role: Speaker::DecisionMaker("D1".to_owned()),
+        content: "x".to_owned(),
+        round: 2,
+    };
+    let json = serde_json::to_string(&entry).unwrap();
+    assert_eq!(json, r#"{"role":"D1","content":"x","round":2}"#);
+    assert_eq!(serde_json::from_str::<ConversationEntry>(&json).unwrap(), entry);
+    assert_eq!(serde_json::to_string(&Speaker::Critic).unwrap(), r#""critic""#);
+}
+
+fn debate(rounds: u32) -> Vec<ConversationEntry> {
+    let turn =
+        |round, role, content: &str| ConversationEntry { role, content: content.to_owned(), round };
+    let round = |it| {
+        [
+            turn(it, Speaker::Critic, "The price is wrong [F1-02]. And more."),
+            turn(
+                it,
+                Speaker::DecisionMaker("D1".to_owned()),
+                "It is not. On timing I concede. See [F2-01], [F1-02].",
+            ),
+        ]
+    };
+    (1..=rounds).flat_map(round).collect()
+}
+
+#[test]
+fn a_long_debate_keeps_its_beginning_and_its_end() {
+    let log = debate(6);
+    let view = View::shortened(&log, 3).unwrap();
+    let rounds = |it: &[ConversationEntry]| it.iter().map(|it| it.round).collect::<Vec<_>>();
+    assert_eq!((rounds(view.first), rounds(view.last)), (vec![1, 1], vec![4, 4, 5, 5, 6, 6]));
+    assert_eq!(
+        view.summary.unwrap(),
+        "[Rounds 2\u{2013}3 summarised]\n\
+         - Round 2, CRITIC: The price is wrong [F1-02]. Cited: F1-02.\n\
+         - Round 2, D1: It is not. Conceded: On timing I concede. Cited: F1-02, F2-01.\n\
+         - Round 3, CRITIC: The price is wrong [F1-02]. Cited: F1-02.\n\
+         - Round 3, D1: It is not. Conceded: On timing I concede. Cited: F1-02, F2-01."
+    );
+}
+
+#[test]
+fn a_short_debate_cannot_be_shortened() {
+    for rounds in 0..=4 {
+        assert_eq!(View::shortened(&debate(rounds), 3), None, "{rounds}");
+    }
+    assert!(
+        View::shortened(&debate(4), 2)
+            .unwrap()
+            .summary
+            .unwrap()
+            .starts_with("[Round 2 summarised]")
+    );
+    assert_eq!(View::whole(&debate(2)).first.len(), 4);
+}

@@ -1,0 +1,111 @@
+//! What is to be seen in debates.
+
+use consulting_graph::{
+    moves::MoveId,
+    transcript::{ConversationEntry, Speaker},
+    watch::{ObservationKind, compression, length_bias, observe},
+};
+use proptest::prelude::*;
+
+use crate::rank::scored;
+
+fn log(turns: &[&str]) -> Vec<ConversationEntry> {
+    let turn = |(idx, text): (u32, &&str)| {
+        let role = if idx.is_multiple_of(2) {
+            Speaker::Critic
+        } else {
+            Speaker::DecisionMaker("D1".to_owned())
+        };
+        ConversationEntry { role, content: (*text).to_owned(), round: idx / 2 + 1 }
+    };
+    (0..).zip(turns).map(turn).collect()
+}
+
+#[track_caller]
+fn check(turns: &[&str], expected: &[(u32, ObservationKind)]) {
+    let found = observe(MoveId(1), "i1", &log(turns));
+    let found: Vec<_> = found.iter().map(|it| (it.round, it.kind)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn giving_in_needs_a_reason() {
+    let opening = "Margins are thin and rivals cut prices.";
+    check(
+        &[opening, "You are right, I concede the timing."],
+        &[(1, ObservationKind::Capitulation)],
+    );
+    check(
+        &["Margins fell to 41.3% [F1-02] within months.", "You are right, I concede the timing."],
+        &[],
+    );
+    // The same number again is nothing new.
+    check(
+        &[
+            "Margins fell to 41.3% lately.",
+            "Scale brings them back quickly.",
+            "Still, 41.3% remains rather little money.",
+            "You are right, dropping this entirely seems wise.",
+        ],
+        &[(2, ObservationKind::Capitulation)],
+    );
+}
+
+#[test]
+fn repetition_is_noticed() {
+    let turn = "Customers stay because switching costs them a year of work.";
+    check(
+        &[
+            "Why would customers stay with such prices?",
+            turn,
+            "Competitors promise migration within weeks, supported by consultants.",
+            turn,
+        ],
+        &[(2, ObservationKind::Repetition)],
+    );
+}
+
+#[test]
+fn a_debate_that_goes_in_circles_is_noticed_once() {
+    check(
+        &[
+            "alpha bravo charlie delta",
+            "echoes foxtrot golfing hotels",
+            "alpha golfing",
+            "bravo hotels",
+            "delta foxtrot",
+        ],
+        &[(2, ObservationKind::DisagreementCollapse)],
+    );
+}
+
+#[test]
+fn long_debates_may_buy_scores() {
+    let with = |lengths: [usize; 3]| {
+        let moves: Vec<_> = (1..)
+            .zip(lengths)
+            .map(|(id, length)| (scored(id, [(id as u8, 0); 3]), length))
+            .collect();
+        length_bias(&moves)
+    };
+    assert!(with([10, 20, 30]).unwrap() > 0.999);
+    assert!(with([30, 20, 10]).unwrap() < -0.999);
+    assert_eq!(with([10, 10, 10]), None);
+}
+
+#[test]
+fn compressed_scores_resolve_nothing() {
+    let scores = [scored(1, [(7, 0); 3]), scored(2, [(7, 1); 3])];
+    let found = compression(&scores, 2.0).unwrap();
+    assert_eq!((found.sevens_and_eights, found.spread, found.unresolved), (1.0, 3, true));
+    assert!(!compression(&scores, 1.0).unwrap().unresolved);
+    assert_eq!(compression(&[], 1.0), None);
+}
+
+proptest! {
+    #[test]
+    fn any_log_is_observed(turns in prop::collection::vec("(?s).{0,60}", 0..8)) {
+        let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
+        observe(MoveId(1), "i1", &log(&turns));
+    }
+}
