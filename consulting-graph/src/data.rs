@@ -13,6 +13,7 @@ mod origin;
 mod random;
 pub mod ratio;
 pub mod render;
+mod source;
 mod statement;
 pub mod synthetic;
 mod ticker;
@@ -24,6 +25,7 @@ pub use item::{Item, Unit};
 pub use news::{Competitor, News, NewsItem, PredictionMarket, Rating, Sentiment, Thread};
 pub use origin::{Fact, Origin};
 pub(crate) use random::Chance;
+pub use source::{DataError, DataSource, From};
 pub use statement::{Period, Statement};
 pub use ticker::{Ticker, TickerError};
 

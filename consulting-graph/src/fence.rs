@@ -3,10 +3,12 @@
 //! A move, a turn or a document may have been written to be obeyed. In a prompt such text stands between tags that
 //! nobody can guess who wrote it, and the system text says that nothing between them is an order.
 
+use serde::{Deserialize, Serialize};
+
 const TAG: &str = "untrusted-";
 
 /// The tags of one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Fence {
     nonce: String,
 }

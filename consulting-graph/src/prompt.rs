@@ -9,11 +9,11 @@ mod debate;
 mod layers;
 mod scoring;
 
+use llm::{Message, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     config::Persona,
-    data::Ticker,
     fence::Fence,
     finding::{Findings, excerpts},
     moves::Move,
@@ -23,70 +23,44 @@ pub use debate::{critic_opening, critic_reply, maker_reply};
 pub use layers::{analyst, analyst_again, inference, synthesizer};
 pub use scoring::{baseline, repair, score};
 
-/// What a model is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prompt {
-    /// Who it is, and the rules.
-    pub system: String,
-    /// The conversation so far, and last what to do.
-    pub messages: Vec<Message>,
-}
-
-/// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
-    /// Whose it is.
-    pub role: Role,
-    /// What it says.
-    pub text: String,
-    /// Whether a provider should keep the prompt up to here for the next call.
-    pub cache: bool,
-}
-
-/// Whose a message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Somebody else's.
-    User,
-    /// The model's own.
-    Assistant,
-}
-
 /// What a debate is about; the same in all its prompts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Brief {
-    ticker: Ticker,
-    /// The move and the findings it cites, fenced.
-    material: String,
-    fence: Fence,
+    /// The company.
+    pub ticker: String,
+    /// The move's number.
+    pub move_id: String,
+    /// The move.
+    pub document: String,
+    /// The findings it cites.
+    pub evidence: String,
 }
 
 impl Brief {
     /// Puts a move and the findings it cites together.
-    pub fn new(the_move: &Move, findings: &[Findings], fence: &Fence) -> Self {
-        let document = fence.around(&format!("move {}", the_move.move_id), &the_move.markdown());
-        let evidence = excerpts(findings, &the_move.draft.cited());
-        let evidence = if evidence.is_empty() {
-            "It cites no finding that exists.".to_owned()
-        } else {
-            format!("The findings it cites:\n\n{}", fence.around("findings", &evidence))
-        };
-        let ticker = the_move.ticker.clone();
-        Self { ticker, material: format!("{document}\n\n{evidence}"), fence: fence.clone() }
+    pub fn new(the_move: &Move, findings: &[Findings]) -> Self {
+        Self {
+            ticker: the_move.ticker.to_string(),
+            move_id: the_move.move_id.to_string(),
+            document: the_move.markdown(),
+            evidence: excerpts(findings, &the_move.draft.cited()),
+        }
+    }
+
+    /// Both, fenced.
+    fn material(&self, fence: &Fence) -> String {
+        let document = fence.around(&format!("move {}", self.move_id), &self.document);
+        if self.evidence.is_empty() {
+            return format!("{document}\n\nIt cites no finding that exists.");
+        }
+        let evidence = fence.around("findings", &self.evidence);
+        format!("{document}\n\nThe findings it cites:\n\n{evidence}")
     }
 }
 
-fn system(persona: &Persona, fence: &Fence) -> String {
-    format!("{}\n\n{}", persona.system_prompt.trim(), fence.rule())
-}
-
-fn user(text: String) -> Message {
-    Message { role: Role::User, text, cache: false }
-}
-
-fn assistant(text: &str) -> Message {
-    Message { role: Role::Assistant, text: text.to_owned(), cache: false }
+fn asking(persona: &Persona, fence: &Fence, messages: Vec<Message>) -> Request {
+    let system = format!("{}\n\n{}", persona.system_prompt.trim(), fence.rule());
+    Request::conversation(messages).system(system)
 }
 
 /// Marks the last message as one up to which the prompt will come again.

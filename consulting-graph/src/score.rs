@@ -1,6 +1,6 @@
 //! Scores: what the decision makers think of a move after the debate, and how each number came about.
 
-mod parse;
+mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +24,11 @@ pub fn schema(metrics: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
+/// The schema, as a request names it.
+pub fn form(metrics: &[&str]) -> llm::Schema {
+    llm::Schema { name: "Scores".to_owned(), schema: schema(metrics) }
+}
+
 /// One decision maker's scores of one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MakerScore {
@@ -42,9 +47,9 @@ pub struct MakerScore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreSource {
-    /// The provider kept the answer to the schema.
+    /// The answer was JSON of the schema that was asked for.
     Schema,
-    /// The answer was JSON and nothing else.
+    /// The answer was JSON and nothing else, and fits after some changes.
     Json,
     /// JSON stood somewhere in the answer.
     JsonExtracted,
@@ -107,17 +112,12 @@ impl MakerScore {
     /// assert_eq!(score.score_source, ScoreSource::Regex);
     /// ```
     pub fn parse(reply: &str, metrics: &[&str]) -> Option<Self> {
-        parse::parse(reply, metrics)
-    }
-
-    /// Reads scores from an answer that a provider kept to the schema.
-    pub fn from_schema(answer: &Value, metrics: &[&str]) -> Option<Self> {
-        parse::from_value(answer, metrics, ScoreSource::Schema)
+        read::read(reply, metrics)
     }
 
     /// Reads scores from the answer to a call for repair.
     pub fn repaired(reply: &str, metrics: &[&str]) -> Option<Self> {
-        parse::parse(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
+        read::read(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
     }
 
     /// Neutral scores, for when all else failed.

@@ -1,13 +1,12 @@
 //! The log of a debate between the critic and one decision maker.
 
-mod view;
-
 use std::fmt;
 
+use llm::overflow::{Entry, Round};
 use serde::{Deserialize, Serialize};
 
-pub use view::View;
-pub(crate) use view::concedes;
+/// What logs call the critic.
+pub const CRITIC: &str = "critic";
 
 /// Who speaks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -62,11 +61,25 @@ pub fn format_transcript(log: &[ConversationEntry]) -> String {
 
 /// One turn as it stands in a transcript.
 pub fn format_entry(entry: &ConversationEntry) -> String {
-    let label = match &entry.role {
-        Speaker::Critic => "CRITIC".to_owned(),
-        Speaker::DecisionMaker(id) => format!("DECISION MAKER ({id})"),
+    format_turn(entry.round, &entry.role.to_string(), &entry.content)
+}
+
+/// One turn as it stands in a transcript, from its parts.
+pub(crate) fn format_turn(round: u32, speaker: &str, text: &str) -> String {
+    let label = match speaker {
+        CRITIC => "CRITIC".to_owned(),
+        id => format!("DECISION MAKER ({id})"),
     };
-    format!("**[Round {}] {label}:**\n{}", entry.round, entry.content)
+    format!("**[Round {round}] {label}:**\n{text}")
+}
+
+/// The log by rounds, as it is shortened where it does not fit a model.
+pub fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
+    let entry = |it: &ConversationEntry| Entry::new(it.role.to_string(), &*it.content);
+    let round = |it: &[ConversationEntry]| {
+        Round::new(it.first().map_or(0, |it| it.round), it.iter().map(entry).collect())
+    };
+    log.chunk_by(|a, b| a.round == b.round).map(round).collect()
 }
 
 /// What was said last; nothing in an empty log.
@@ -77,7 +90,7 @@ pub fn get_latest_message(log: &[ConversationEntry]) -> &str {
 impl fmt::Display for Speaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Critic => f.write_str("critic"),
+            Self::Critic => f.write_str(CRITIC),
             Self::DecisionMaker(id) => f.write_str(id),
         }
     }
@@ -85,7 +98,7 @@ impl fmt::Display for Speaker {
 
 impl From<String> for Speaker {
     fn from(text: String) -> Self {
-        if text == "critic" { Self::Critic } else { Self::DecisionMaker(text) }
+        if text == CRITIC { Self::Critic } else { Self::DecisionMaker(text) }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     moves::MoveId,
     quantity::claims,
     score::{MoveScore, ScoreSource},
-    transcript::{ConversationEntry, Speaker, concedes},
+    transcript::{ConversationEntry, Speaker},
 };
 
 /// A turn repeats an earlier one when more than this part of its three-word sequences stood there.
@@ -73,6 +73,23 @@ pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec
         known.extend(words);
     }
     found
+}
+
+/// Whether a sentence gives a point to the other side.
+fn concedes(sentence: &str) -> bool {
+    const PHRASES: &[&str] = &[
+        "i concede",
+        "i withdraw",
+        "i drop",
+        "i give up",
+        "i no longer",
+        "i accept your",
+        "i stand corrected",
+        "you are right",
+        "you're right",
+    ];
+    let lower = sentence.to_lowercase();
+    PHRASES.iter().any(|it| lower.contains(it))
 }
 
 /// Words of over three letters, in small letters.

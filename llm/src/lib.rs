@@ -39,7 +39,9 @@ pub use crate::{
     roles::{Cast, Roles, RolesError},
     scripted::{Rule, Script, ScriptError, Scripted},
     stream::Reply,
-    structured::{JsonError, Reading, Rung, Structured, Unreadable, read_json},
+    structured::{
+        Adjusted, JsonError, Reading, Rung, Structured, Unreadable, read_json, read_json_as,
+    },
 };
 #[cfg(feature = "http")]
 pub use crate::{

@@ -44,7 +44,7 @@ pub enum Passage<'a> {
 }
 
 /// What a model can read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The model.
     pub model: ModelId,

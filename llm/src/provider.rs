@@ -89,6 +89,24 @@ impl Provider {
         })
     }
 
+    /// The first provider whose key is in the environment.
+    pub fn of_environment() -> Option<Self> {
+        let is_set = |name: &&str| env::var_os(name).is_some_and(|it| !it.is_empty());
+        let keyed = known::names().filter_map(known::by_name).filter(|it| it.needs_key);
+        let mut found = keyed.filter(|it| it.key_variables.iter().any(|name| is_set(&name)));
+        Self::new(found.next()?.name).ok()
+    }
+
+    /// The name it is known by.
+    pub fn name(&self) -> &'static str {
+        self.known.name
+    }
+
+    /// The model that is taken where none is named.
+    pub fn default_model(&self) -> Option<&'static str> {
+        self.known.default_model
+    }
+
     /// The key, in place of the one in the environment.
     pub fn key(mut self, key: impl Into<SecretString>) -> Self {
         self.key = Some(key.into());

@@ -6,7 +6,7 @@
 
 pub use self::{
     check::ScriptError,
-    script::{Answer, Capture, Failure, Flaw, FlawKind, Rule, Script, When},
+    script::{Answer, Capture, Failure, Flaw, FlawKind, Phrase, Rule, Script, When},
 };
 
 mod capture;
@@ -16,9 +16,12 @@ mod fill;
 mod flaw;
 mod phrases;
 mod script;
+mod source;
 mod template;
+mod tree;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     fmt,
     sync::Mutex,
@@ -29,9 +32,10 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 
 use self::{
+    capture::{Captures, Found, Texts},
     chance::{Chance, mix},
-    check::{Checked, CheckedAnswer},
-    template::{Source, Template},
+    check::{Checked, CheckedAnswer, CheckedScript},
+    source::Source,
 };
 use crate::{
     Error, ErrorKind, Finish, Listener, Model, ModelId, Money, Part, Piece, Request, Response,
@@ -86,8 +90,9 @@ use crate::{
 pub struct Scripted {
     name: String,
     seed: u64,
-    lists: BTreeMap<String, Vec<Template>>,
-    rules: Vec<Checked>,
+    script: CheckedScript,
+    /// For requests without a rule that have a schema.
+    unruled: Checked,
     // A std mutex: held to count, never over an await.
     times: Mutex<HashMap<u64, u32>>,
 }
@@ -98,6 +103,8 @@ struct Call<'a> {
     /// What decides everything: seed, request, and the how manieth time it comes.
     key: u64,
     time: u32,
+    /// What captures are looked for in.
+    texts: Texts,
 }
 
 impl Scripted {
@@ -106,9 +113,15 @@ impl Scripted {
 
     /// Reads a script's templates, and says which of them is wrong.
     pub fn new(script: Script) -> Result<Self, ScriptError> {
-        let (lists, rules) = check::check(&script)?;
+        let checked = check::check(&script)?;
         let Script { name, seed, .. } = script;
-        Ok(Self { name, seed, lists, rules, times: Mutex::default() })
+        Ok(Self {
+            name,
+            seed,
+            script: checked,
+            unruled: Checked::default(),
+            times: Mutex::default(),
+        })
     }
 
     fn count(&self, request: u64) -> u32 {
@@ -119,13 +132,9 @@ impl Scripted {
     }
 
     /// The answer's parts, as a rule has them.
-    fn answer(
-        &self,
-        rule: &Checked,
-        captures: &BTreeMap<String, Vec<String>>,
-        call: &Call<'_>,
-    ) -> Vec<Part> {
-        let mut source = self.source(rule, captures, call);
+    fn answer(&self, rule: &Checked, captures: &Captures, call: &Call<'_>) -> Vec<Part> {
+        let found = self.found(captures, call);
+        let mut source = self.source(rule, &found, captures, call);
         let text = match &rule.answer {
             CheckedAnswer::Text(template) => template.fill(&mut source),
             CheckedAnswer::Json(tree) => tree.fill(&mut source).to_string(),
@@ -145,16 +154,31 @@ impl Scripted {
         vec![Part::text(spoilt.map_or_else(|| text.clone(), |it| flaw::spoil(it.kind, &text)))]
     }
 
+    fn found<'a>(&'a self, captures: &'a Captures, call: &'a Call<'_>) -> Found<'a> {
+        Found::of(captures, self.seed).with(&self.script.captures, &call.texts)
+    }
+
+    /// A text without what the script ignores.
+    fn decisive<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.script.ignore.iter().fold(Cow::Borrowed(text), |text, regex| {
+            match regex.replace_all(&text, "") {
+                Cow::Borrowed(_) => text,
+                Cow::Owned(without) => Cow::Owned(without),
+            }
+        })
+    }
+
     /// Phrases come in an order that holds for a conversation: one system text, and one first message or one set
     /// of captures.
     fn source<'a>(
         &'a self,
         rule: &Checked,
-        captures: &'a BTreeMap<String, Vec<String>>,
+        found: &'a Found<'a>,
+        captures: &Captures,
         call: &Call<'_>,
     ) -> Source<'a> {
         let request = call.request;
-        let system = request.system.as_deref().unwrap_or_default();
+        let system = self.decisive(request.system.as_deref().unwrap_or_default());
         let mut order = mix(self.seed, system.as_bytes());
         let turn = match &rule.rule.turn {
             Some(name) => {
@@ -165,12 +189,12 @@ impl Scripted {
             }
             None => {
                 let first = request.messages.first().map(crate::Message::text).unwrap_or_default();
-                order = mix(order, first.as_bytes());
+                order = mix(order, self.decisive(&first).as_bytes());
                 request.messages.iter().filter(|it| it.role == Role::Assistant).count()
             }
         };
         let turn = turn.wrapping_add(call.time as usize - 1);
-        Source::new(captures, &self.lists, Chance::of(call.key, "answer"), order, turn)
+        Source::new(found, &self.script.lists, Chance::of(call.key, "answer"), order, turn)
     }
 
     fn no_rule(&self, call: &Call<'_>) -> Error {
@@ -196,19 +220,8 @@ impl Model for Scripted {
         request: &Request,
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
-        let written = serde_json::to_vec(request).expect("a request is plain data");
-        let hash = mix(self.seed, &written);
-        let time = self.count(hash);
-        let call = Call { request, key: mix(hash, &time.to_le_bytes()), time };
-        let rule = self.rules.iter().find_map(|it| Some((it, it.captures(&call)?)));
-        let unruled = Checked::default();
-        let (rule, captures) = match rule {
-            Some((rule, captures)) => (rule, captures),
-            None if request.schema.is_some() => (&unruled, BTreeMap::new()),
-            None => return Err(self.no_rule(&call)),
-        };
-        let (content, cut) = shorten(self.answer(rule, &captures, &call), request);
-        let latency = self.say(rule, &content, &call, listener).await?;
+        let Decided { rule, content, cut, key } = self.decide(request)?;
+        let latency = self.say(rule, &content, key, listener).await?;
         let finish = match content.as_slice() {
             _ if cut => Finish::Length,
             [Part::ToolCall(_)] => Finish::ToolCalls,
@@ -219,17 +232,53 @@ impl Model for Scripted {
     }
 }
 
+/// What is to be said.
+struct Decided<'a> {
+    rule: &'a Rule,
+    content: Vec<Part>,
+    /// Whether it was too long.
+    cut: bool,
+    key: u64,
+}
+
 impl Scripted {
+    fn decide(&self, request: &Request) -> Result<Decided<'_>, Error> {
+        let written = serde_json::to_string(request).expect("a request is plain data");
+        let hash = mix(self.seed, self.decisive(&written).as_bytes());
+        let time = self.count(hash);
+        let key = mix(hash, &time.to_le_bytes());
+        let call = Call { request, key, time, texts: Texts::of(request) };
+        let (rule, captures) = match self.rule(&call) {
+            Some(found) => found,
+            None if request.schema.is_some() => (&self.unruled, BTreeMap::new()),
+            None => return Err(self.no_rule(&call)),
+        };
+        let (content, cut) = shorten(self.answer(rule, &captures, &call), request);
+        Ok(Decided { rule: &rule.rule, content, cut, key })
+    }
+
+    /// The first rule that holds, with what it takes from the request.
+    fn rule(&self, call: &Call<'_>) -> Option<(&Checked, Captures)> {
+        self.script.rules.iter().enumerate().find_map(|(n, rule)| {
+            let captures = rule.captures(call, self.seed)?;
+            let drawn = |it| Chance::of(call.key, &format!("rule {n}")).happens(it);
+            let found = self.found(&captures, call);
+            let holds = rule.rule.when.chance.is_none_or(drawn)
+                && rule.answer.fits(&self.source(rule, &found, &captures, call));
+            holds.then_some((rule, captures))
+        })
+    }
+
     /// Says an answer word by word, at the rule's pace, or fails on the way.
     async fn say(
         &self,
-        rule: &Checked,
+        rule: &Rule,
         content: &[Part],
-        call: &Call<'_>,
+        key: u64,
         listener: &mut Listener<'_>,
     ) -> Result<Duration, Error> {
-        let Rule { failure, delay_ms, word_ms, .. } = rule.rule;
-        let failure = failure.filter(|it| Chance::of(call.key, "failure").happens(it.chance));
+        let Rule { failure, delay_ms, word_ms, .. } = *rule;
+        let failure = failure.filter(|it| Chance::of(key, "failure").happens(it.chance));
         let n_words = failure.map_or(usize::MAX, |it| it.after_words);
         let mut latency = Duration::from_millis(delay_ms);
         wait(latency).await;
@@ -322,8 +371,8 @@ fn usage(request: &Request, content: &[Part]) -> Usage {
 
 impl Checked {
     /// What a rule takes from a request, or nothing where its conditions do not hold.
-    fn captures(&self, call: &Call<'_>) -> Option<BTreeMap<String, Vec<String>>> {
-        let When { system, prompt, schema, times } = &self.rule.when;
+    fn captures(&self, call: &Call<'_>, seed: u64) -> Option<Captures> {
+        let When { system, prompt, schema, times, .. } = &self.rule.when;
         let request = call.request;
         let has = |pattern: &Option<String>, text: &str| {
             pattern.as_deref().is_none_or(|it| capture::occurs(it, text))
@@ -339,13 +388,9 @@ impl Checked {
         if !holds {
             return None;
         }
-        let texts = capture::texts(request);
-        let found = self.rule.captures.iter().map(|(name, capture)| {
-            let mut found = capture::find(capture.pattern(), &texts);
-            if found.is_empty() {
-                found.push(capture.or()?.to_owned());
-            }
-            Some((name.clone(), found))
+        let found = self.captures.iter().map(|(name, finder)| {
+            let found = finder.find(&call.texts.all, seed);
+            (!found.is_empty()).then(|| (name.clone(), found))
         });
         found.collect()
     }
@@ -356,7 +401,7 @@ impl fmt::Debug for Scripted {
         f.debug_struct("Scripted")
             .field("name", &self.name)
             .field("seed", &self.seed)
-            .field("rules", &self.rules.len())
+            .field("rules", &self.script.rules.len())
             .finish_non_exhaustive()
     }
 }

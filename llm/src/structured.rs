@@ -6,7 +6,7 @@
 //! Everything is checked against the schema here, also what a strict provider sends: grammars are known to
 //! let ranges of numbers slip.
 
-pub use self::read::{Reading, Unreadable, read_json};
+pub use self::read::{Adjusted, Reading, Unreadable, read_json, read_json_as};
 
 mod coerce;
 mod extract;
@@ -228,7 +228,7 @@ fn repaired<T: DeserializeOwned>(
 }
 
 impl<T> Structured<T> {
-    fn of(Reading { value, rung, notes }: Reading<T>, response: Response) -> Self {
+    fn of(Reading { value, rung, notes, .. }: Reading<T>, response: Response) -> Self {
         Self { value, rung, notes, response }
     }
 }

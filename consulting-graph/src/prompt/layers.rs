@@ -1,6 +1,8 @@
 //! What the layers before the debate are asked.
 
-use super::{Message, Prompt, assistant, keep, system, user};
+use llm::{Message, Request};
+
+use super::{asking, keep};
 use crate::{
     config::Persona,
     data::{Subject, Ticker},
@@ -16,7 +18,7 @@ pub fn synthesizer(
     subject: Subject,
     data: &str,
     fence: &Fence,
-) -> Prompt {
+) -> Request {
     let name = match subject {
         Subject::Financial => "financial document",
         Subject::Trend => "document on news and sentiment",
@@ -29,10 +31,10 @@ pub fn synthesizer(
          - Where signals contradict each other, show both; settle nothing and recommend nothing.\n\
          - Keep a note that the data are synthetic, where there is one, in its place at the top."
     );
-    let mut messages = vec![user(fence.around("data", data))];
+    let mut messages = vec![Message::user(fence.around("data", data))];
     keep(&mut messages);
-    messages.push(user(task));
-    Prompt { system: system(persona, fence), messages }
+    messages.push(Message::user(task));
+    asking(persona, fence, messages)
 }
 
 /// Asks for the findings from a document.
@@ -42,7 +44,7 @@ pub fn inference(
     inference: Inference,
     document: &str,
     fence: &Fence,
-) -> Prompt {
+) -> Request {
     let kinds = match inference {
         Inference::F1 => {
             "growth, margin, liquidity, leverage, capital_return, efficiency, guidance"
@@ -61,10 +63,10 @@ pub fn inference(
          {}",
         json_only::<FindingsDraft>()
     );
-    let mut messages = vec![user(fence.around(&format!("document for {inference}"), document))];
+    let mut messages = vec![Message::user(fence.around(&format!("document for {inference}"), document))];
     keep(&mut messages);
-    messages.push(user(task));
-    Prompt { system: system(persona, fence), messages }
+    messages.push(Message::user(task));
+    asking(persona, fence, messages)
 }
 
 /// Asks an analyst for moves.
@@ -75,7 +77,7 @@ pub fn analyst(
     f1: &str,
     f2: &str,
     fence: &Fence,
-) -> Prompt {
+) -> Request {
     let task = format!(
         "Propose {n_moves} strategic moves for {ticker}, seen through your lens: of low, of medium and of high risk.\n\
          - Each move is different in kind from the others and specific to this company; what would fit any company is \
@@ -90,21 +92,18 @@ pub fn analyst(
         json_only::<MovesDraft>()
     );
     let mut messages =
-        vec![user(format!("{}\n\n{}", fence.around("F1", f1), fence.around("F2", f2)))];
+        vec![Message::user(format!("{}\n\n{}", fence.around("F1", f1), fence.around("F2", f2)))];
     keep(&mut messages);
-    messages.push(user(task));
-    Prompt { system: system(persona, fence), messages }
+    messages.push(Message::user(task));
+    asking(persona, fence, messages)
 }
 
 /// Asks an analyst once more, with what was wrong with the answer.
-pub fn analyst_again(first: &Prompt, answer: &str, problems: &[MoveProblem]) -> Prompt {
+pub fn analyst_again(first: &Request, answer: &str, problems: &[MoveProblem]) -> Request {
     let listed: String = problems.iter().map(|it| format!("- {it}\n")).collect();
-    let mut messages: Vec<Message> = first.messages.clone();
-    messages.push(assistant(answer));
-    messages.push(user(format!(
+    first.clone().message(Message::assistant(answer)).message(Message::user(format!(
         "This cannot be used yet:\n{listed}\nGive all moves again, in the same form, with this put right."
-    )));
-    Prompt { system: first.system.clone(), messages }
+    )))
 }
 
 /// What is said about the form of an answer, with its schema.

@@ -1,51 +1,51 @@
 //! What decision makers are asked when they score.
 
-use super::{Brief, Message, Prompt, assistant, debate::maker_conversation, system, user};
+use llm::{Message, Request, overflow::Passage};
+
+use super::{Brief, asking, debate::maker_conversation};
 use crate::{
     config::{Metric, Persona},
+    fence::Fence,
     score::RANGE,
-    transcript::View,
 };
 
 /// Asks a decision maker for scores after `rounds` completed rounds; `log` is the whole debate.
 pub fn score(
     maker: &Persona,
     brief: &Brief,
-    log: &View<'_>,
+    fence: &Fence,
+    log: &[Passage<'_>],
     metrics: &[Metric],
     rounds: u32,
-) -> Prompt {
-    let mut messages = maker_conversation(maker, brief, log);
+) -> Request {
+    let mut messages = maker_conversation(maker, brief, fence, log);
     let completed = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
-    messages.push(user(format!(
+    messages.push(Message::user(format!(
         "You have completed {completed} of negotiation about this move. Now score it. Be OBJECTIVE: reflect what you \
          genuinely believe after the full debate, and not the position you began with. Where the critic raised valid \
          concerns that you could not fully address, your scores must be lower for it.\n\n{}",
         form(metrics)
     )));
-    Prompt { system: system(maker, &brief.fence), messages }
+    asking(maker, fence, messages)
 }
 
 /// Asks a decision maker for scores before the debate, to see later what the debate changed.
-pub fn baseline(maker: &Persona, brief: &Brief, metrics: &[Metric]) -> Prompt {
-    let mut messages = maker_conversation(maker, brief, &View::whole(&[]));
-    messages.push(user(format!(
+pub fn baseline(maker: &Persona, brief: &Brief, fence: &Fence, metrics: &[Metric]) -> Request {
+    let mut messages = maker_conversation(maker, brief, fence, &[]);
+    messages.push(Message::user(format!(
         "The debate about this move has not begun. Score it as you see it now. Be OBJECTIVE: reflect what you genuinely \
          believe.\n\n{}",
         form(metrics)
     )));
-    Prompt { system: system(maker, &brief.fence), messages }
+    asking(maker, fence, messages)
 }
 
 /// Asks for an answer again that could not be read.
-pub fn repair(first: &Prompt, answer: &str, metrics: &[Metric]) -> Prompt {
-    let mut messages: Vec<Message> = first.messages.clone();
-    messages.push(assistant(answer));
-    messages.push(user(format!(
+pub fn repair(first: &Request, answer: &str, metrics: &[Metric]) -> Request {
+    first.clone().message(Message::assistant(answer)).message(Message::user(format!(
         "Your scores could not be read. Return only the JSON.\n\n{}",
         form(metrics)
-    )));
-    Prompt { system: first.system.clone(), messages }
+    )))
 }
 
 fn form(metrics: &[Metric]) -> String {

@@ -6,15 +6,18 @@
 
 mod citation;
 mod config;
+mod diff;
 mod edgar;
 mod fence;
 mod finding;
 mod folder;
 mod moves;
+mod plan;
 mod prompt;
 mod quantity;
 mod rank;
 mod report;
+mod run;
 mod sample;
 mod score;
 mod synthetic;

@@ -27,7 +27,8 @@ fn check(reply: &str, expected: &str) {
 #[test]
 fn good_and_bad_answers() {
     let good = r#"{"impact": 8, "feasibility": 7, "risk_adjusted_return": 6, "strategic_alignment": 9, "reasoning": "r"}"#;
-    check(good, "8 7 6 9 by Json");
+    check(good, "8 7 6 9 by Schema");
+    check(&good.replace(r#", "reasoning": "r""#, ""), "8 7 6 9 by Json");
     check(&format!("\n```json\n{good}\n```\n"), "8 7 6 9 by JsonExtracted");
     check(&format!("My scores are {good} as said."), "8 7 6 9 by JsonExtracted");
     check(&format!(r#"{{"scores": {good}}}"#), "8 7 6 9 by Json");
@@ -62,6 +63,10 @@ fn good_and_bad_answers() {
     check(
         "{'impact': 8, 'feasibility': 7, 'risk_adjusted_return': 6, 'strategic_alignment': 9,}",
         "8 7 6 9 by Regex",
+    );
+    check(
+        "Impact Score: 12\nFeasibility Score: 7.5\nRisk-Adjusted Return Score: 6\nStrategic Alignment Score: 0",
+        "10 8 6 1 by Regex, 10 for 12, 8 for 7.5, 1 for 0",
     );
     check(
         "Impact: 5 at first. Now impact: 8, feasibility: 7, risk-adjusted return: 6, strategic alignment: 9",
@@ -100,8 +105,10 @@ fn quoted_scores_are_not_the_answer() {
 #[test]
 fn the_other_ways_to_a_score() {
     let answer = json!({"impact": 8, "feasibility": 7, "risk_adjusted_return": 6, "strategic_alignment": 9, "reasoning": " r "});
-    let score = MakerScore::from_schema(&answer, &METRICS).unwrap();
+    let score = MakerScore::parse(&answer.to_string(), &METRICS).unwrap();
     assert_eq!((score.score_source, score.reasoning.as_str()), (ScoreSource::Schema, "r"));
+    let renamed = answer.to_string().replace("reasoning", "Rationale");
+    assert_eq!(MakerScore::parse(&renamed, &METRICS).unwrap().reasoning, "r");
     assert_eq!(shown(MakerScore::repaired(&answer.to_string(), &METRICS)), "8 7 6 9 by Repaired");
     assert_eq!(shown(Some(MakerScore::neutral(&METRICS))), "5 5 5 5 by Default");
 }
@@ -124,7 +131,7 @@ fn the_schema_of_an_answer() {
 
 fn scored(values: [u8; 4]) -> MakerScore {
     let answer: BTreeMap<&str, u8> = METRICS.into_iter().zip(values).collect();
-    MakerScore::from_schema(&json!(answer), &METRICS).unwrap()
+    MakerScore::parse(&json!(answer).to_string(), &METRICS).unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The log of a debate.
 
 use consulting_graph::transcript::{
-    ConversationEntry, Speaker, View, append_to_log, format_transcript, get_latest_message,
+    ConversationEntry, Speaker, append_to_log, format_transcript, get_latest_message, rounds,
 };
 
 #[test]
@@ -53,32 +53,9 @@ fn debate(rounds: u32) -> Vec<ConversationEntry> {
 }
 
 #[test]
-fn a_long_debate_keeps_its_beginning_and_its_end() {
-    let log = debate(6);
-    let view = View::shortened(&log, 3).unwrap();
-    let rounds = |it: &[ConversationEntry]| it.iter().map(|it| it.round).collect::<Vec<_>>();
-    assert_eq!((rounds(view.first), rounds(view.last)), (vec![1, 1], vec![4, 4, 5, 5, 6, 6]));
-    assert_eq!(
-        view.summary.unwrap(),
-        "[Rounds 2\u{2013}3 summarised]\n\
-         - Round 2, CRITIC: The price is wrong [F1-02]. Cited: F1-02.\n\
-         - Round 2, D1: It is not. Conceded: On timing I concede. Cited: F1-02, F2-01.\n\
-         - Round 3, CRITIC: The price is wrong [F1-02]. Cited: F1-02.\n\
-         - Round 3, D1: It is not. Conceded: On timing I concede. Cited: F1-02, F2-01."
-    );
-}
-
-#[test]
-fn a_short_debate_cannot_be_shortened() {
-    for rounds in 0..=4 {
-        assert_eq!(View::shortened(&debate(rounds), 3), None, "{rounds}");
-    }
-    assert!(
-        View::shortened(&debate(4), 2)
-            .unwrap()
-            .summary
-            .unwrap()
-            .starts_with("[Round 2 summarised]")
-    );
-    assert_eq!(View::whole(&debate(2)).first.len(), 4);
+fn a_log_is_cut_into_its_rounds() {
+    let rounds = rounds(&debate(3));
+    assert_eq!(rounds.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 2, 3]);
+    let speakers = rounds[2].entries.iter().map(|it| it.speaker.as_str());
+    assert_eq!(speakers.collect::<Vec<_>>(), ["critic", "D1"]);
 }

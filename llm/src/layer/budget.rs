@@ -98,8 +98,12 @@ impl Budget {
         }
     }
 
-    /// The most that a call can come to.
-    fn most(&self, model: &ModelId, request: &Request) -> Result<Spent, Error> {
+    /// The most that a call can come to: what is reserved for it.
+    ///
+    /// # Errors
+    ///
+    /// If the budget is in money and the model's price is not known.
+    pub fn most(&self, model: &ModelId, request: &Request) -> Result<Spent, Error> {
         let (input, output) =
             (overflow::estimate_tokens(&model.provider, request), u64::from(request.max_tokens));
         let read = Usage { input, output, ..Usage::default() };

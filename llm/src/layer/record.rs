@@ -112,6 +112,11 @@ impl Recording {
         self.tape.as_ref().is_some_and(|it| it.contents.is_torn())
     }
 
+    /// Whether no call is made, and all answers come from the file.
+    pub fn is_replay(&self) -> bool {
+        self.tape.as_ref().is_some_and(|it| it.writer.is_none())
+    }
+
     /// A model that answers from the recording alone.
     pub fn model(&self, id: ModelId) -> Llm {
         Llm::new(Nobody(id)).record(self)

@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use regex::Regex;
+
 use super::{
-    script::{Answer, Rule, Script},
-    template::{Template, Tree},
+    capture::Finder,
+    script::{Answer, Capture, Phrase, Rule, Script},
+    source::{Entry, Lists, Source},
+    template::Template,
+    tree::Tree,
 };
 
 /// A script that cannot be followed.
@@ -13,16 +18,28 @@ use super::{
 pub struct ScriptError {
     /// The script's name.
     pub script: String,
-    /// Where: a list, or a rule by its number from one.
+    /// Where: a list, a capture, or a rule by its number from one.
     pub place: String,
     /// What is wrong and what to write.
     pub problem: String,
 }
 
+/// A script that was read.
+#[derive(Debug)]
+pub(crate) struct CheckedScript {
+    pub(crate) ignore: Vec<Regex>,
+    pub(crate) captures: Finders,
+    pub(crate) lists: Lists,
+    pub(crate) rules: Vec<Checked>,
+}
+
+type Finders = BTreeMap<String, Finder>;
+
 /// A rule whose templates were read.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) rule: Rule,
+    pub(crate) captures: Finders,
     pub(crate) answer: CheckedAnswer,
 }
 
@@ -39,41 +56,52 @@ pub(crate) enum CheckedAnswer {
     },
 }
 
-type Lists = BTreeMap<String, Vec<Template>>;
-
 /// Reads all templates of a script, and checks the names in them.
-pub(crate) fn check(script: &Script) -> Result<(Lists, Vec<Checked>), ScriptError> {
+pub(crate) fn check(script: &Script) -> Result<CheckedScript, ScriptError> {
     let at =
         |place: String| move |problem| ScriptError { script: script.name.clone(), place, problem };
+    let ignore = script.ignore.iter().map(|it| Regex::new(it).map_err(|it| it.to_string()));
+    let ignore = ignore.collect::<Result<_, _>>().map_err(at("`ignore`".to_owned()))?;
+    let captures = read_captures(&script.captures).map_err(at("`captures`".to_owned()))?;
     let mut lists = Lists::new();
     for (name, phrases) in &script.lists {
-        let phrases = phrases.iter().map(|it| Template::parse(it)).collect::<Result<Vec<_>, _>>();
+        let phrases = phrases.iter().map(entry).collect::<Result<_, _>>();
         lists.insert(name.clone(), phrases.map_err(at(format!("list `{name}`")))?);
     }
     for name in lists.keys() {
         let mut path = Vec::new();
         no_circle(name, &lists, &mut path).map_err(at(format!("list `{name}`")))?;
     }
-    let rules = script
-        .rules
-        .iter()
-        .enumerate()
-        .map(|(n, rule)| check_rule(rule, &lists).map_err(at(format!("rule {}", n + 1))));
+    let rules = script.rules.iter().enumerate().map(|(n, rule)| {
+        check_rule(rule, &captures, &lists).map_err(at(format!("rule {}", n + 1)))
+    });
     let rules = rules.collect::<Result<_, _>>()?;
-    Ok((lists, rules))
+    Ok(CheckedScript { ignore, captures, lists, rules })
 }
 
-fn check_rule(rule: &Rule, lists: &Lists) -> Result<Checked, String> {
-    for (name, capture) in &rule.captures {
-        if capture.pattern().split("{}").count() != 2 {
-            return Err(format!("the capture `{name}` has to have one `{{}}` in its pattern"));
-        }
-    }
+fn read_captures(captures: &BTreeMap<String, Capture>) -> Result<Finders, String> {
+    let read = captures.iter().map(|(name, capture)| {
+        let finder = Finder::parse(capture).map_err(|it| format!("the capture `{name}` {it}"))?;
+        Ok((name.clone(), finder))
+    });
+    read.collect()
+}
+
+fn entry(phrase: &Phrase) -> Result<Entry, String> {
+    Ok(match phrase {
+        Phrase::Text(text) => Entry { tree: Tree::Template(Template::parse(text)?), label: None },
+        Phrase::Json { value, label } => Entry { tree: Tree::parse(value)?, label: label.clone() },
+    })
+}
+
+fn check_rule(rule: &Rule, shared: &Finders, lists: &Lists) -> Result<Checked, String> {
+    let captures = read_captures(&rule.captures)?;
     if let Some(turn) = rule.turn.as_ref().filter(|it| !rule.captures.contains_key(*it)) {
         return Err(format!("`turn` names `{turn}`, which is no capture of the rule"));
     }
-    let chances = rule.flaw.map(|it| it.chance).into_iter().chain(rule.failure.map(|it| it.chance));
-    if let Some(chance) = chances.into_iter().find(|it| !(0.0..=1.0).contains(it)) {
+    let chances =
+        [rule.flaw.map(|it| it.chance), rule.failure.map(|it| it.chance), rule.when.chance];
+    if let Some(chance) = chances.into_iter().flatten().find(|it| !(0.0..=1.0).contains(it)) {
         return Err(format!("a chance of {chance} is not between 0 and 1"));
     }
     let answer = match &rule.answer {
@@ -85,37 +113,60 @@ fn check_rule(rule: &Rule, lists: &Lists) -> Result<Checked, String> {
         }
     };
     let mut seen = BTreeSet::new();
-    for name in answer.names() {
-        check_name(name, rule, lists, &mut seen)?;
+    for template in answer.templates() {
+        check_template(template, &captures, shared, lists, &mut seen)?;
     }
-    Ok(Checked { rule: rule.clone(), answer })
+    Ok(Checked { rule: rule.clone(), captures, answer })
 }
 
-/// A name is a capture of the rule, or a list whose phrases use such names only.
-fn check_name<'a>(
-    name: &'a str,
-    rule: &Rule,
+/// Labels stand in some list; a name is a capture, or a list whose phrases use such names only.
+fn check_template<'a>(
+    template: &'a Template,
+    captures: &Finders,
+    shared: &Finders,
     lists: &'a Lists,
     seen: &mut BTreeSet<&'a str>,
 ) -> Result<(), String> {
-    if rule.captures.contains_key(name) || !seen.insert(name) {
+    let mut labels = lists.values().flatten().filter_map(|it| it.label.as_deref());
+    if let Some(label) = template.labels().iter().find(|it| !labels.any(|known| known == **it)) {
+        return Err(format!("`{{place {label}}}` names a label that no list has"));
+    }
+    template.names().iter().try_for_each(|it| check_name(it, captures, shared, lists, seen))
+}
+
+fn check_name<'a>(
+    name: &'a str,
+    captures: &Finders,
+    shared: &Finders,
+    lists: &'a Lists,
+    seen: &mut BTreeSet<&'a str>,
+) -> Result<(), String> {
+    if captures.contains_key(name) || !seen.insert(name) {
         return Ok(());
     }
     let Some(phrases) = lists.get(name) else {
+        let known = match name.split_once('.') {
+            None => shared.contains_key(name),
+            Some((name, group)) => shared.get(name).is_some_and(|it| it.has_group(group)),
+        };
+        if known {
+            return Ok(());
+        }
         let names = |keys: Vec<&String>| match keys.is_empty() {
             true => "none".to_owned(),
             false => keys.into_iter().cloned().collect::<Vec<_>>().join(", "),
         };
         return Err(format!(
             "`{{{name}}}` is neither a capture of the rule ({}) nor a list ({}); write `{{{{` for a bracket",
-            names(rule.captures.keys().collect()),
+            names(captures.keys().chain(shared.keys()).collect()),
             names(lists.keys().collect()),
         ));
     };
     if phrases.is_empty() {
         return Err(format!("the list `{name}` is empty"));
     }
-    phrases.iter().flat_map(Template::names).try_for_each(|it| check_name(it, rule, lists, seen))
+    let mut templates = phrases.iter().flat_map(|it| it.tree.templates());
+    templates.try_for_each(|it| check_template(it, captures, shared, lists, seen))
 }
 
 fn no_circle<'a>(name: &'a str, lists: &'a Lists, path: &mut Vec<&'a str>) -> Result<(), String> {
@@ -127,7 +178,7 @@ fn no_circle<'a>(name: &'a str, lists: &'a Lists, path: &mut Vec<&'a str>) -> Re
         return Err("lists lead to lists too deep".to_owned());
     }
     path.push(name);
-    let inner = lists.get(name).into_iter().flatten().flat_map(Template::names);
+    let inner = lists.get(name).into_iter().flatten().flat_map(|it| it.tree.names());
     for name in inner.collect::<BTreeSet<_>>() {
         no_circle(name, lists, path)?;
     }
@@ -136,11 +187,20 @@ fn no_circle<'a>(name: &'a str, lists: &'a Lists, path: &mut Vec<&'a str>) -> Re
 }
 
 impl CheckedAnswer {
-    fn names(&self) -> Vec<&str> {
+    fn templates(&self) -> Vec<&Template> {
         match self {
             Self::Schema => Vec::new(),
-            Self::Text(template) => template.names(),
-            Self::Json(tree) | Self::Tool { arguments: tree, .. } => tree.names(),
+            Self::Text(template) => vec![template],
+            Self::Json(tree) | Self::Tool { arguments: tree, .. } => tree.templates(),
+        }
+    }
+
+    /// Whether all is there that it uses.
+    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
+        match self {
+            Self::Schema => true,
+            Self::Text(template) => template.fits(source),
+            Self::Json(tree) | Self::Tool { arguments: tree, .. } => tree.fits(source),
         }
     }
 }

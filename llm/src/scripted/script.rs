@@ -23,6 +23,42 @@ use crate::ErrorKind;
 /// captures = { ticker = "Ticker: {}", fact = { find = "[F{}]", or = "no source" } }
 /// answer = { text = "On {ticker}: {doubt} {doubt}" }
 /// ```
+///
+/// A longer script takes tables apart and builds JSON from what it finds there. `margin` is looked for where it is
+/// used, and its groups are known by their names. A phrase that uses what is not in the request is passed over:
+///
+/// ```
+/// # use llm::{Llm, Request, Script, Scripted};
+/// # use serde_json::{Value, json};
+/// let script = r#"
+/// name = "reader"
+///
+/// [captures]
+/// margin = { regex = '\| Margin \| (?<now>\S+) \| (?<sector>\S+) \|' }
+/// growth = { regex = '\| Growth \| (\S+) \|' }
+///
+/// [[lists.finding]]
+/// label = "margin"
+/// value = { claim = "A margin of {margin.now}, {if margin.now < margin.sector: under|over} the sector's." }
+///
+/// [[lists.finding]]
+/// value = { claim = "Growth: {growth}." }
+///
+/// [[lists.tension]]
+/// value = { about = "{place margin}", text = "{Thin|Slim} for its size." }
+///
+/// [[rules]]
+/// answer = { json = { findings = "{1..9 of finding}", tensions = "{0..3 of tension}" } }
+/// "#;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let llm = Llm::new(Scripted::new(toml::from_str::<Script>(script)?)?);
+/// let answer = llm.generate(Request::new("| Margin | 8.5% | 12.0% |")).await?;
+/// let read: Value = serde_json::from_str(&answer.text())?;
+/// assert_eq!(read["findings"], json!([{ "claim": "A margin of 8.5%, under the sector's." }]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -31,12 +67,36 @@ pub struct Script {
     /// Decides every choice. Another seed gives other answers, the same seed the same.
     #[serde(default)]
     pub seed: u64,
-    /// Phrases that templates take one of by the list's name. They are templates themselves.
+    /// Regular expressions for what decides nothing, as the mark of a run: answers are the same without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
+    /// What templates of all rules may take from the request. It is looked for when a template uses it; what is not
+    /// found and no list has the name of, is missing: see [`lists`](Self::lists).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub lists: BTreeMap<String, Vec<String>>,
+    pub captures: BTreeMap<String, Capture>,
+    /// Phrases that templates take one of by the list's name. They are templates themselves. A phrase that uses what is
+    /// missing is passed over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lists: BTreeMap<String, Vec<Phrase>>,
     /// The rules. The first whose conditions hold answers.
     #[serde(default)]
     pub rules: Vec<Rule>,
+}
+
+/// An entry of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Phrase {
+    /// A template.
+    Text(String),
+    /// JSON whose strings are templates, for templates that are nothing but the list's name.
+    Json {
+        /// The JSON.
+        value: Value,
+        /// What `{place label}` finds it by, once it stands in an array of the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+    },
 }
 
 /// When to answer what, and how badly.
@@ -69,7 +129,7 @@ pub struct Rule {
 /// The conditions of a rule; those that are not given always hold.
 ///
 /// A text has to occur, in any case of letters; `*` in it stands for anything: `round*of 10`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
     /// In the system text.
@@ -86,6 +146,9 @@ pub struct When {
     /// There is no count over all requests: it would depend on which of two concurrent calls came first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<[u32; 2]>,
+    /// How often, from 0 to 1, of all requests for which the other conditions hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
 }
 
 /// What to take from a request.
@@ -101,6 +164,18 @@ pub enum Capture {
         /// What to take instead.
         or: String,
     },
+    /// What a regular expression finds, over lines if it says so: its first group, or all of it where it has none.
+    /// Templates also know the groups of the first place where it is found: `{margin.now}`, `{margin.0}` for all of it.
+    Regex {
+        /// The expression.
+        regex: String,
+        /// A template of the expression's groups, by name or number, that makes one text of them.
+        #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+        shape: Option<String>,
+        /// What to take where nothing is found.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        or: Option<String>,
+    },
 }
 
 /// What to answer.
@@ -112,7 +187,8 @@ pub enum Answer {
     Schema,
     /// A template.
     Text(String),
-    /// JSON whose strings are templates; one that is nothing but a range, as `"{1..10}"`, becomes a number.
+    /// JSON whose strings are templates; one that is nothing but a range, as `"{1..10}"`, becomes a number, and one that
+    /// is nothing but the name of a list becomes what stands there.
     Json(Value),
     /// A call of a tool, with arguments as in [`Json`](Self::Json).
     Tool {
@@ -183,8 +259,20 @@ impl Script {
         self
     }
 
+    /// Leaves what a regular expression finds out of what decides.
+    pub fn ignore(mut self, regex: impl Into<String>) -> Self {
+        self.ignore.push(regex.into());
+        self
+    }
+
+    /// Takes something from all requests that have it.
+    pub fn capture(mut self, name: impl Into<String>, capture: Capture) -> Self {
+        self.captures.insert(name.into(), capture);
+        self
+    }
+
     /// Adds a list of phrases.
-    pub fn list<I: IntoIterator<Item: Into<String>>>(
+    pub fn list<I: IntoIterator<Item: Into<Phrase>>>(
         mut self,
         name: impl Into<String>,
         phrases: I,
@@ -255,6 +343,12 @@ impl Rule {
         self
     }
 
+    /// Holds so often, from 0 to 1.
+    pub fn when_chance(mut self, chance: f64) -> Self {
+        self.when.chance = Some(chance);
+        self
+    }
+
     /// Takes something from the request: see [`Capture::Find`].
     pub fn capture(mut self, name: impl Into<String>, pattern: impl Into<String>) -> Self {
         self.captures.insert(name.into(), Capture::Find(pattern.into()));
@@ -299,16 +393,28 @@ impl Rule {
 }
 
 impl Capture {
-    pub(crate) fn pattern(&self) -> &str {
-        match self {
-            Self::Find(find) | Self::FindOr { find, .. } => find,
-        }
+    /// Takes what a regular expression finds: see [`Capture::Regex`].
+    pub fn regex(regex: impl Into<String>) -> Self {
+        Self::Regex { regex: regex.into(), shape: None, or: None }
     }
 
     pub(crate) fn or(&self) -> Option<&str> {
         match self {
             Self::Find(_) => None,
             Self::FindOr { or, .. } => Some(or),
+            Self::Regex { or, .. } => or.as_deref(),
         }
+    }
+}
+
+impl From<&str> for Phrase {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Phrase {
+    fn from(text: String) -> Self {
+        Self::Text(text)
     }
 }

@@ -3,17 +3,25 @@
 //! | written | becomes |
 //! |---|---|
 //! | `{ticker}` | the first capture of this name, or the next phrase of the list of this name |
+//! | `{margin.now}` | a group of the first capture of this name, which has to be a regular expression |
 //! | `{any fact}` | one of all captures of this name, another one each time |
 //! | `{all fact}` | all captures or phrases of this name, with commas |
 //! | `{good\|fair\|poor}` | one of these, which are templates too |
 //! | `{3..9}`, `{0.50..0.95}` | a number between these, with as many decimals |
+//! | `{2..4 of fact}` | the first so many of all captures or phrases of this name, as far as there are so many |
+//! | `{if now < before: fell\|rose}` | the first where the number in one capture is less than in the other, or than a number |
+//! | `{by title: good\|poor}` | one of these, the same wherever the capture is the same |
+//! | `{place debt}` | the place, from one, of the phrase with this label in the array it was put in before; for items of later arrays |
 //! | `{{`, `}}` | a bracket |
+//!
+//! A template *fits* when all it uses is there. Of choices and phrases only those count that fit.
 
-use std::collections::BTreeMap;
+use serde_json::{Number, Value};
 
-use serde_json::Value;
-
-use super::chance::{Chance, mix};
+use super::{
+    chance::{Chance, mix},
+    source::Source,
+};
 
 /// Choices in choices deeper than this are refused.
 const MAX_DEPTH: usize = 8;
@@ -30,30 +38,19 @@ enum Part {
     Name(String),
     Any(String),
     All(String),
+    Some { least: i64, most: i64, name: String },
     Choice(Vec<Template>),
+    If { left: Operand, right: Operand, choices: Vec<Template> },
+    By { name: String, salt: u64, choices: Vec<Template> },
+    Place(String),
     Number { least: i64, most: i64, decimals: u32 },
 }
 
-/// JSON with templates for strings.
+/// One side of a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Tree {
-    Plain(Value),
-    Template(Template),
-    Array(Vec<Self>),
-    Object(Vec<(String, Self)>),
-}
-
-/// What templates are filled from.
-pub(crate) struct Source<'a> {
-    pub(crate) captures: &'a BTreeMap<String, Vec<String>>,
-    pub(crate) lists: &'a BTreeMap<String, Vec<Template>>,
-    pub(crate) chance: Chance,
-    /// Decides the order in which a list's phrases come, the same all through a conversation.
-    pub(crate) order: u64,
-    /// How far the conversation has come.
-    pub(crate) turn: usize,
-    /// How often each name was used in this answer.
-    used: BTreeMap<String, usize>,
+enum Operand {
+    Number(f64),
+    Name(String),
 }
 
 impl Template {
@@ -95,12 +92,21 @@ impl Template {
 
     /// The names it uses, those in choices included.
     pub(crate) fn names(&self) -> Vec<&str> {
-        let names = self.parts.iter().flat_map(|part| match part {
-            Part::Name(name) | Part::Any(name) | Part::All(name) => vec![name.as_str()],
-            Part::Choice(choices) => choices.iter().flat_map(Self::names).collect(),
-            Part::Text(_) | Part::Number { .. } => Vec::new(),
+        self.parts.iter().flat_map(Part::names).collect()
+    }
+
+    /// The labels whose places it uses.
+    pub(crate) fn labels(&self) -> Vec<&str> {
+        let labels = self.parts.iter().flat_map(|part| match part {
+            Part::Place(label) => vec![label.as_str()],
+            other => other.choices().iter().flat_map(Self::labels).collect(),
         });
-        names.collect()
+        labels.collect()
+    }
+
+    /// Whether all it uses is there.
+    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
+        self.parts.iter().all(|it| it.fits(source))
     }
 
     /// Fills the places.
@@ -108,22 +114,50 @@ impl Template {
         self.parts.iter().map(|it| it.fill(source)).collect()
     }
 
-    /// Fills the places; a template that is one number and nothing else becomes a number.
-    fn fill_value(&self, source: &mut Source<'_>) -> Value {
-        let text = self.fill(source);
+    /// Fills the places; a template that is one thing and nothing else becomes what that is: a number, or the JSON of a
+    /// list.
+    pub(crate) fn fill_value(&self, source: &mut Source<'_>) -> Value {
         match self.parts.as_slice() {
-            [Part::Number { .. }] => text.parse().map_or(Value::String(text), Value::Number),
-            _ => Value::String(text),
+            [part] => part.fill_value(source),
+            _ => Value::String(self.fill(source)),
         }
     }
 }
 
 impl Part {
     fn parse(inside: &str, depth: usize) -> Result<Self, String> {
-        let choices = split_choices(inside);
-        if choices.len() > 1 {
-            let choices = choices.iter().map(|it| Template::parse_at(it, depth + 1));
-            return Ok(Self::Choice(choices.collect::<Result<_, _>>()?));
+        let read = |choices: &str| {
+            let choices = split_choices(choices).into_iter();
+            choices.map(|it| Template::parse_at(it, depth + 1)).collect::<Result<Vec<_>, _>>()
+        };
+        if let Some((left, right, choices)) = comparison(inside) {
+            let choices = read(choices)?;
+            return match choices.len() {
+                2 => Ok(Self::If { left, right, choices }),
+                n => Err(format!(
+                    "`{{{inside}}}` has {n} choices: write it as `{{if a < b: yes|no}}`"
+                )),
+            };
+        }
+        if let Some((name, choices)) = inside.strip_prefix("by ").and_then(|it| it.split_once(':'))
+            && is_name(name)
+        {
+            let (name, salt) = (name.to_owned(), mix(0, inside.as_bytes()));
+            return Ok(Self::By { name, salt, choices: read(choices.trim_start())? });
+        }
+        if split_choices(inside).len() > 1 {
+            return Ok(Self::Choice(read(inside)?));
+        }
+        if let Some((many, name)) = inside.split_once(" of ")
+            && is_name(name)
+        {
+            let (least, most) = many.split_once("..").unwrap_or((many, many));
+            return match range(least.trim(), most.trim()) {
+                Some(Self::Number { least, most, decimals: 0 }) => {
+                    Ok(Self::Some { least, most, name: name.to_owned() })
+                }
+                _ => Err(format!("`{{{inside}}}` has no count: write it as `{{2..4 of {name}}}`")),
+            };
         }
         if let Some((least, most)) = inside.split_once("..") {
             return range(least.trim(), most.trim())
@@ -132,120 +166,162 @@ impl Part {
         let (make, name): (fn(String) -> Self, &str) = match inside.split_once(' ') {
             Some(("any", name)) => (Self::Any, name),
             Some(("all", name)) => (Self::All, name),
+            Some(("place", name)) => (Self::Place, name),
             _ => (Self::Name, inside),
         };
-        match name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_') && !name.is_empty() {
+        match is_name(name) {
             true => Ok(make(name.to_owned())),
             false => Err(format!("`{{{inside}}}` is no name; write `{{{{` for a bracket")),
         }
     }
 
+    fn choices(&self) -> &[Template] {
+        match self {
+            Self::Choice(choices) | Self::If { choices, .. } | Self::By { choices, .. } => choices,
+            _ => &[],
+        }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.choices().iter().flat_map(Template::names).collect();
+        match self {
+            Self::Name(name) | Self::Any(name) | Self::All(name) => names.push(name),
+            Self::Some { name, .. } | Self::By { name, .. } => names.push(name),
+            Self::If { left, right, .. } => {
+                names.extend([left, right].into_iter().filter_map(Operand::name));
+            }
+            Self::Text(_) | Self::Choice(_) | Self::Place(_) | Self::Number { .. } => {}
+        }
+        names
+    }
+
+    fn fits(&self, source: &Source<'_>) -> bool {
+        match self {
+            // Of what is not there, none are so many as there are.
+            Self::Text(_) | Self::Number { .. } | Self::Some { .. } => true,
+            Self::Name(name) | Self::Any(name) | Self::All(name) => source.has(name),
+            Self::Place(label) => source.place(label).is_some(),
+            Self::Choice(choices) => choices.iter().any(|it| it.fits(source)),
+            Self::If { left, right, choices } => {
+                less(left, right, source).is_some_and(|it| choices[usize::from(!it)].fits(source))
+            }
+            Self::By { name, choices, .. } => {
+                source.capture(name).is_some() && choices.iter().any(|it| it.fits(source))
+            }
+        }
+    }
+
+    /// The one of its choices that counts.
+    fn chosen(&self, source: &mut Source<'_>) -> Option<&Template> {
+        let fitting: Vec<&Template> = self.choices().iter().filter(|it| it.fits(source)).collect();
+        let choice = match self {
+            Self::If { left, right, choices } => {
+                return choices.get(usize::from(!less(left, right, source)?));
+            }
+            Self::By { name, salt, .. } => {
+                let capture = source.capture(name)?;
+                let key = mix(source.seed(), capture.as_bytes());
+                Chance::new(mix(key, &salt.to_le_bytes())).below(fitting.len())
+            }
+            _ => source.chance.below(fitting.len()),
+        };
+        fitting.get(choice).copied()
+    }
+
     fn fill(&self, source: &mut Source<'_>) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Name(name) => match source.captures.get(name).and_then(|it| it.first()) {
-                Some(capture) => capture.clone(),
-                None => source.phrase(name),
-            },
+            Self::Name(name) => source.first(name),
             Self::Any(name) => source.any(name),
             Self::All(name) => source.all(name).join(", "),
-            Self::Choice(choices) => {
-                let choice = source.chance.below(choices.len());
-                choices[choice].fill(source)
+            Self::Some { least, most, name } => {
+                let some = source.some(name, *least, *most);
+                some.into_iter().map(as_text).collect::<Vec<_>>().join(", ")
             }
+            Self::Choice(_) | Self::If { .. } | Self::By { .. } => {
+                self.chosen(source).map(|it| it.fill(source)).unwrap_or_default()
+            }
+            Self::Place(label) => source.place(label).map(|it| it.to_string()).unwrap_or_default(),
             Self::Number { least, most, decimals } => {
                 let number = source.chance.between(*least, *most);
                 decimal(number, *decimals)
             }
         }
     }
-}
 
-impl<'a> Source<'a> {
-    pub(crate) fn new(
-        captures: &'a BTreeMap<String, Vec<String>>,
-        lists: &'a BTreeMap<String, Vec<Template>>,
-        chance: Chance,
-        order: u64,
-        turn: usize,
-    ) -> Self {
-        Self { captures, lists, chance, order, turn, used: BTreeMap::new() }
-    }
-
-    /// The next phrase of a list. The order is shuffled once a conversation, and each turn begins one further
-    /// on, so phrases come back late though nothing is remembered.
-    fn phrase(&mut self, name: &str) -> String {
-        let Some(phrases) = self.lists.get(name).filter(|it| !it.is_empty()) else {
-            return String::new();
-        };
-        let n = phrases.len();
-        let used = self.use_of(name);
-        let order = Chance::of(self.order, name).order(n);
-        let place = self.turn.wrapping_add(used * (n / 2 + 1));
-        phrases[order[place % n]].fill(self)
-    }
-
-    fn any(&mut self, name: &str) -> String {
-        let Some(all) = self.captures.get(name).filter(|it| !it.is_empty()) else {
-            return self.phrase(name);
-        };
-        let used = self.use_of(name);
-        let order = Chance::of(mix(self.order, &self.turn.to_le_bytes()), name).order(all.len());
-        all[order[used % all.len()]].clone()
-    }
-
-    fn all(&mut self, name: &str) -> Vec<String> {
-        match (self.captures.get(name), self.lists.get(name)) {
-            (Some(captures), _) => captures.clone(),
-            (None, Some(phrases)) => phrases.iter().map(|it| it.fill(self)).collect(),
-            (None, None) => Vec::new(),
+    fn fill_value(&self, source: &mut Source<'_>) -> Value {
+        match self {
+            Self::Name(name) | Self::Any(name) if source.capture(name).is_none() => {
+                source.phrase(name)
+            }
+            Self::Some { least, most, name } => source.some(name, *least, *most).into(),
+            Self::Choice(_) | Self::If { .. } | Self::By { .. } => {
+                self.chosen(source).map_or(Value::Null, |it| it.fill_value(source))
+            }
+            Self::Place(_) | Self::Number { .. } => {
+                let text = self.fill(source);
+                text.parse::<Number>().map_or(Value::String(text), Value::Number)
+            }
+            Self::Text(_) | Self::Name(_) | Self::Any(_) | Self::All(_) => {
+                Value::String(self.fill(source))
+            }
         }
-    }
-
-    fn use_of(&mut self, name: &str) -> usize {
-        let used = self.used.entry(name.to_owned()).or_insert(0);
-        *used += 1;
-        *used - 1
     }
 }
 
-impl Tree {
-    /// Reads the strings of JSON as templates.
-    pub(crate) fn parse(value: &Value) -> Result<Self, String> {
-        Ok(match value {
-            Value::String(text) => Self::Template(Template::parse(text)?),
-            Value::Array(items) => {
-                Self::Array(items.iter().map(Self::parse).collect::<Result<_, _>>()?)
-            }
-            Value::Object(members) => {
-                let members = members.iter().map(|(key, it)| Ok((key.clone(), Self::parse(it)?)));
-                Self::Object(members.collect::<Result<_, String>>()?)
-            }
-            plain => Self::Plain(plain.clone()),
-        })
+/// JSON as it stands in a text.
+pub(crate) fn as_text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+impl Operand {
+    fn parse(text: &str) -> Option<Self> {
+        let number = text.parse().ok().map(Self::Number);
+        number.or_else(|| is_name(text).then(|| Self::Name(text.to_owned())))
     }
 
-    /// The names its templates use.
-    pub(crate) fn names(&self) -> Vec<&str> {
+    fn name(&self) -> Option<&str> {
         match self {
-            Self::Plain(_) => Vec::new(),
-            Self::Template(template) => template.names(),
-            Self::Array(items) => items.iter().flat_map(Self::names).collect(),
-            Self::Object(members) => members.iter().flat_map(|it| it.1.names()).collect(),
+            Self::Number(_) => None,
+            Self::Name(name) => Some(name),
         }
     }
 
-    /// Fills the templates.
-    pub(crate) fn fill(&self, source: &mut Source<'_>) -> Value {
+    fn number(&self, source: &Source<'_>) -> Option<f64> {
         match self {
-            Self::Plain(value) => value.clone(),
-            Self::Template(template) => template.fill_value(source),
-            Self::Array(items) => items.iter().map(|it| it.fill(source)).collect(),
-            Self::Object(members) => Value::Object(
-                members.iter().map(|(key, it)| (key.clone(), it.fill(source))).collect(),
-            ),
+            Self::Number(number) => Some(*number),
+            Self::Name(name) => first_number(&source.capture(name)?),
         }
     }
+}
+
+fn less(left: &Operand, right: &Operand, source: &Source<'_>) -> Option<bool> {
+    Some(left.number(source)? < right.number(source)?)
+}
+
+/// The first number of a text, whatever unit it has: `-$1,200m` is -1200.
+fn first_number(text: &str) -> Option<f64> {
+    let start = text.find(|it: char| it.is_ascii_digit())?;
+    let sign = if text[..start].trim_end_matches('$').ends_with('-') { "-" } else { "" };
+    let end = text[start..].find(|it: char| !(it.is_ascii_digit() || ".,".contains(it)));
+    let digits = &text[start..end.map_or(text.len(), |it| start + it)];
+    format!("{sign}{}", digits.trim_end_matches(['.', ',']).replace(',', "")).parse().ok()
+}
+
+/// Reads `if a < b: choices`.
+fn comparison(inside: &str) -> Option<(Operand, Operand, &str)> {
+    let (sides, choices) = inside.strip_prefix("if ")?.split_once(':')?;
+    let (left, right) = sides.split_once('<')?;
+    Some((Operand::parse(left.trim())?, Operand::parse(right.trim())?, choices.trim_start()))
+}
+
+fn is_name(text: &str) -> bool {
+    let plain =
+        |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+    text.split_once('.').map_or_else(|| plain(text), |(name, group)| plain(name) && plain(group))
 }
 
 /// Where the bracket closes that a text begins with.

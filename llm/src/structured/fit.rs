@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    coerce,
+    Adjusted, coerce,
     range::{crossed, written_number},
 };
 
@@ -22,8 +22,16 @@ pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     Fitting::new(schema, false).fit(schema, value).map(drop)
 }
 
+/// What was changed to make a value fit.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    pub(crate) text: String,
+    /// The number that is now another one, if that is what was changed.
+    pub(crate) adjusted: Option<Adjusted>,
+}
+
 /// Makes a value fit a schema where it is plain how, and says what was changed.
-pub(crate) fn coerce(schema: &Value, value: &Value) -> Result<(Value, Vec<String>), String> {
+pub(crate) fn coerce(schema: &Value, value: &Value) -> Result<(Value, Vec<Note>), String> {
     let mut fitting = Fitting::new(schema, true);
     let value = fitting.fit(schema, value)?;
     Ok((value, fitting.notes))
@@ -37,7 +45,7 @@ pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value>
 struct Fitting<'a> {
     root: &'a Value,
     may_change: bool,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     path: Vec<String>,
     depth: usize,
     effort: usize,
@@ -210,8 +218,11 @@ impl<'a> Fitting<'a> {
 
     fn round(&mut self, number: f64, written: &Value) -> Option<Value> {
         let whole = coerce::whole(number)?;
-        let how = if number.fract() == 0.0 { "read as" } else { "rounded to" };
-        self.note(format!("{} {how} {whole}", show(written)));
+        if number.fract() == 0.0 {
+            self.note(format!("{} read as {whole}", show(written)));
+        } else {
+            self.adjust(format!("{} rounded to {whole}", show(written)), written, &whole);
+        }
         Some(whole)
     }
 
@@ -231,7 +242,7 @@ impl<'a> Fitting<'a> {
         };
         match bound.nearest {
             Some(nearest) if self.may_change => {
-                self.note(format!("{value} clamped to {nearest}"));
+                self.adjust(format!("{value} clamped to {nearest}"), &value, &nearest);
                 Ok(nearest)
             }
             _ => Err(format!("{} is {value}, {}", self.place(), bound.rule)),
@@ -362,11 +373,19 @@ impl<'a> Fitting<'a> {
     }
 
     fn note(&mut self, change: String) {
-        let note = match self.path.is_empty() {
+        let text = match self.path.is_empty() {
             true => change,
             false => format!("{}: {change}", self.path.join(".")),
         };
-        self.notes.push(note);
+        self.notes.push(Note { text, adjusted: None });
+    }
+
+    fn adjust(&mut self, change: String, given: &Value, kept: &Value) {
+        self.note(change);
+        if let Some(note) = self.notes.last_mut() {
+            let place = self.path.join(".");
+            note.adjusted = Some(Adjusted { place, given: given.clone(), kept: kept.clone() });
+        }
     }
 
     fn place(&self) -> String {

@@ -1,7 +1,7 @@
 //! Reads labelled values from prose: `**Impact:** 8`, `1. Impact (1-10): 8`, `| Impact | 8/10 |`.
 //!
 //! For schemas that are flat objects. The last value of a label counts, and quotations do not: a judge cites
-//! the others before it gives its own scores.
+//! the others before it gives its own scores. Where nothing better is there, `impact is 8` counts too.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,36 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     let fields = fields(schema).ok_or("the schema is not a flat object")?;
     let hits = hits(&fields, text);
     let mut members = Map::new();
-    for (n, hit) in hits.iter().enumerate().rev() {
+    for form in order(&fields, text, &hits) {
+        for (key, value) in found(&fields, text, &hits, form) {
+            members.entry(key).or_insert(value);
+        }
+    }
+    match missing(&fields, &members).as_slice() {
+        _ if members.is_empty() => Err("no label of the schema is followed by a value".to_owned()),
+        [] => Ok(Value::Object(members)),
+        missing => Err(format!("no value follows the labels of: {}", missing.join(", "))),
+    }
+}
+
+/// Which labels count first: those of a form that has them all, and of two such forms the one that comes last. Words
+/// around a number are easily about something else, so they only fill what is missing.
+fn order(fields: &[Field], text: &str, hits: &[Hit]) -> [Form; 3] {
+    let weight = |form: Form| {
+        let is_whole = missing(fields, &found(fields, text, hits, form)).is_empty();
+        (is_whole, hits.iter().rposition(|it| it.form == form))
+    };
+    if weight(Form::Quoted) > weight(Form::Plain) {
+        [Form::Quoted, Form::Plain, Form::Spoken]
+    } else {
+        [Form::Plain, Form::Quoted, Form::Spoken]
+    }
+}
+
+/// The last value of each label in one form.
+fn found(fields: &[Field], text: &str, hits: &[Hit], form: Form) -> Map<String, Value> {
+    let mut members = Map::new();
+    for (n, hit) in hits.iter().enumerate().rev().filter(|it| it.1.form == form) {
         let field = &fields[hit.field];
         if members.contains_key(&field.key) {
             continue;
@@ -22,13 +51,12 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
             members.insert(field.key.clone(), value);
         }
     }
-    let missing = |it: &&Field| it.required && !members.contains_key(&it.key);
-    let missing: Vec<&str> = fields.iter().filter(missing).map(|it| it.key.as_str()).collect();
-    match missing.as_slice() {
-        _ if members.is_empty() => Err("no label of the schema is followed by a value".to_owned()),
-        [] => Ok(Value::Object(members)),
-        missing => Err(format!("no value follows the labels of: {}", missing.join(", "))),
-    }
+    members
+}
+
+fn missing<'f>(fields: &'f [Field], members: &Map<String, Value>) -> Vec<&'f str> {
+    let is_missing = |it: &&Field| it.required && !members.contains_key(&it.key);
+    fields.iter().filter(is_missing).map(|it| it.key.as_str()).collect()
 }
 
 struct Field {
@@ -50,6 +78,18 @@ struct Hit {
     field: usize,
     label: usize,
     value: usize,
+    form: Form,
+}
+
+/// How a label and its value are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `Impact: 8`.
+    Plain,
+    /// `"impact": 8`: JSON that is not whole, or somebody else's.
+    Quoted,
+    /// `impact is 8`, `impact (8)`.
+    Spoken,
 }
 
 /// The properties of a flat object. One that is not flat is passed over where it may be missing.
@@ -173,17 +213,23 @@ fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
             if let Some(field) = fields.iter().position(|it| it.label == folded)
                 && let Some(value) = value_start(&text[at + quotation..])
             {
-                hits.push(Hit { field, label: at, value: at + quotation + value });
+                let value = at + quotation + value;
+                hits.push(Hit { field, label: at, value, form: Form::Quoted });
             }
             length = quotation;
         } else if next.is_alphanumeric() && !before.is_alphanumeric() {
             let labels = fields.iter().enumerate();
             let label = labels.filter_map(|(n, it)| Some((n, label_length(rest, &it.label)?)));
-            if let Some((field, label)) = label.max_by_key(|it| it.1)
-                && let Some(value) = value_start(&rest[label..])
-            {
-                hits.push(Hit { field, label: at, value: at + label + value });
-                length = label;
+            if let Some((field, label)) = label.max_by_key(|it| it.1) {
+                let plain = if matches!(before, '\'' | '‘') { Form::Quoted } else { Form::Plain };
+                let separated = value_start(&rest[label..]).map(|it| (it, plain));
+                let is_number = matches!(fields[field].kind, Kind::Number);
+                let spoken = || spoken_number(&rest[label..]).filter(|_| is_number);
+                let found = separated.or_else(|| Some((spoken()?, Form::Spoken)));
+                if let Some((value, form)) = found {
+                    hits.push(Hit { field, label: at, value: at + label + value, form });
+                    length = label;
+                }
             }
         }
         before = text[at..at + length].chars().next_back().unwrap_or(next);
@@ -242,15 +288,43 @@ fn label_length(text: &str, label: &str) -> Option<usize> {
 
 /// Where the value begins after a label: behind remarks such as `(1-10)`, emphasis and a separator.
 fn value_start(text: &str) -> Option<usize> {
-    let dressing = |it: char| matches!(it, ' ' | '\t' | '*' | '_' | '`' | '"' | '”');
-    let mut rest = text.trim_start_matches(dressing);
+    let mut rest = text.trim_start_matches(is_dressing);
+    if let Some(more) = NAMES_OF_NUMBERS.iter().find_map(|it| after_word(rest, it)) {
+        rest = more.trim_start_matches(is_dressing);
+    }
     if let Some(remark) = rest.strip_prefix('(') {
         let end = remark.char_indices().take(60).find(|it| it.1 == ')')?.0;
-        rest = remark[end + 1..].trim_start_matches(dressing);
+        rest = remark[end + 1..].trim_start_matches(is_dressing);
     }
     let separators = [":", "=", "|", "–", "—", "→", "->", "- "];
     let rest = separators.iter().find_map(|it| rest.strip_prefix(it))?;
     let rest = rest.trim_start_matches([' ', '\t', '*', '_', '`', '\n', '\r']);
     let rest = rest.strip_prefix('"').unwrap_or(rest);
     Some(text.len() - rest.len())
+}
+
+/// Where a number begins after a label in a sentence: behind a word or two, or in brackets.
+fn spoken_number(text: &str) -> Option<usize> {
+    let mut rest = text.trim_start_matches(is_dressing);
+    for _ in 0..3 {
+        let word = NAMES_OF_NUMBERS.iter().chain(&["is", "of", "gets"]);
+        let Some(more) = word.into_iter().find_map(|it| after_word(rest, it)) else { break };
+        rest = more.trim_start_matches(is_dressing);
+    }
+    let rest = rest.strip_prefix('(').unwrap_or(rest);
+    rest.starts_with(|it: char| it.is_ascii_digit()).then_some(text.len() - rest.len())
+}
+
+/// What a number may be called besides its label, as in `Impact score: 8`.
+const NAMES_OF_NUMBERS: [&str; 2] = ["score", "rating"];
+
+fn is_dressing(it: char) -> bool {
+    matches!(it, ' ' | '\t' | '*' | '_' | '`' | '"' | '”' | '\'' | '’')
+}
+
+/// What follows a word, whose case does not matter.
+fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+    let (start, rest) = text.split_at_checked(word.len())?;
+    let ends = !rest.starts_with(char::is_alphanumeric);
+    (start.eq_ignore_ascii_case(word) && ends).then_some(rest)
 }

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use super::{
     Rung, coerce,
     extract::{self, Found, Json},
-    fit, labels,
+    fit::{self, Note},
+    labels,
 };
 use crate::Schema;
 
@@ -22,6 +23,19 @@ pub struct Reading<T> {
     pub rung: Rung,
     /// What was changed to make it fit: numbers rounded and clamped, words read as numbers, keys respelt.
     pub notes: Vec<String>,
+    /// Of these, the numbers that are now other ones, each once.
+    pub adjusted: Vec<Adjusted>,
+}
+
+/// A number that was rounded or clamped to fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adjusted {
+    /// Where it stands, like `scores.impact`; empty for a value that is nothing but a number.
+    pub place: String,
+    /// What was given: a number, or a string that holds one.
+    pub given: Value,
+    /// What was made of it.
+    pub kept: Value,
 }
 
 /// A reply in which no value was found.
@@ -55,6 +69,24 @@ pub fn read_json<T: JsonSchema + DeserializeOwned>(text: &str) -> Result<Reading
     read(&Schema::of::<T>().schema, text, false)
 }
 
+/// As [`read_json`], for a form that no Rust type has: one that is put together while the program runs.
+///
+/// ```
+/// use llm::{Rung, Schema, read_json_as};
+/// use serde_json::json;
+///
+/// let score = json!({ "type": "integer", "minimum": 1, "maximum": 10 });
+/// let schema = json!({ "type": "object", "properties": { "impact": score }, "required": ["impact"] });
+/// let schema = Schema { name: "Scores".to_owned(), schema };
+/// let read = read_json_as(&schema, "**Impact:** 7.5, all in all.")?;
+/// assert_eq!((read.value, read.rung), (json!({ "impact": 8 }), Rung::Labels));
+/// assert_eq!((&read.adjusted[0].given, &read.adjusted[0].kept), (&json!(7.5), &json!(8)));
+/// # Ok::<(), llm::Unreadable>(())
+/// ```
+pub fn read_json_as(schema: &Schema, text: &str) -> Result<Reading<Value>, Unreadable> {
+    read(&schema.schema, text, false)
+}
+
 /// As [`read_json`], with the schema at hand, and of a reply that may be cut off.
 pub(crate) fn read<T: DeserializeOwned>(
     schema: &Value,
@@ -65,15 +97,16 @@ pub(crate) fn read<T: DeserializeOwned>(
     match whole(schema, text, is_cut) {
         Ok((value, notes)) => {
             let rung = if notes.is_empty() { Rung::Schema } else { Rung::Json };
-            return Ok(Reading { value, rung, notes });
+            return Ok(Reading::new(value, rung, notes));
         }
         Err(problem) => tried.push((Rung::Json, problem)),
     }
-    let in_prose = |rung, value, mut notes: Vec<String>| {
+    let in_prose = |rung, value, mut notes: Vec<Note>| {
         if is_cut {
-            notes.push("the reply was cut off after this".to_owned());
+            let text = "the reply was cut off after this".to_owned();
+            notes.push(Note { text, adjusted: None });
         }
-        Reading { value, rung, notes }
+        Reading::new(value, rung, notes)
     };
     let names = names(schema).unwrap_or_default();
     let found = extract::values(text, |it| names.contains(&coerce::fold(it)));
@@ -96,7 +129,7 @@ fn whole<T: DeserializeOwned>(
     schema: &Value,
     text: &str,
     is_cut: bool,
-) -> Result<(T, Vec<String>), String> {
+) -> Result<(T, Vec<Note>), String> {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Err("the reply is empty".to_owned());
@@ -111,7 +144,7 @@ fn whole<T: DeserializeOwned>(
 fn extracted<T: DeserializeOwned>(
     schema: &Value,
     found: &[Found],
-) -> Result<(T, Vec<String>), String> {
+) -> Result<(T, Vec<Note>), String> {
     if schema.get("properties").is_none() {
         return last_value(schema, found);
     }
@@ -133,7 +166,7 @@ fn last_object(schema: &Value, found: &[Found]) -> Option<usize> {
 fn last_value<T: DeserializeOwned>(
     schema: &Value,
     found: &[Found],
-) -> Result<(T, Vec<String>), String> {
+) -> Result<(T, Vec<Note>), String> {
     let own = found.iter().rev().filter(|it| !it.quoted);
     let values: Vec<&Value> = own.filter_map(|it| it.json.value()).collect();
     let exact = values.iter().find(|it| fit::check(schema, it).is_ok());
@@ -197,7 +230,7 @@ fn names(schema: &Value) -> Option<Vec<String>> {
     Some(properties.keys().map(|it| coerce::fold(it)).collect())
 }
 
-fn take<T: DeserializeOwned>(schema: &Value, value: &Value) -> Result<(T, Vec<String>), String> {
+fn take<T: DeserializeOwned>(schema: &Value, value: &Value) -> Result<(T, Vec<Note>), String> {
     let (value, notes) = fit::coerce(schema, value)?;
     let value = serde_json::from_value(value).map_err(|it| it.to_string())?;
     Ok((value, notes))
@@ -207,7 +240,7 @@ fn take<T: DeserializeOwned>(schema: &Value, value: &Value) -> Result<(T, Vec<St
 fn take_or_unwrap<T: DeserializeOwned>(
     schema: &Value,
     value: &Value,
-) -> Result<(T, Vec<String>), String> {
+) -> Result<(T, Vec<Note>), String> {
     let whole = take(schema, value);
     let Some(outer) = value.as_object().filter(|it| it.len() <= 16) else {
         return whole;
@@ -225,7 +258,7 @@ fn take_or_unwrap<T: DeserializeOwned>(
             _ => continue,
         };
         if let Ok((value, mut notes)) = take(schema, &inner) {
-            notes.insert(0, format!("`{key}` was unwrapped"));
+            notes.insert(0, Note { text: format!("`{key}` was unwrapped"), adjusted: None });
             return Ok((value, notes));
         }
     }
@@ -238,6 +271,20 @@ fn beside(outer: &Map<String, Value>, key: &str, inner: &Map<String, Value>) -> 
     members.remove(key);
     members.extend(inner.clone());
     members
+}
+
+impl<T> Reading<T> {
+    fn new(value: T, rung: Rung, notes: Vec<Note>) -> Self {
+        let mut adjusted: Vec<Adjusted> = Vec::new();
+        for next in notes.iter().filter_map(|it| it.adjusted.clone()) {
+            // What is rounded first and then clamped was given once.
+            match adjusted.iter_mut().find(|it| it.place == next.place) {
+                Some(earlier) => earlier.kept = next.kept,
+                None => adjusted.push(next),
+            }
+        }
+        Self { value, rung, notes: notes.into_iter().map(|it| it.text).collect(), adjusted }
+    }
 }
 
 impl fmt::Display for Unreadable {

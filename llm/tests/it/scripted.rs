@@ -1,5 +1,7 @@
 //! The model that follows a script.
 
+mod reading;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

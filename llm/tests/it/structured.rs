@@ -192,6 +192,44 @@ fn labels_in_prose() {
 }
 
 #[test]
+fn labels_in_sentences_fill_what_is_missing() {
+    check(
+        "Impact is 3, feasibility score of 4, the risk-adjusted return gets 5, strategic alignment (6).",
+        "3 4 5 6 regex",
+    );
+    check(
+        "Impact score: 3\nFeasibility Rating (1-10): 4\nRisk-adjusted return is 5\nStrategic alignment - 6",
+        "3 4 5 6 regex",
+    );
+    // A label with a separator counts before what a sentence says.
+    check(
+        "Impact: 3, Feasibility: 4, Risk-Adjusted Return: 5, Strategic Alignment: 6. The impact of 10 new plants is small.",
+        "3 4 5 6 regex",
+    );
+    assert!(scores("Impact is 8% and feasibility is 1-10").contains("no label"));
+}
+
+#[test]
+fn labels_in_quotes_count_where_they_are_all_there() {
+    let plain = "Impact: 3, Feasibility: 4, Risk-Adjusted Return: 5, Strategic Alignment: 6";
+    check(&format!("{plain}, whatever \"impact\": 10 may mean."), "3 4 5 6 regex");
+    check(&format!("{plain}, whatever 'impact': 10 may mean."), "3 4 5 6 regex");
+    let broken = OWN.replace('}', ",");
+    check(&format!("{} at first. Now: {broken}", plain.replace('3', "9")), "3 4 5 6 regex");
+    check(&OWN.replace('"', "'"), "3 4 5 6 regex");
+}
+
+#[test]
+fn numbers_that_are_now_other_ones_are_listed_once() {
+    let reply = r#"{"impact": "12.5", "feasibility": 6.5, "risk_adjusted_return": "5/10", "strategic_alignment": 6}"#;
+    let read = read_json::<Score>(reply).unwrap();
+    let adjusted: Vec<String> =
+        read.adjusted.iter().map(|it| format!("{} {} {}", it.place, it.given, it.kept)).collect();
+    assert_eq!(adjusted, ["feasibility 6.5 6", "impact \"12.5\" 10"]);
+    assert_eq!(read.notes.len(), 4);
+}
+
+#[test]
 fn what_cannot_be_read_says_why_on_every_rung() {
     check(
         "I would rather not say.",

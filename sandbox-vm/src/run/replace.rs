@@ -1,6 +1,6 @@
 //! Running a graph to its end, though guests die under it.
 
-use graph_core::{Exit, checkpoint::Lookup};
+use graph_core::{Event, Exit, checkpoint::Lookup};
 use serde_json::Value;
 
 use super::GraphRun;
@@ -10,7 +10,8 @@ impl Sandboxes {
     /// Runs a graph to its end in the sandbox of this name. If its guest dies, another one goes on from the last
     /// checkpoint and repeats no call; at most so many guests are tried.
     ///
-    /// The sandbox stays, with its files, unless its guest has died; those of a guest that died are lost with it.
+    /// `told` gets the events as they come. The sandbox stays, with its files, unless its guest has died; those of a
+    /// guest that died are lost with it.
     ///
     /// ```no_run
     /// use sandbox_vm::{GraphRun, Sandboxes, Spec};
@@ -19,7 +20,8 @@ impl Sandboxes {
     /// # async fn example(sandboxes: Sandboxes) -> Result<(), sandbox_vm::Error> {
     /// let input = Map::from_iter([("topic".to_owned(), json!("tea"))]);
     /// let run = GraphRun::new("debate").input(input);
-    /// let exit = sandboxes.run_graph(Spec::new("debate-7"), run, 3).await?;
+    /// let told = |event| println!("{event:?}");
+    /// let exit = sandboxes.run_graph(Spec::new("debate-7"), run, 3, told).await?;
     /// println!("{}", exit.state());
     /// # Ok(())
     /// # }
@@ -29,16 +31,22 @@ impl Sandboxes {
         spec: Spec,
         mut run: GraphRun,
         guests: u32,
+        mut told: impl FnMut(Event) + Send,
     ) -> Result<Exit<Value>, Error> {
         let mut left = guests;
         loop {
             left = left.saturating_sub(1);
             let sandbox = self.create_if_not_exists(spec.clone()).await?;
             let died = match sandbox.run_graph(run.clone()).await {
-                Ok(running) => match running.finish().await {
-                    Err(error @ Error::Gone { .. }) => error,
-                    ended => return ended,
-                },
+                Ok(mut running) => {
+                    while let Some(event) = running.next().await {
+                        told(event);
+                    }
+                    match running.finish().await {
+                        Err(error @ Error::Gone { .. }) => error,
+                        ended => return ended,
+                    }
+                }
                 Err(error @ Error::Gone { .. }) => error,
                 Err(error) => return Err(error),
             };

@@ -1,0 +1,3 @@
+//! The consulting pipeline on the command line.
+
+fn main() {}

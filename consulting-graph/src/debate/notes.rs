@@ -1,0 +1,60 @@
+//! What a debate leaves in its sandbox's files, round by round.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::state::log_name;
+use crate::{
+    score::MakerScore,
+    transcript::{ConversationEntry, format_transcript},
+};
+
+/// The folder of the logs, in the workspace.
+pub const LOGS: &str = "logs";
+
+/// The file of the scores, in the workspace.
+pub const SCORES: &str = "scores.json";
+
+/// The names of the logs of so many decision makers.
+pub fn log_names(makers: usize) -> Vec<String> {
+    (0..makers).map(log_name).collect()
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the sandbox cannot keep {}: {source}", path.display())]
+pub(super) struct NoteError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Writes the whole conversations, as data and to be read.
+pub(super) fn write_logs(
+    workspace: &Path,
+    logs: &BTreeMap<String, Vec<ConversationEntry>>,
+) -> Result<(), NoteError> {
+    let folder = workspace.join(LOGS);
+    let made = fs::create_dir_all(&folder);
+    made.map_err(|source| NoteError { path: folder.clone(), source })?;
+    for (name, log) in logs {
+        write(folder.join(format!("{name}.md")), &(format_transcript(log) + "\n"))?;
+        let data = serde_json::to_string_pretty(log).unwrap_or_default();
+        write(folder.join(format!("{name}.json")), &(data + "\n"))?;
+    }
+    Ok(())
+}
+
+/// Writes the scores.
+pub(super) fn write_scores(
+    workspace: &Path,
+    scores: &BTreeMap<String, MakerScore>,
+) -> Result<(), NoteError> {
+    let data = serde_json::to_string_pretty(scores).unwrap_or_default();
+    write(workspace.join(SCORES), &(data + "\n"))
+}
+
+fn write(path: PathBuf, text: &str) -> Result<(), NoteError> {
+    fs::write(&path, text).map_err(|source| NoteError { path, source })
+}

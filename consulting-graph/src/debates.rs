@@ -1,0 +1,318 @@
+//! Where debates are held: each in a sandbox of its own, which asks here for its calls and its checkpoints.
+
+mod gate;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::future::join;
+use graph_core::{Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError, checkpoint::Lookup};
+use graph_trace::{End, Header, Trace, TraceBuilder};
+use sandbox_vm::{GraphRun, Sandboxes, Spec};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::{
+    ask::Paid,
+    config::{Config, Group, Persona},
+    debate::{self, SandboxState, Speaking, Terms},
+    event::PipelineEvent,
+    fence::Fence,
+    finding::Findings,
+    models::Choice,
+    moves::{Move, MoveId},
+    pipeline::Deps,
+    prompt::Brief,
+    score::{MakerScore, Mark},
+    transcript::ConversationEntry,
+};
+
+/// So many guests may die before a debate is given up.
+const GUESTS: u32 = 3;
+
+/// What a debate's sandbox may have.
+const MEMORY: u64 = 2048 << 20;
+
+/// Where debates are held.
+#[derive(Debug)]
+pub struct Debates {
+    /// The sandboxes.
+    pub sandboxes: Sandboxes,
+    /// Who keeps their threads, each under its move's number.
+    pub saver: Arc<dyn Checkpointer>,
+    /// The run, which is part of each sandbox's name.
+    pub run_id: String,
+    /// Where, for back ends that have several places.
+    pub region: Option<String>,
+    /// So many debates at once.
+    pub at_once: usize,
+    /// Whether scores are asked for before the debates too.
+    pub baseline: bool,
+    /// Where the logs of the sandboxes go.
+    pub folder: PathBuf,
+    /// What the debates did, where somebody wants to know.
+    pub traces: Option<Traces>,
+}
+
+/// The traces of debates, by move. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Traces(Arc<Mutex<BTreeMap<MoveId, Trace>>>);
+
+impl Traces {
+    /// All traces so far.
+    pub fn all(&self) -> BTreeMap<MoveId, Trace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep(&self, move_id: MoveId, trace: Trace) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(move_id, trace);
+    }
+}
+
+/// A debate to hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Debate<'a> {
+    pub(crate) the_move: &'a Move,
+    pub(crate) findings: &'a [Findings],
+}
+
+/// What came of a debate, as the sandbox tells it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Settled {
+    pub(crate) logs: BTreeMap<String, Vec<ConversationEntry>>,
+    pub(crate) scores: BTreeMap<String, MakerScore>,
+    pub(crate) baseline: BTreeMap<String, MakerScore>,
+    pub(crate) marks: BTreeSet<Mark>,
+    pub(crate) calls: Vec<Paid>,
+    pub(crate) status_updates: Vec<PipelineEvent>,
+    pub(crate) current_round: u32,
+    pub(crate) max_rounds: u32,
+    pub(crate) ended_early: Option<String>,
+    /// Why there is no score.
+    pub(crate) problem: Option<String>,
+}
+
+impl Debates {
+    /// What the sandboxes run in.
+    pub fn backend(&self) -> &'static str {
+        self.sandboxes.backend()
+    }
+
+    /// Whether that keeps them apart from the host.
+    pub fn is_isolated(&self) -> bool {
+        self.sandboxes.isolated()
+    }
+
+    /// Why debates run without isolation, where they do.
+    pub(crate) fn degraded(&self) -> Option<String> {
+        if self.is_isolated() {
+            return None;
+        }
+        let problems = self.sandboxes.reports().iter().filter_map(|it| {
+            Some(format!("{}: {}", it.backend, it.problem.as_deref()?))
+        });
+        let problems: Vec<String> = problems.collect();
+        Some(if problems.is_empty() {
+            "isolation is switched off".to_owned()
+        } else {
+            problems.join("; ")
+        })
+    }
+
+    pub(crate) fn concurrency(&self) -> usize {
+        self.at_once.max(1)
+    }
+
+    /// Holds a debate to its end, from where it stands.
+    pub(crate) async fn hold(
+        &self,
+        debate: Debate<'_>,
+        cx: &Context<Deps>,
+    ) -> Result<Settled, NodeError> {
+        let deps = cx.deps();
+        let the_move = debate.the_move;
+        let _open = deps.models.open_debate();
+        let spec = self.spec(the_move);
+        let run = self.run(debate, deps).await?;
+        self.say(cx, PipelineEvent::SandboxReady {
+            move_id: the_move.move_id.to_string(),
+            title: the_move.draft.title.clone(),
+            backend: self.backend().to_owned(),
+            isolated: self.is_isolated(),
+        })
+        .await;
+        let (sender, events) = mpsc::unbounded_channel();
+        let told = move |event| drop(sender.send(event));
+        let held = self.sandboxes.run_graph(spec.clone(), run.graph, GUESTS, told);
+        let (ended, ()) = join(held, self.listen(the_move, run.input, events, cx)).await;
+        let settled = match ended {
+            Ok(Exit::Done(state)) => settled(state),
+            Ok(_) => Err("the debate stopped before its end".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Some(sandbox) = self.sandboxes.get(&spec.name) {
+            self.fetch(the_move, &sandbox, deps.config.decision_makers.len()).await;
+            // Nothing runs between two debates.
+            sandbox.delete().await;
+        }
+        let mut settled = settled.unwrap_or_else(|problem| Settled {
+            problem: Some(problem),
+            ..Settled::default()
+        });
+        if let Some(reason) = settled.problem.clone() {
+            let move_id = the_move.move_id.to_string();
+            self.say(cx, PipelineEvent::SandboxSkipped { move_id, reason }).await;
+        }
+        if !self.is_isolated() {
+            settled.marks.insert(Mark::NotIsolated);
+        }
+        self.watch_budget(&settled, cx).await;
+        Ok(settled)
+    }
+
+    fn spec(&self, the_move: &Move) -> Spec {
+        let (ticker, move_id) = (the_move.ticker.as_str(), the_move.move_id);
+        let name = Spec::clean_name(&format!("negotiate-{ticker}-{move_id}-{}", self.run_id));
+        let spec = Spec::new(name)
+            .memory(MEMORY)
+            .label("project", "consulting")
+            .label("ticker", ticker)
+            .label("move", move_id.to_string())
+            .label("layer", "sandbox")
+            .label("run", &*self.run_id);
+        match &self.region {
+            Some(region) => spec.region(region),
+            None => spec,
+        }
+    }
+
+    async fn run(&self, debate: Debate<'_>, deps: &Deps) -> Result<Prepared, NodeError> {
+        let thread = debate.the_move.move_id.to_string();
+        let state = SandboxState {
+            brief: Brief::new(debate.the_move, debate.findings),
+            terms: terms(&deps.config, deps.models.choice(), &deps.fence, self.baseline),
+            max_rounds: deps.config.rounds,
+            ..SandboxState::default()
+        };
+        let input = sandbox_vm::fields(&state).map_err(NodeError::terminal)?;
+        let head = self.saver.get(&Lookup::head(&thread, "")).await;
+        let begun = head.map_err(NodeError::terminal)?.is_some();
+        // One step more than a debate can have, with scores before it.
+        let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
+        let modes = if self.traces.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
+        let graph = GraphRun::new(debate::GRAPH)
+            .thread(&thread, self.saver.clone())
+            .gate(gate::gate(deps, debate.the_move))
+            .modes(modes)
+            .steps(steps);
+        let given = Value::Object(input.clone());
+        let graph = if begun { graph.proceed() } else { graph.input(input) };
+        Ok(Prepared { graph, input: given })
+    }
+
+    /// Hands on what the guest tells, as far as it is about its own move.
+    async fn listen(
+        &self,
+        the_move: &Move,
+        input: Value,
+        mut events: mpsc::UnboundedReceiver<Event>,
+        cx: &Context<Deps>,
+    ) {
+        let mut builder = TraceBuilder::new();
+        builder.begin(input.clone());
+        let own = the_move.move_id.to_string();
+        while let Some(event) = events.recv().await {
+            if let EventKind::Custom(value) = &event.kind {
+                match serde_json::from_value::<PipelineEvent>(value.clone()) {
+                    Ok(event) if event.move_id() == Some(&own) => self.say(cx, event).await,
+                    _ => tracing::warn!(own, "a guest tells what is none of its business"),
+                }
+            } else if self.traces.is_some() {
+                builder.note(&event);
+            }
+        }
+        if let Some(traces) = &self.traces {
+            let graph = debate::graph(self.saver.clone()).map(|it| it.identity());
+            let header = Header {
+                graph: graph.unwrap_or_default(),
+                engine: graph_core::VERSION.to_owned(),
+                input,
+                then: Vec::new(),
+            };
+            traces.keep(the_move.move_id, builder.finish(header, End::Done));
+        }
+    }
+
+    /// Takes the logs and the scores out of the sandbox's files.
+    async fn fetch(&self, the_move: &Move, sandbox: &sandbox_vm::Sandbox, makers: usize) {
+        let names = debate::log_names(makers);
+        let logs = names.iter().flat_map(|it| [format!("{it}.md"), format!("{it}.json")]);
+        let files = logs.map(|it| (format!("{}/{it}", debate::LOGS), it));
+        let scores = (debate::SCORES.to_owned(), debate::SCORES.to_owned());
+        let folder = self.folder.join(the_move.move_id.to_string());
+        for (from, to) in files.chain([scores]) {
+            // A debate that ended early has not written all of them.
+            let Ok(bytes) = sandbox.fs().read(&from).await else { continue };
+            if let Err(error) = keep(&folder, &to, &bytes).await {
+                tracing::warn!(%error, file = to, "a log of a sandbox could not be kept");
+            }
+        }
+    }
+
+    async fn watch_budget(&self, settled: &Settled, cx: &Context<Deps>) {
+        if let Some(reason) = settled.ended_early.clone() {
+            self.say(cx, PipelineEvent::BudgetExceeded { reason }).await;
+        } else if let Some(percent @ 80..) = cx.deps().models.spent_percent() {
+            self.say(cx, PipelineEvent::BudgetWarning { percent: percent / 10 * 10 }).await;
+        }
+    }
+
+    async fn say(&self, cx: &Context<Deps>, event: PipelineEvent) {
+        cx.emit(event).await;
+    }
+}
+
+struct Prepared {
+    graph: GraphRun,
+    input: Value,
+}
+
+/// Who takes part in a run's debates, and how.
+pub(crate) fn terms(config: &Config, choice: &Choice, fence: &Fence, baseline: bool) -> Terms {
+    let voice = |group, persona: &Persona| choice.voice(config, group, &persona.id);
+    let speaking =
+        |group, it: &Persona| Speaking { voice: voice(group, it), persona: it.clone() };
+    let makers = &config.decision_makers;
+    Terms {
+        critic: speaking(Group::Critic, &config.critic),
+        decision_makers: makers.iter().map(|it| speaking(Group::DecisionMakers, it)).collect(),
+        scoring: makers.iter().map(|it| voice(Group::Scoring, it)).collect(),
+        metrics: config.metrics.clone(),
+        fence: fence.clone(),
+        baseline,
+    }
+}
+
+/// Reads a debate's last state, which a guest wrote.
+fn settled(state: Value) -> Result<Settled, String> {
+    let mut settled: Settled = serde_json::from_value(state)
+        .map_err(|error| format!("what the debate came to cannot be read: {error}"))?;
+    if settled.current_round == 0 {
+        let why = settled.ended_early.as_deref().unwrap_or("the critic did not answer");
+        settled.problem = Some(format!("it was not debated: {why}"));
+    }
+    if settled.current_round < settled.max_rounds {
+        settled.marks.insert(Mark::Incomplete);
+    }
+    Ok(settled)
+}
+
+async fn keep(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    tokio::fs::create_dir_all(folder).await?;
+    tokio::fs::write(folder.join(name), bytes).await
+}

@@ -1,0 +1,93 @@
+//! A difference for people.
+
+use std::fmt::Display;
+
+use super::{Cost, RunDiff, SettingChange, Sides};
+use crate::{data::number, fence::visible};
+
+/// So many characters are shown of a text.
+const SHOWN: usize = 120;
+/// So many of them stand before the difference.
+const BEFORE: usize = 30;
+
+impl RunDiff {
+    /// The difference as text.
+    pub fn text(&self) -> String {
+        let Sides { a, b } = &self.runs;
+        let mut text = format!("a: {a}\nb: {b}\n");
+        let mut section = |title: &str, body: String| text.push_str(&format!("\n{title}\n{body}"));
+        if self.is_same() {
+            section("The runs were given the same and came to the same.", String::new());
+        }
+        if !self.settings.is_empty() {
+            section("Settings", self.settings.iter().map(setting).collect());
+        }
+        if let Some(first) = &self.first {
+            let Sides { a, b } = &first.texts;
+            let body = format!("  {}\n    a: {}\n    b: {}\n", first.place, or_nothing(a), or_nothing(b));
+            section("First divergence", body);
+        }
+        if !self.moves.is_empty() {
+            section("Moves", self.moves());
+        }
+        section("Cost", self.cost());
+        text
+    }
+
+    fn moves(&self) -> String {
+        let mut lines = format!("  {:<5} {:>9} {:>11}  title\n", "move", "rank", "score");
+        for it in &self.moves {
+            let (rank, score) = (change(&it.rank), change(&it.score));
+            lines.push_str(&format!("  {:<5} {rank:>9} {score:>11}  {}\n", it.move_id, it.title));
+        }
+        visible(&lines)
+    }
+
+    fn cost(&self) -> String {
+        let Sides { a, b } = &self.cost;
+        let tokens = |of: fn(&Cost) -> u64| format!("{} → {}", grouped(of, a), grouped(of, b));
+        let dollars = |it: &Cost| {
+            it.dollars.map_or_else(|| "price not known".to_owned(), |it| format!("${it:.4}"))
+        };
+        format!(
+            "  calls {}\n  tokens in {}\n  tokens out {}\n  {} → {}\n",
+            tokens(|it| it.calls),
+            tokens(|it| it.input_tokens),
+            tokens(|it| it.output_tokens),
+            dollars(a),
+            dollars(b),
+        )
+    }
+}
+
+/// Both texts from shortly before the place where they differ on, each on one line.
+pub(super) fn around_difference(a: &str, b: &str) -> Sides<String> {
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let start = if same > BEFORE { same - BEFORE } else { 0 };
+    let part = |text: &str| {
+        let part: String = text.chars().skip(start).take(SHOWN).collect();
+        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        let before = if start > 0 { "…" } else { "" };
+        let after = if text.chars().count() > start + SHOWN { "…" } else { "" };
+        visible(&format!("{before}{part}{after}"))
+    };
+    Sides { a: part(a), b: part(b) }
+}
+
+fn setting(it: &SettingChange) -> String {
+    let shown = |it: &Option<String>| it.clone().unwrap_or_else(|| "not set".to_owned());
+    format!("  {}: {} → {}\n", it.path, shown(&it.values.a), shown(&it.values.b))
+}
+
+fn or_nothing(text: &str) -> &str {
+    if text.is_empty() { "(nothing)" } else { text }
+}
+
+fn change<T: Display + PartialEq>(of: &Sides<Option<T>>) -> String {
+    let shown = |it: &Option<T>| it.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+    if of.a == of.b { shown(&of.a) } else { format!("{} → {}", shown(&of.a), shown(&of.b)) }
+}
+
+fn grouped(of: fn(&Cost) -> u64, cost: &Cost) -> String {
+    number::grouped(of(cost))
+}

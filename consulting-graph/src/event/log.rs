@@ -1,0 +1,123 @@
+//! The one ordered list of a run's events, in a file of lines.
+
+use std::{
+    collections::HashSet,
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::PipelineEvent;
+
+/// An event with its place in the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Numbered {
+    /// Counts the run's events, from 1.
+    pub seq: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: PipelineEvent,
+}
+
+/// The events of one run, in order, in a file.
+#[derive(Debug)]
+pub struct EventLog {
+    path: PathBuf,
+    file: File,
+    next: u64,
+    known: HashSet<String>,
+}
+
+/// Why a list of events cannot be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct EventLogError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl EventLog {
+    /// Opens a run's list, with all that was told before; half a line that a crash left at its end is cut off.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, EventLogError> {
+        let path = path.into();
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            read => read,
+        };
+        let opened = text.and_then(|text| {
+            let (known, end) = told(&text);
+            let file = OpenOptions::new().create(true).append(true).open(&path)?;
+            file.set_len(end as u64)?;
+            Ok((file, known))
+        });
+        match opened {
+            Ok((file, known)) => Ok(Self { path, file, next: known.len() as u64 + 1, known }),
+            Err(source) => Err(EventLogError { path, source }),
+        }
+    }
+
+    /// All events of a list, as far as it is written.
+    pub fn read(path: &Path) -> Result<Vec<Numbered>, EventLogError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| EventLogError { path: path.to_owned(), source })?;
+        Ok(text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect())
+    }
+
+    /// Adds an event, and gives it with its number; nothing for one that was told before.
+    pub fn tell(&mut self, event: PipelineEvent) -> Result<Option<Numbered>, EventLogError> {
+        if !self.known.insert(identity(&event)) {
+            return Ok(None);
+        }
+        let numbered = Numbered { seq: self.next, event };
+        let line = serde_json::to_string(&numbered).unwrap_or_default() + "\n";
+        let written = self.file.write_all(line.as_bytes());
+        written.map_err(|source| EventLogError { path: self.path.clone(), source })?;
+        self.next += 1;
+        Ok(Some(numbered))
+    }
+}
+
+/// What was told, and where the last whole line ends.
+fn told(text: &str) -> (HashSet<String>, usize) {
+    let mut known = HashSet::new();
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        let whole = line.ends_with('\n').then(|| serde_json::from_str::<Numbered>(line).ok());
+        let Some(numbered) = whole.flatten() else { break };
+        known.insert(identity(&numbered.event));
+        end += line.len();
+    }
+    (known, end)
+}
+
+fn identity(event: &PipelineEvent) -> String {
+    serde_json::to_string(event).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EventLog, PipelineEvent};
+    use crate::event::Layer;
+
+    #[test]
+    fn a_crash_loses_nothing_and_nothing_is_told_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let start = |layer| PipelineEvent::layer_start(Layer::Number(layer));
+        let mut log = EventLog::open(&path).unwrap();
+        assert_eq!(log.tell(start(0)).unwrap().unwrap().seq, 1);
+        assert_eq!(log.tell(start(1)).unwrap().unwrap().seq, 2);
+        drop(log);
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        text.push_str("{\"seq\":3,\"ty");
+        std::fs::write(&path, text).unwrap();
+
+        let mut log = EventLog::open(&path).unwrap();
+        assert_eq!(log.tell(start(1)).unwrap(), None);
+        assert_eq!(log.tell(start(2)).unwrap().unwrap().seq, 3);
+        let numbers: Vec<u64> = EventLog::read(&path).unwrap().iter().map(|it| it.seq).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+    }
+}

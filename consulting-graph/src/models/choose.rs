@@ -1,0 +1,135 @@
+//! Which model speaks for whom.
+
+use std::path::PathBuf;
+
+use llm::{Llm, ModelId, Provider, Recording, Scripted, SetupError, create_provider};
+use serde::{Deserialize, Serialize};
+
+use super::window;
+use crate::{
+    ask::Voice,
+    config::{Config, Group},
+    offline,
+};
+
+/// The provider of a model in a file.
+const LOCAL: &str = "local";
+
+/// Who speaks for everybody whose model the configuration does not name with another provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The provider.
+    pub provider: String,
+    /// The model, in place of the configuration's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What a scripted model's answers follow from.
+    pub seed: u64,
+}
+
+/// Why nobody can speak.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// A provider cannot be set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The scripted model's script is wrong.
+    #[error(transparent)]
+    Script(#[from] llm::ScriptError),
+    /// No model is named.
+    #[error("provider `{0}` has no default model; name one with --model")]
+    NoModel(String),
+    /// A model's file cannot be used.
+    #[error("model {}: {problem}", path.display())]
+    Local {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+}
+
+impl Choice {
+    /// The provider whose key is in the environment; without one, the scripted model.
+    pub fn by_environment() -> Self {
+        let provider = Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name());
+        Self { provider: provider.to_owned(), model: None, seed: 0 }
+    }
+
+    /// Whether a script makes the answers up.
+    pub fn is_scripted(&self) -> bool {
+        self.provider == Scripted::PROVIDER
+    }
+
+    /// The model for someone. The configuration's counts if it is the provider's, or if it names one of its own while
+    /// a real provider speaks.
+    pub(crate) fn model(&self, config: &Config, group: Group, who: &str) -> ModelId {
+        if self.is_scripted() {
+            return ModelId::new(Scripted::PROVIDER, offline::NAME);
+        }
+        if let Some(model) = &self.model {
+            return ModelId::new(&*self.provider, &**model);
+        }
+        let named = config.model(group, who).model;
+        match named.split_once('/') {
+            Some((provider, model)) if is_provider(provider) => {
+                let is_default = !config.names_model(group, who);
+                if is_default && provider != self.provider {
+                    ModelId::new(&*self.provider, self.default_model())
+                } else {
+                    ModelId::new(provider, model)
+                }
+            }
+            _ => ModelId::new(&*self.provider, named),
+        }
+    }
+
+    fn default_model(&self) -> &'static str {
+        let provider = Provider::new(&self.provider).ok();
+        provider.and_then(|it| it.default_model()).unwrap_or_default()
+    }
+
+    /// How someone's calls are made.
+    pub(crate) fn voice(&self, config: &Config, group: Group, who: &str) -> Voice {
+        let set = config.model(group, who);
+        let window = window(&self.model(config, group, who));
+        Voice { temperature: set.temperature, max_tokens: set.max_tokens, window }
+    }
+
+    /// The bare model. Where all answers come from a recording, nobody is asked and no key is needed.
+    pub(super) fn make(&self, id: &ModelId, recording: &Recording) -> Result<Llm, ChoiceError> {
+        if recording.is_replay() {
+            return Ok(recording.model(id.clone()));
+        }
+        if self.is_scripted() {
+            return Ok(offline::model(self.seed)?);
+        }
+        if id.provider == LOCAL {
+            return local(id);
+        }
+        if id.model.is_empty() {
+            return Err(ChoiceError::NoModel(id.provider.clone()));
+        }
+        Ok(create_provider(&id.provider, None, Some(&id.model))?)
+    }
+}
+
+fn is_provider(name: &str) -> bool {
+    name == LOCAL || Provider::new(name).is_ok()
+}
+
+#[cfg(feature = "local")]
+fn local(id: &ModelId) -> Result<Llm, ChoiceError> {
+    let path = PathBuf::from(&id.model);
+    match llm::LocalModel::open(&path) {
+        Ok(model) => Ok(Llm::new(model)),
+        Err(error) => Err(ChoiceError::Local { path, problem: error.to_string() }),
+    }
+}
+
+#[cfg(not(feature = "local"))]
+fn local(id: &ModelId) -> Result<Llm, ChoiceError> {
+    let problem = "this program was built without local models; build it with `--features local`";
+    Err(ChoiceError::Local { path: PathBuf::from(&id.model), problem: problem.to_owned() })
+}

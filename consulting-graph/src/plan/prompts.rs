@@ -1,0 +1,176 @@
+//! The prompts of a run, with filler for what nobody has written yet.
+
+use llm::{
+    Request, Schema,
+    overflow::{Entry, Passage, Round},
+};
+
+use super::{Assumptions, Sizes, count::LETTERS, moves};
+use crate::{
+    config::{Config, Group, Persona},
+    data::{Subject, Ticker},
+    fence::Fence,
+    finding::{FindingsDraft, Inference},
+    moves::MovesDraft,
+    prompt::{self, Brief},
+    score::form,
+    transcript::CRITIC,
+};
+
+/// Calls of which each goes on where the one before it ended.
+pub(super) struct Thread {
+    /// How often all of them are made.
+    pub(super) times: u64,
+    pub(super) calls: Vec<Call>,
+}
+
+/// One call.
+pub(super) struct Call {
+    pub(super) group: Group,
+    /// Who speaks, by id.
+    pub(super) who: String,
+    pub(super) request: Request,
+    /// Tokens of the answer.
+    pub(super) output: u64,
+}
+
+impl Call {
+    fn new(config: &Config, group: Group, who: &Persona, request: Request, output: u64) -> Self {
+        let most = u64::from(config.model(group, &who.id).max_tokens);
+        Self { group, who: who.id.clone(), request, output: output.min(most) }
+    }
+
+    /// The line of a plan that it belongs to.
+    pub(super) fn role(&self) -> String {
+        match self.group {
+            Group::DecisionMakers => self.who.clone(),
+            group => group.name().to_owned(),
+        }
+    }
+}
+
+/// All calls of a run.
+pub(super) fn threads(config: &Config, assumed: &Assumptions) -> Vec<Thread> {
+    let fence = Fence::new("0123456789abcdef");
+    let mut threads = layers(config, &assumed.sizes, &fence);
+    threads.extend(Debate { config, assumed, fence, brief: brief(&assumed.sizes) }.threads());
+    threads
+}
+
+fn ticker() -> Ticker {
+    Ticker::parse("NVDA").expect("a ticker")
+}
+
+/// What comes before the debates: every call for itself.
+fn layers(config: &Config, sizes: &Sizes, fence: &Fence) -> Vec<Thread> {
+    let (synthesizers, inferences) = (&config.synthesizers, &config.inferences);
+    let (ticker, data) = (ticker(), filler(sizes.data));
+    let (document, findings) = (filler(sizes.document), filler(sizes.findings));
+    let mut calls = Vec::new();
+    for (who, subject) in
+        [(&synthesizers.financial, Subject::Financial), (&synthesizers.news, Subject::Trend)]
+    {
+        let request = prompt::synthesizer(who, &ticker, subject, &data, fence);
+        calls.push(Call::new(config, Group::Synthesizers, who, request, sizes.document));
+    }
+    for (who, inference) in [(&inferences.f1, Inference::F1), (&inferences.f2, Inference::F2)] {
+        let request = prompt::inference(who, &ticker, inference, &document, fence);
+        let request = request.schema(Schema::of::<FindingsDraft>());
+        calls.push(Call::new(config, Group::Inferences, who, request, sizes.findings));
+    }
+    let per_analyst = config.moves_per_analyst;
+    for who in &config.analysts {
+        let request = prompt::analyst(who, &ticker, per_analyst, &findings, &findings, fence);
+        let request = request.schema(Schema::of::<MovesDraft>());
+        let output = sizes.the_move * u64::from(per_analyst);
+        calls.push(Call::new(config, Group::Analysts, who, request, output));
+    }
+    calls.into_iter().map(|it| Thread { times: 1, calls: vec![it] }).collect()
+}
+
+fn brief(sizes: &Sizes) -> Brief {
+    Brief {
+        ticker: ticker().to_string(),
+        move_id: "m10".to_owned(),
+        document: filler(sizes.the_move - sizes.the_move / 4),
+        evidence: filler(sizes.the_move / 4),
+    }
+}
+
+/// The debate about one move; those about the others are as long.
+struct Debate<'a> {
+    config: &'a Config,
+    assumed: &'a Assumptions,
+    fence: Fence,
+    brief: Brief,
+}
+
+impl Debate<'_> {
+    fn threads(&self) -> Vec<Thread> {
+        let times = moves(self.config);
+        let makers = &self.config.decision_makers;
+        let critic = makers.iter().enumerate().map(|(n, it)| self.critic(it, n == 0));
+        let own = makers.iter().map(|it| self.maker(it));
+        critic.chain(own).map(|calls| Thread { times, calls }).collect()
+    }
+
+    /// The critic's turns in one conversation. All share the opening, which counts in the first.
+    fn critic(&self, maker: &Persona, is_first: bool) -> Vec<Call> {
+        let Self { config, fence, brief, .. } = self;
+        let critic = &config.critic;
+        let opening = || prompt::critic_opening(critic, brief, fence);
+        let reply = |round: u32| {
+            let log = self.log(maker, round, 0);
+            prompt::critic_reply(critic, brief, fence, maker, &passages(&log), round)
+        };
+        let opening = is_first.then(opening);
+        let requests = opening.into_iter().chain((2..=config.rounds).map(reply));
+        let turn = self.assumed.sizes.turn;
+        requests.map(|it| Call::new(config, Group::Critic, critic, it, turn)).collect()
+    }
+
+    /// A decision maker's turns, and its scores.
+    fn maker(&self, maker: &Persona) -> Vec<Call> {
+        let Self { config, assumed, fence, brief } = self;
+        let metrics = config.metric_ids();
+        let scoring = |request: Request| {
+            let request = request.schema(form(&metrics));
+            Call::new(config, Group::Scoring, maker, request, assumed.sizes.scores)
+        };
+        let turn = |round: u32| {
+            let log = self.log(maker, round, 1);
+            let request = prompt::maker_reply(maker, brief, fence, &passages(&log), round);
+            Call::new(config, Group::DecisionMakers, maker, request, assumed.sizes.turn)
+        };
+        let mut calls = Vec::new();
+        if assumed.baseline {
+            calls.push(scoring(prompt::baseline(maker, brief, fence, &config.metrics)));
+        }
+        calls.extend((1..=config.rounds).map(turn));
+        let (rounds, log) = (config.rounds, self.log(maker, config.rounds, 2));
+        let (log, metrics) = (passages(&log), &config.metrics);
+        calls.push(scoring(prompt::score(maker, brief, fence, &log, metrics, rounds)));
+        calls
+    }
+
+    /// The conversation with a decision maker, with so many turns of the last round: none, the critic's, or both.
+    fn log(&self, maker: &Persona, last: u32, turns: usize) -> Vec<Round> {
+        let text = filler(self.assumed.sizes.turn);
+        let round = |number: u32| {
+            let speakers = [CRITIC, &maker.id];
+            let heard = if number == last { turns } else { speakers.len() };
+            let entries = speakers.iter().take(heard).map(|it| Entry::new(*it, &*text));
+            Round::new(number, entries.collect())
+        };
+        (1..=last).map(round).collect()
+    }
+}
+
+fn passages(log: &[Round]) -> Vec<Passage<'_>> {
+    log.iter().map(Passage::Round).collect()
+}
+
+/// A text of so many tokens.
+fn filler(tokens: u64) -> String {
+    "x".repeat(usize::try_from(tokens * LETTERS).unwrap_or(usize::MAX))
+}

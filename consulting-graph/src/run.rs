@@ -1,0 +1,102 @@
+//! A run in a folder: everything that is needed to go on with it, to repeat it, and to branch off from it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `run.json`, `config.toml` | what the run was given: the [`Manifest`] |
+//! | `state.db` | the threads: the pipeline's, and one for each move's debate |
+//! | `calls.jsonl` | every call to a model with its answer: none is paid for twice |
+//! | `events.jsonl` | what happened, in order |
+//! | `report.*`, `F1.md`, `m1.md`, `logs/` and more | what it came to |
+
+mod files;
+mod fork;
+mod go;
+mod manifest;
+mod outcome;
+mod problem;
+mod replay;
+mod set;
+
+use std::path::{Path, PathBuf};
+
+pub use fork::Place;
+pub use go::{Ended, Going};
+pub use manifest::{Branch, Given, Manifest};
+pub use outcome::outcome;
+pub use problem::RunProblem;
+pub use replay::Replayed;
+
+use crate::config::Config;
+
+/// The pipeline's thread.
+pub(crate) const PIPELINE: &str = "pipeline";
+
+/// The file of what a person made of the moves.
+pub(crate) const REVIEWED: &str = "reviewed.json";
+
+/// The file of the calls.
+pub(crate) const CALLS: &str = "calls.jsonl";
+
+/// The file of the threads.
+pub(crate) const THREADS: &str = "state.db";
+
+/// A run in a folder.
+#[derive(Debug, Clone)]
+pub struct Run {
+    folder: PathBuf,
+    manifest: Manifest,
+    config: Config,
+}
+
+impl Run {
+    /// Makes a new run in a folder, which may be there already if it is empty.
+    pub fn create(folder: impl Into<PathBuf>, given: Given) -> Result<Self, RunProblem> {
+        let folder = folder.into();
+        let config = Config::parse(&given.config)?;
+        if std::fs::read_dir(&folder).is_ok_and(|mut it| it.next().is_some()) {
+            return Err(RunProblem::NotEmpty(folder));
+        }
+        files::make(&folder)?;
+        let manifest = Manifest::new(given, &config)?;
+        files::write(&folder.join("config.toml"), &manifest.given.config)?;
+        files::write(&folder.join("run.json"), &manifest.json())?;
+        Ok(Self { folder, manifest, config })
+    }
+
+    /// Opens a run, if this program can go on with it: the graphs are the same, and nobody changed what it was given.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RunProblem> {
+        let run = Self::look(folder)?;
+        let differences = run.manifest.differences(&run.folder)?;
+        if differences.is_empty() { Ok(run) } else { Err(RunProblem::Differs(differences)) }
+    }
+
+    /// Opens a run to look at, whatever program it was made with.
+    pub fn look(folder: impl Into<PathBuf>) -> Result<Self, RunProblem> {
+        let folder = folder.into();
+        let path = folder.join("run.json");
+        if !path.is_file() {
+            return Err(RunProblem::NoRun(folder));
+        }
+        let text = files::read(&path)?;
+        let mut manifest: Manifest = serde_json::from_str(&text)
+            .map_err(|error| RunProblem::Manifest { path, problem: error.to_string() })?;
+        manifest.given.config = files::read(&folder.join("config.toml"))?;
+        let config = Config::parse(&manifest.given.config)?;
+        Ok(Self { folder, manifest, config })
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it was given.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Who takes part.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+}

@@ -1,0 +1,205 @@
+//! Branching off: a new run that shares what came before a place with an old one, and does what follows anew.
+
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+
+use graph_core::{AsNode, Checkpointer, RunError, State, Thread, ThreadState};
+use graph_store::sqlite::SqliteSaver;
+use llm::RecordMode;
+use sandbox_vm::Isolation;
+
+use super::{Branch, CALLS, Going, REVIEWED, Run, RunProblem, THREADS, files, set};
+use crate::{
+    config::Config,
+    debate::{self, Desk, SandboxState},
+    debates,
+    fence::Fence,
+    moves::MoveId,
+    pipeline::PipelineState,
+};
+
+/// A place in a run: a layer, or a round of a debate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Before one of the first three layers.
+    Layer(u8),
+    /// Before a round of a move's debate.
+    Round {
+        /// The move.
+        move_id: MoveId,
+        /// The round.
+        round: u32,
+    },
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no place; write layer_0, layer_1, layer_2, m4 or m4:r5");
+        if let Some(number) = text.strip_prefix("layer_") {
+            return match number.parse() {
+                Ok(number @ 0..=2) => Ok(Self::Layer(number)),
+                _ => Err(wrong()),
+            };
+        }
+        let (id, round) = text.split_once(":r").unwrap_or((text, "1"));
+        match (MoveId::parse(id), round.parse()) {
+            (Ok(move_id), Ok(round @ 1..)) => Ok(Self::Round { move_id, round }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layer(number) => write!(f, "layer_{number}"),
+            Self::Round { move_id, round } => write!(f, "{move_id}:r{round}"),
+        }
+    }
+}
+
+impl Run {
+    /// Makes a new run in a folder that is this one up to a place, with settings changed, and goes on from there.
+    ///
+    /// What follows a round is the rest of its debate and the debates of all later moves, in the order of their
+    /// numbers; with `only` the other debates stay as they are.
+    pub async fn fork(
+        &self,
+        folder: impl Into<PathBuf>,
+        run_id: String,
+        at: Place,
+        only: bool,
+        settings: &[String],
+    ) -> Result<Self, RunProblem> {
+        let folder = folder.into();
+        let config = match settings {
+            [] => self.manifest.given.config.clone(),
+            settings => set::set(&self.manifest.given.config, settings)?,
+        };
+        check(&self.config, &Config::parse(&config)?, at)?;
+        let given = super::Given { run_id, config, ..self.manifest.given.clone() };
+        let mut fork = Self::create(&folder, given)?;
+        fork.manifest.branch = Some(Box::new(Branch {
+            from: self.manifest.clone(),
+            config: self.manifest.given.config.clone(),
+            at: at.to_string(),
+            only,
+            set: settings.to_vec(),
+        }));
+        files::write(&folder.join("run.json"), &fork.manifest.json())?;
+        // Whoever closes a database last writes all of it into its file.
+        drop(self.saver()?);
+        for name in [THREADS, CALLS, REVIEWED] {
+            files::copy(&self.folder.join(name), &folder.join(name))?;
+        }
+        fork.rewind(at, only).await?;
+        Ok(fork)
+    }
+
+    /// Takes the threads back to a place.
+    async fn rewind(&self, at: Place, only: bool) -> Result<(), RunProblem> {
+        let saver = Arc::new(self.saver()?);
+        let going = Going {
+            isolation: Isolation::Off,
+            calls: RecordMode::Replay,
+            backend: Some("in-process".to_owned()),
+            ..Going::default()
+        };
+        let pipeline = self.thread(&going, None).await?;
+        let moves = match pipeline.state().await? {
+            Some(here) => here.values.moves(),
+            None => return Err(RunProblem::NoPlace("the run has not begun".to_owned())),
+        };
+        let (node, before) = match at {
+            Place::Layer(0) => {
+                saver.delete_thread(super::PIPELINE).await.map_err(RunError::from)?;
+                ("", "")
+            }
+            Place::Layer(1) => ("inference_agent", "layer_0_gather"),
+            Place::Layer(_) => ("analyst_agent", "layer_1_reduce"),
+            Place::Round { .. } => ("sandbox_orchestrator", "layer_2_reduce"),
+        };
+        if !node.is_empty() {
+            let place = find(&pipeline, at, |it| it.next.iter().any(|it| it == node)).await?;
+            let update = PipelineState::update();
+            pipeline.at(place.id).update_state(update, AsNode::node(before)).await?;
+        }
+        for it in moves {
+            let stays = match at {
+                Place::Layer(_) => false,
+                Place::Round { move_id, .. } if it.move_id == move_id => true,
+                Place::Round { move_id, .. } => only || it.move_id < move_id,
+            };
+            if !stays {
+                let thread = it.move_id.to_string();
+                saver.delete_thread(&thread).await.map_err(RunError::from)?;
+            }
+        }
+        match at {
+            Place::Round { move_id, round } => self.rewind_debate(&saver, move_id, round).await,
+            Place::Layer(_) => Ok(()),
+        }
+    }
+
+    /// Takes a debate back to the end of the round before, on the new terms.
+    async fn rewind_debate(
+        &self,
+        saver: &Arc<SqliteSaver>,
+        move_id: MoveId,
+        round: u32,
+    ) -> Result<(), RunProblem> {
+        let name = move_id.to_string();
+        if round == 1 {
+            return Ok(saver.delete_thread(&name).await.map_err(RunError::from)?);
+        }
+        let thread = debate::graph(saver.clone())?.thread(&name, Desk::nobody());
+        let at = Place::Round { move_id, round };
+        let is_there = |it: &ThreadState<SandboxState>| {
+            it.values.current_round + 1 == round && it.next == ["critic_individual"]
+        };
+        let place = find(&thread, at, is_there).await?;
+        let given = &self.manifest.given;
+        let fence = Fence::new(&given.nonce);
+        let terms = debates::terms(&self.config, &given.choice, &fence, given.baseline);
+        let update = SandboxState::update().terms(terms).max_rounds(self.config.rounds);
+        thread.at(place.id).update_state(update, AsNode::node("dm_respond")).await?;
+        Ok(())
+    }
+}
+
+/// The newest checkpoint of a thread that is at a place.
+async fn find<S: State, C: Send + Sync + 'static>(
+    thread: &Thread<S, C>,
+    at: Place,
+    is_there: impl Fn(&ThreadState<S>) -> bool,
+) -> Result<ThreadState<S>, RunProblem> {
+    let history = thread.history(None).await?;
+    let found = history.into_iter().find(is_there);
+    found.ok_or_else(|| RunProblem::NoPlace(format!("the run never came to {at}")))
+}
+
+/// Refuses changes of what was over by then: they would stand in the run's configuration and not have been true.
+fn check(then: &Config, now: &Config, at: Place) -> Result<(), RunProblem> {
+    let gathering = then.synthesizers == now.synthesizers;
+    let inferring = then.inferences == now.inferences;
+    let proposing =
+        then.analysts == now.analysts && then.moves_per_analyst == now.moves_per_analyst;
+    let settled = [
+        ("synthesizers", gathering, 0),
+        ("inferences", inferring, 1),
+        ("analysts", proposing, 2),
+    ];
+    let layer = match at {
+        Place::Layer(number) => number,
+        Place::Round { .. } => 3,
+    };
+    match settled.iter().find(|(_, same, own)| !same && layer > *own) {
+        Some((name, _, own)) => Err(RunProblem::Setting {
+            setting: (*name).to_owned(),
+            problem: format!("they had spoken before {at}; branch off at layer_{own}"),
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,75 @@
+//! From a run's last state to what its report is made of.
+
+use std::collections::BTreeMap;
+
+use super::Run;
+use crate::{
+    ask::Paid,
+    data::render,
+    pipeline::PipelineState,
+    report::{Isolation, Outcome, Provider, Spending},
+};
+
+/// What a run came to; nothing where it has not gathered its data yet.
+pub fn outcome(run: &Run, state: &PipelineState) -> Option<Outcome> {
+    let company = state.company.clone()?;
+    let config = run.config();
+    let given = &run.manifest().given;
+    let provider = if given.choice.is_scripted() {
+        Provider::Scripted
+    } else {
+        Provider::Models { name: given.choice.provider.clone() }
+    };
+    let mut findings = state.findings.clone();
+    findings.sort_by_key(|it| it.inference);
+    let logs = state.conversation_logs.iter().map(|it| (it.move_id, it.logs.clone()));
+    Some(Outcome {
+        run_id: given.run_id.clone(),
+        // The data as they were computed, not as a model told them: these are what numbers are checked against.
+        documents: vec![render::financial(&company), render::news(&company)],
+        company,
+        findings,
+        moves: state.moves(),
+        missing: state.missing_moves.clone(),
+        scores: state.policy_scores.clone(),
+        baselines: state.baseline_scores.clone(),
+        unscored: state.unscored_moves.clone(),
+        logs: logs.collect(),
+        provider,
+        isolation: state
+            .isolation
+            .clone()
+            .unwrap_or(Isolation { backend: "none".to_owned(), isolated: false }),
+        spending: spending(&state.calls),
+        manifest: run.manifest().lines(),
+        decision_makers: config.decision_makers.clone(),
+        metrics: config.metrics.clone(),
+        top_k: config.top_k,
+        best_score: config.best_score(),
+    })
+}
+
+/// What each role spent, in the order of the pipeline.
+fn spending(calls: &[Paid]) -> Vec<Spending> {
+    let mut roles: BTreeMap<_, Spending> = BTreeMap::new();
+    for paid in calls {
+        let role = match paid.group {
+            crate::config::Group::Scoring => format!("{} scoring", paid.who),
+            _ => paid.who.clone(),
+        };
+        let spending = roles.entry((paid.group, role.clone())).or_insert(Spending {
+            role,
+            calls: 0,
+            input_tokens: 0,
+            cached_tokens: 0,
+            output_tokens: 0,
+            dollars: Some(0.0),
+        });
+        spending.calls += 1;
+        spending.input_tokens += paid.input;
+        spending.cached_tokens += paid.cached;
+        spending.output_tokens += paid.output;
+        spending.dollars = spending.dollars.zip(paid.cost).map(|(sum, it)| sum + it.dollars());
+    }
+    roles.into_values().collect()
+}

@@ -1,0 +1,80 @@
+//! A run that is killed, again and again, pays for nothing twice.
+#![expect(clippy::unwrap_used, reason = "tests, though much of it stands in functions of their own")]
+
+mod provider;
+
+use std::{
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use provider::Provider;
+
+const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
+
+/// A configuration of two moves and three rounds.
+fn config() -> String {
+    let mut config: toml::Table = toml::from_str(consulting_graph::config::DEFAULT).unwrap();
+    config["rounds"] = 3.into();
+    config["moves_per_analyst"] = 1.into();
+    config["analysts"].as_array_mut().unwrap().truncate(2);
+    toml::to_string(&config).unwrap()
+}
+
+fn start(args: &[&str], folder: &Path, provider: &Provider) -> Child {
+    let mut command = Command::new(CONSULTING);
+    command.args(args).arg("--quiet").current_dir(folder);
+    command.env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn run(folder: &Path, provider: &Provider) -> Child {
+    let args = ["run", "NVDA", "--out", "run", "--config", "config.toml", "--as-of", "2026-03-01"];
+    let models = ["--provider", "openai-compatible", "--model", "board"];
+    start(&[&args[..], &models].concat(), folder, provider)
+}
+
+async fn finished(child: Child) -> std::process::Output {
+    tokio::task::spawn_blocking(|| child.wait_with_output()).await.unwrap().unwrap()
+}
+
+async fn report(folder: &Path) -> String {
+    let text = tokio::fs::read_to_string(folder.join("run/report.md")).await.unwrap();
+    // The run's id is another one each time.
+    text.lines().filter(|it| !it.contains("nvda-")).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.toml"), config()).unwrap();
+    let provider = Provider::start().await;
+    let calls_file = folder.path().join("run/calls.jsonl");
+    provider.keep(&calls_file);
+    let whole = finished(run(folder.path(), &provider)).await;
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    let calls = provider.answered();
+    // 2 documents, 2 inferences, 2 analysts, 19 calls a debate; more where something was asked twice.
+    assert!((44..=50).contains(&calls), "{calls}");
+    let expected = report(folder.path()).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.toml"), config()).unwrap();
+    let provider = Provider::start().await;
+    provider.keep(&folder.path().join("run/calls.jsonl"));
+    // One run, killed as each of its calls reaches the provider, before that answers.
+    let mut child = run(folder.path(), &provider);
+    for call in 1..=calls {
+        provider.hold(call).await;
+        child.kill().unwrap();
+        finished(child).await;
+        provider.forget();
+        child = start(&["resume", "run"], folder.path(), &provider);
+    }
+    provider.let_go();
+    let output = tokio::time::timeout(Duration::from_secs(60), finished(child)).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(provider.answered(), calls);
+    assert_eq!(report(folder.path()).await, expected);
+}

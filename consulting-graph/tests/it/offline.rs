@@ -1,0 +1,328 @@
+//! The model that speaks without a key: a whole run by hand, without the graph.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use consulting_graph::{
+    citation::Evidence,
+    config::{Config, DEFAULT, Persona},
+    data::{Company, Subject, Ticker, edgar, folder, render, synthetic},
+    fence::Fence,
+    finding::{self, Findings, Inference},
+    moves::{self, Author, Move, Risk},
+    offline,
+    prompt::{self, Brief},
+    score::{MakerScore, ScoreSource},
+    transcript::{ConversationEntry, Speaker, append_to_log, rounds},
+    watch::{ObservationKind, observe},
+};
+use llm::{
+    Llm, Request, Role,
+    overflow::{Passage, Round},
+};
+
+use crate::sample::date;
+
+/// A run as far as the debates.
+struct Study {
+    llm: Llm,
+    config: Config,
+    fence: Fence,
+    company: Company,
+}
+
+/// What the layers before the debate leave behind.
+struct Layers {
+    documents: Vec<String>,
+    findings: Vec<Findings>,
+    moves: Vec<Move>,
+    /// How many analysts were asked a second time.
+    again: usize,
+}
+
+fn invented(ticker: &str) -> Company {
+    synthetic::company(&Ticker::parse(ticker).unwrap(), date(2026, 3, 1))
+}
+
+fn whole(log: &[Round]) -> Vec<Passage<'_>> {
+    log.iter().map(Passage::Round).collect()
+}
+
+impl Study {
+    fn new(seed: u64, nonce: &str, company: Company) -> Self {
+        let config = Config::parse(DEFAULT).unwrap();
+        Self { llm: offline::model(seed).unwrap(), config, fence: Fence::new(nonce), company }
+    }
+
+    async fn ask(&self, request: Request) -> String {
+        self.llm.generate(request.max_tokens(8192)).await.unwrap().text()
+    }
+
+    async fn document(&self, subject: Subject) -> String {
+        let (persona, data) = match subject {
+            Subject::Financial => {
+                (&self.config.synthesizers.financial, render::financial(&self.company))
+            }
+            Subject::Trend => (&self.config.synthesizers.news, render::news(&self.company)),
+        };
+        let ticker = &self.company.ticker;
+        self.ask(prompt::synthesizer(persona, ticker, subject, &data, &self.fence)).await
+    }
+
+    async fn infer(&self, inference: Inference, document: &str) -> Findings {
+        let persona = match inference {
+            Inference::F1 => &self.config.inferences.f1,
+            Inference::F2 => &self.config.inferences.f2,
+        };
+        let ticker = &self.company.ticker;
+        let request = prompt::inference(persona, ticker, inference, document, &self.fence);
+        let draft = finding::read(&self.ask(request).await);
+        let problems = finding::problems(&draft, document);
+        assert!(problems.is_empty(), "{ticker} {inference}: {problems:?}");
+        Findings::number(inference, ticker.clone(), draft)
+    }
+
+    /// The moves of one analyst, and whether a second answer was needed.
+    async fn propose(&self, number: u16, findings: &[Findings]) -> (Vec<Move>, bool) {
+        let persona = &self.config.analysts[usize::from(number) - 1];
+        let ticker = &self.company.ticker;
+        let [f1, f2] = [0, 1].map(|it: usize| findings[it].markdown());
+        let first = prompt::analyst(persona, ticker, 3, &f1, &f2, &self.fence);
+        let mut answer = self.ask(first.clone()).await;
+        let problems = moves::problems(&moves::read(&answer), findings);
+        let again = problems.iter().any(moves::MoveProblem::asks_again);
+        if again {
+            answer = self.ask(prompt::analyst_again(&first, &answer, &problems)).await;
+        }
+        let drafts = moves::read(&answer);
+        assert_eq!(moves::problems(&drafts, findings), [], "{ticker}, {}", persona.id);
+        let author = Author { number, agent_id: &persona.id, persona: &persona.name };
+        (moves::number(author, ticker, 3, drafts).0, again)
+    }
+
+    async fn layers(&self) -> Layers {
+        let documents =
+            vec![self.document(Subject::Financial).await, self.document(Subject::Trend).await];
+        let findings = vec![
+            self.infer(Inference::F1, &documents[0]).await,
+            self.infer(Inference::F2, &documents[1]).await,
+        ];
+        let (mut moves, mut again) = (Vec::new(), 0);
+        for number in 1..=5 {
+            let (proposed, asked_again) = self.propose(number, &findings).await;
+            moves.extend(proposed);
+            again += usize::from(asked_again);
+        }
+        Layers { documents, findings, moves, again }
+    }
+
+    /// Ten rounds between the critic and one decision maker.
+    async fn debate(&self, maker: &Persona, brief: &Brief) -> Vec<ConversationEntry> {
+        let (critic, fence) = (&self.config.critic, &self.fence);
+        let mut log = Vec::new();
+        for round in 1..=10 {
+            let said = rounds(&log);
+            let request = match round {
+                1 => prompt::critic_opening(critic, brief, fence),
+                _ => prompt::critic_reply(critic, brief, fence, maker, &whole(&said), round),
+            };
+            log = append_to_log(&log, Speaker::Critic, &self.ask(request).await, round);
+            let said = rounds(&log);
+            let request = prompt::maker_reply(maker, brief, fence, &whole(&said), round);
+            let speaker = Speaker::DecisionMaker(maker.id.clone());
+            log = append_to_log(&log, speaker, &self.ask(request).await, round);
+        }
+        log
+    }
+
+    /// Scores as the program reads them: parsed, repaired, or neutral.
+    async fn score(&self, maker: &Persona, brief: &Brief, log: &[Round]) -> MakerScore {
+        let metrics = &self.config.metrics;
+        let first = prompt::score(maker, brief, &self.fence, &whole(log), metrics, 10);
+        let answer = self.ask(first.clone()).await;
+        let ids = self.config.metric_ids();
+        if let Some(score) = MakerScore::parse(&answer, &ids) {
+            return score;
+        }
+        let repaired = self.ask(prompt::repair(&first, &answer, metrics)).await;
+        MakerScore::repaired(&repaired, &ids).unwrap_or_else(|| MakerScore::neutral(&ids))
+    }
+}
+
+#[test]
+fn the_script_is_sound_and_says_what_it_is() {
+    assert_eq!(offline::model(0).unwrap().id().to_string(), format!("scripted/{}", offline::NAME));
+}
+
+#[tokio::test]
+async fn documents_keep_every_line_and_add_no_number() {
+    let study = Study::new(1, "7f3a", invented("NVDA"));
+    for (subject, data) in [
+        (Subject::Financial, render::financial(&study.company)),
+        (Subject::Trend, render::news(&study.company)),
+    ] {
+        let document = study.document(subject).await;
+        let lines: BTreeSet<&str> = document.lines().collect();
+        assert!(data.lines().all(|it| lines.contains(it)), "{document}");
+        let given: BTreeSet<&str> = data.lines().collect();
+        let added: Vec<&str> = document.lines().filter(|it| !given.contains(it)).collect();
+        assert_eq!(added.len(), 1, "{added:?}");
+        assert!(added[0].contains("scripted model"), "{added:?}");
+        assert!(!added[0].contains(|it: char| it.is_ascii_digit()), "{added:?}");
+        let note = document.lines().position(|it| it.contains("SYNTHETIC DATA"));
+        assert!(note < document.lines().position(|it| it == added[0]), "{document}");
+    }
+}
+
+#[tokio::test]
+async fn findings_and_moves_of_many_companies_are_sound() {
+    let (mut again, mut kinds) = (0, BTreeSet::new());
+    for idx in 0..12_u8 {
+        let company = invented(&format!("T{}", char::from(b'A' + idx)));
+        let study = Study::new(u64::from(idx), "7f3a", company);
+        let layers = study.layers().await;
+        assert!(layers.findings.iter().all(|it| (10..=14).contains(&it.findings.len())));
+        assert!(layers.findings.iter().all(|it| !it.tensions.is_empty()));
+        kinds.extend(layers.findings[0].findings.iter().map(|it| format!("{:?}", it.draft.kind)));
+        assert_eq!(layers.moves.len(), 15);
+        let risks = |risk| layers.moves.iter().filter(|it| it.draft.risk_level == risk).count();
+        assert_eq!([Risk::Low, Risk::Medium, Risk::High].map(risks), [5, 5, 5]);
+        let evidence = Evidence::new(
+            &layers.findings,
+            &layers.documents.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        for it in &layers.moves {
+            assert_eq!(evidence.check_move(it), [], "{}", it.markdown());
+            assert!(it.draft.reasoning.len() >= 3 && it.draft.cited().len() >= 3);
+        }
+        let titles: BTreeSet<&String> = layers.moves.iter().map(|it| &it.draft.title).collect();
+        assert_eq!(titles.len(), 15, "{titles:?}");
+        again += layers.again;
+    }
+    assert!((1..=20).contains(&again), "{again} of 60 analysts were asked again");
+    assert!(kinds.len() >= 7, "{kinds:?}");
+}
+
+#[tokio::test]
+async fn data_without_news_still_give_findings() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting");
+    let ticker = |it| Ticker::parse(it).unwrap();
+    let as_of = date(2026, 6, 1);
+    for company in [
+        edgar::read(&fixtures.join("edgar"), &ticker("EXMP"), as_of).unwrap(),
+        folder::read(&fixtures.join("folder"), &ticker("CORNER"), as_of).unwrap(),
+    ] {
+        let layers = Study::new(3, "7f3a", company).layers().await;
+        assert_eq!(layers.moves.len(), 15);
+    }
+}
+
+#[tokio::test]
+async fn debates_move_on_and_scores_spread() {
+    let study = Study::new(1, "7f3a", invented("NVDA"));
+    let layers = study.layers().await;
+    let documents: Vec<&str> = layers.documents.iter().map(String::as_str).collect();
+    let evidence = Evidence::new(&layers.findings, &documents);
+    let (mut flags, mut turns, mut repeated, mut scores) = (0, 0, 0, BTreeMap::new());
+    for the_move in [&layers.moves[2], &layers.moves[6]] {
+        let brief = Brief::new(the_move, &layers.findings);
+        let mut openings = BTreeSet::new();
+        for maker in &study.config.decision_makers {
+            let log = study.debate(maker, &brief).await;
+            openings.insert(log[0].content.clone());
+            let said: BTreeSet<&str> = log.iter().map(|it| it.content.as_str()).collect();
+            assert!(said.len() >= 19, "nobody says the same again and again: {log:#?}");
+            assert!(log.iter().any(|it| it.content.contains(&the_move.draft.title)), "{log:#?}");
+            let cites = log.iter().filter(|it| !finding::cited(&it.content).is_empty()).count();
+            assert!(cites >= 12, "{cites} of 20 turns cite a finding: {log:#?}");
+            assert!(log.iter().all(|it| !it.content.contains("untrusted")), "{log:#?}");
+            flags += evidence.check_log(the_move, "i1", &log).len();
+            turns += log.len();
+            let seen = observe(the_move.move_id, "i1", &log);
+            repeated += seen.iter().filter(|it| it.kind == ObservationKind::Repetition).count();
+            let score = study.score(maker, &brief, &rounds(&log)).await;
+            assert_ne!(score.score_source, ScoreSource::Default, "two moves, and all can be read");
+            scores.insert((the_move.move_id, maker.id.clone()), score);
+        }
+        assert_eq!(openings.len(), 1, "one opening for all");
+    }
+    assert!(flags <= turns / 10, "{flags} flags in {turns} turns");
+    assert!(repeated <= turns / 10, "{repeated} repetitions in {turns} turns");
+    let given: BTreeSet<&BTreeMap<String, u8>> = scores.values().map(|it| &it.metrics).collect();
+    assert!(given.len() >= 5, "{given:?}");
+    assert!(given.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
+}
+
+/// Scores of one move, asked for again and again: each time the request comes, it is another throw.
+#[tokio::test]
+async fn some_scores_come_in_another_form() {
+    let study = Study::new(1, "7f3a", invented("NVDA"));
+    let layers = study.layers().await;
+    let brief = Brief::new(&layers.moves[0], &layers.findings);
+    let maker = &study.config.decision_makers[0];
+    let mut sources: BTreeMap<String, u32> = BTreeMap::new();
+    let mut adjusted = 0;
+    for _ in 0..300 {
+        let score = study.score(maker, &brief, &[]).await;
+        adjusted += u32::from(!score.adjustments.is_empty());
+        *sources.entry(format!("{:?}", score.score_source)).or_default() += 1;
+    }
+    for source in ["Json", "JsonExtracted", "Regex", "Repaired"] {
+        assert!(sources.contains_key(source), "{source} is missing: {sources:?}");
+    }
+    assert!(adjusted > 0, "{sources:?}");
+    let other = 300 - sources["Json"] + adjusted;
+    assert!((6..=45).contains(&other), "{other} of 300 in another form: {sources:?}");
+}
+
+#[tokio::test]
+async fn the_same_seed_says_the_same_whatever_the_nonce() {
+    let said = async |seed, nonce| {
+        let study = Study::new(seed, nonce, invented("ACME"));
+        let layers = study.layers().await;
+        let brief = Brief::new(&layers.moves[4], &layers.findings);
+        let log = study.debate(&study.config.decision_makers[1], &brief).await;
+        let score = study.score(&study.config.decision_makers[1], &brief, &rounds(&log)).await;
+        (layers.moves, log, score)
+    };
+    let first = said(5, "7f3a").await;
+    assert_eq!(first, said(5, "0b1e77").await);
+    assert_ne!(first, said(6, "7f3a").await);
+}
+
+#[tokio::test]
+async fn decision_makers_sound_like_themselves() {
+    let study = Study::new(2, "7f3a", invented("NVDA"));
+    let layers = study.layers().await;
+    let brief = Brief::new(&layers.moves[0], &layers.findings);
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for maker in &study.config.decision_makers {
+        let log = study.debate(maker, &brief).await;
+        let own = log.iter().filter(|it| it.role != Speaker::Critic);
+        let last_words: BTreeSet<String> = own
+            .filter_map(|it| it.content.rsplit(". ").next().map(str::to_owned))
+            .filter(|it| {
+                !it.contains("satisfy") && !it.contains("stay with") && !it.contains("trial")
+            })
+            .collect();
+        assert!(last_words.is_disjoint(&known), "{last_words:?}");
+        known.extend(last_words);
+    }
+}
+
+/// Whoever has other measures gets scores too.
+#[tokio::test]
+async fn other_measures_are_scored_by_their_form() {
+    let study = Study::new(1, "7f3a", invented("NVDA"));
+    let maker = &study.config.decision_makers[0];
+    let brief = Brief { document: "# m1: Try it\n".to_owned(), ..Brief::default() };
+    let mut metrics = study.config.metrics.clone();
+    metrics[0].id = "courage".to_owned();
+    let ids: Vec<&str> = metrics.iter().map(|it| it.id.as_str()).collect();
+    let request = prompt::baseline(maker, &brief, &study.fence, &metrics);
+    assert_eq!(request.messages.last().unwrap().role, Role::User);
+    let answer = study.ask(request.schema(consulting_graph::score::form(&ids))).await;
+    assert!(MakerScore::parse(&answer, &ids).is_some(), "{answer}");
+}

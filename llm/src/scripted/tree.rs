@@ -1,0 +1,68 @@
+//! JSON whose strings are templates.
+
+use serde_json::Value;
+
+use super::{source::Source, template::Template};
+
+/// JSON with templates for strings.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Tree {
+    Plain(Value),
+    Template(Template),
+    Array(Vec<Self>),
+    Object(Vec<(String, Self)>),
+}
+
+impl Tree {
+    /// Reads the strings of JSON as templates.
+    pub(crate) fn parse(value: &Value) -> Result<Self, String> {
+        Ok(match value {
+            Value::String(text) => Self::Template(Template::parse(text)?),
+            Value::Array(items) => {
+                Self::Array(items.iter().map(Self::parse).collect::<Result<_, _>>()?)
+            }
+            Value::Object(members) => {
+                let members = members.iter().map(|(key, it)| Ok((key.clone(), Self::parse(it)?)));
+                Self::Object(members.collect::<Result<_, String>>()?)
+            }
+            plain => Self::Plain(plain.clone()),
+        })
+    }
+
+    /// All templates in it.
+    pub(crate) fn templates(&self) -> Vec<&Template> {
+        match self {
+            Self::Plain(_) => Vec::new(),
+            Self::Template(template) => vec![template],
+            Self::Array(items) => items.iter().flat_map(Self::templates).collect(),
+            Self::Object(members) => members.iter().flat_map(|it| it.1.templates()).collect(),
+        }
+    }
+
+    /// The names its templates use.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.templates().into_iter().flat_map(Template::names).collect()
+    }
+
+    /// Whether all is there that it uses.
+    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::Template(template) => template.fits(source),
+            Self::Array(items) => items.iter().all(|it| it.fits(source)),
+            Self::Object(members) => members.iter().all(|it| it.1.fits(source)),
+        }
+    }
+
+    /// Fills the templates.
+    pub(crate) fn fill(&self, source: &mut Source<'_>) -> Value {
+        match self {
+            Self::Plain(value) => value.clone(),
+            Self::Template(template) => template.fill_value(source),
+            Self::Array(items) => items.iter().map(|it| it.fill(source)).collect(),
+            Self::Object(members) => Value::Object(
+                members.iter().map(|(key, it)| (key.clone(), it.fill(source))).collect(),
+            ),
+        }
+    }
+}
