@@ -36,7 +36,9 @@ pub fn agent() -> Agent {
 }
 
 /// The graph as the host sees it, to draw it and to look into its threads.
-pub fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<SandboxState, Desk>, BuildError> {
+pub fn graph(
+    saver: Arc<dyn Checkpointer>,
+) -> Result<CompiledGraph<SandboxState, Desk>, BuildError> {
     builder().shared_checkpointer(saver).compile()
 }
 

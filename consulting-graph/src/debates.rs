@@ -9,9 +9,11 @@ use std::{
 };
 
 use futures_util::future::join;
-use graph_core::{Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError, checkpoint::Lookup};
+use graph_core::{
+    Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError, checkpoint::Lookup,
+};
 use graph_trace::{End, Header, Trace, TraceBuilder};
-use sandbox_vm::{GraphRun, Sandboxes, Spec};
+use sandbox_vm::{Error, GraphRun, Sandboxes, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -42,6 +44,8 @@ const MEMORY: u64 = 2048 << 20;
 pub struct Debates {
     /// The sandboxes.
     pub sandboxes: Sandboxes,
+    /// Where a debate is held whose sandbox cannot be made, if that is allowed: in this process.
+    pub fallback: Option<Sandboxes>,
     /// Who keeps their threads, each under its move's number.
     pub saver: Arc<dyn Checkpointer>,
     /// The run, which is part of each sandbox's name.
@@ -93,6 +97,8 @@ pub(crate) struct Settled {
     pub(crate) current_round: u32,
     pub(crate) max_rounds: u32,
     pub(crate) ended_early: Option<String>,
+    /// Whether it was kept apart from the host.
+    pub(crate) isolated: bool,
     /// Why there is no score.
     pub(crate) problem: Option<String>,
 }
@@ -113,9 +119,11 @@ impl Debates {
         if self.is_isolated() {
             return None;
         }
-        let problems = self.sandboxes.reports().iter().filter_map(|it| {
-            Some(format!("{}: {}", it.backend, it.problem.as_deref()?))
-        });
+        let problems = self
+            .sandboxes
+            .reports()
+            .iter()
+            .filter_map(|it| Some(format!("{}: {}", it.backend, it.problem.as_deref()?)));
         let problems: Vec<String> = problems.collect();
         Some(if problems.is_empty() {
             "isolation is switched off".to_owned()
@@ -134,45 +142,71 @@ impl Debates {
         debate: Debate<'_>,
         cx: &Context<Deps>,
     ) -> Result<Settled, NodeError> {
-        let deps = cx.deps();
         let the_move = debate.the_move;
-        let _open = deps.models.open_debate();
-        let spec = self.spec(the_move);
-        let run = self.run(debate, deps).await?;
-        self.say(cx, PipelineEvent::SandboxReady {
-            move_id: the_move.move_id.to_string(),
-            title: the_move.draft.title.clone(),
-            backend: self.backend().to_owned(),
-            isolated: self.is_isolated(),
-        })
-        .await;
-        let (sender, events) = mpsc::unbounded_channel();
-        let told = move |event| drop(sender.send(event));
-        let held = self.sandboxes.run_graph(spec.clone(), run.graph, GUESTS, told);
-        let (ended, ()) = join(held, self.listen(the_move, run.input, events, cx)).await;
+        let _open = cx.deps().models.open_debate();
+        let mut sandboxes = &self.sandboxes;
+        let mut ended = self.hold_in(sandboxes, debate, cx).await?;
+        if let (Err(error), Some(fallback)) = (&ended, &self.fallback)
+            && !matches!(error, Error::Graph { .. })
+        {
+            let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
+            self.say(cx, PipelineEvent::SandboxDegraded { backend, reason }).await;
+            sandboxes = fallback;
+            ended = self.hold_in(sandboxes, debate, cx).await?;
+        }
         let settled = match ended {
             Ok(Exit::Done(state)) => settled(state),
             Ok(_) => Err("the debate stopped before its end".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        if let Some(sandbox) = self.sandboxes.get(&spec.name) {
-            self.fetch(the_move, &sandbox, deps.config.decision_makers.len()).await;
-            // Nothing runs between two debates.
-            sandbox.delete().await;
-        }
-        let mut settled = settled.unwrap_or_else(|problem| Settled {
-            problem: Some(problem),
-            ..Settled::default()
-        });
+        let mut settled = settled
+            .unwrap_or_else(|problem| Settled { problem: Some(problem), ..Settled::default() });
         if let Some(reason) = settled.problem.clone() {
             let move_id = the_move.move_id.to_string();
             self.say(cx, PipelineEvent::SandboxSkipped { move_id, reason }).await;
         }
-        if !self.is_isolated() {
+        settled.isolated = sandboxes.isolated();
+        if !settled.isolated {
             settled.marks.insert(Mark::NotIsolated);
+        }
+        // A debate that was over before this run began has told nothing here; what was told is not told again.
+        for event in &settled.status_updates {
+            self.say(cx, event.clone()).await;
         }
         self.watch_budget(&settled, cx).await;
         Ok(settled)
+    }
+
+    /// Holds a debate in one of these sandboxes, and takes what it wrote out of it.
+    async fn hold_in(
+        &self,
+        sandboxes: &Sandboxes,
+        debate: Debate<'_>,
+        cx: &Context<Deps>,
+    ) -> Result<Result<Exit<Value>, Error>, NodeError> {
+        let (deps, the_move) = (cx.deps(), debate.the_move);
+        let spec = self.spec(the_move);
+        let run = self.run(debate, deps).await?;
+        self.say(
+            cx,
+            PipelineEvent::SandboxReady {
+                move_id: the_move.move_id.to_string(),
+                title: the_move.draft.title.clone(),
+                backend: sandboxes.backend().to_owned(),
+                isolated: sandboxes.isolated(),
+            },
+        )
+        .await;
+        let (sender, events) = mpsc::unbounded_channel();
+        let told = move |event| drop(sender.send(event));
+        let held = sandboxes.run_graph(spec.clone(), run.graph, GUESTS, told);
+        let (ended, ()) = join(held, self.listen(the_move, run.input, events, cx)).await;
+        if let Some(sandbox) = sandboxes.get(&spec.name) {
+            self.fetch(the_move, &sandbox, deps.config.decision_makers.len()).await;
+            // Nothing runs between two debates.
+            sandbox.delete().await;
+        }
+        Ok(ended)
     }
 
     fn spec(&self, the_move: &Move) -> Spec {
@@ -180,7 +214,7 @@ impl Debates {
         let name = Spec::clean_name(&format!("negotiate-{ticker}-{move_id}-{}", self.run_id));
         let spec = Spec::new(name)
             .memory(MEMORY)
-            .label("project", "consulting")
+            .label("project", "ai-consulting-agency")
             .label("ticker", ticker)
             .label("move", move_id.to_string())
             .label("layer", "sandbox")
@@ -285,8 +319,7 @@ struct Prepared {
 /// Who takes part in a run's debates, and how.
 pub(crate) fn terms(config: &Config, choice: &Choice, fence: &Fence, baseline: bool) -> Terms {
     let voice = |group, persona: &Persona| choice.voice(config, group, &persona.id);
-    let speaking =
-        |group, it: &Persona| Speaking { voice: voice(group, it), persona: it.clone() };
+    let speaking = |group, it: &Persona| Speaking { voice: voice(group, it), persona: it.clone() };
     let makers = &config.decision_makers;
     Terms {
         critic: speaking(Group::Critic, &config.critic),

@@ -11,12 +11,7 @@ use std::{collections::BTreeMap, io, path::PathBuf};
 
 use serde::Serialize;
 
-use crate::{
-    moves::MoveId,
-    rank::Ranked,
-    report::Report,
-    run::Run,
-};
+use crate::{moves::MoveId, rank::Ranked, report::Report, run::Run};
 
 /// How two runs differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]

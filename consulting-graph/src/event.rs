@@ -34,6 +34,9 @@ pub enum PipelineEvent {
         status: LayerStatus,
         /// What it made, by name.
         artifacts: Vec<String>,
+        /// How many moves have a score, where it is the debates' layer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total_policies_scored: Option<usize>,
     },
     /// Someone begins.
     AgentStart {
@@ -201,6 +204,7 @@ impl PipelineEvent {
 
     /// A layer is done.
     pub fn layer_complete(layer: Layer, artifacts: Vec<String>) -> Self {
-        Self::LayerComplete { layer, status: LayerStatus::Done, artifacts }
+        let total_policies_scored = (layer == Layer::SANDBOX).then_some(artifacts.len());
+        Self::LayerComplete { layer, status: LayerStatus::Done, artifacts, total_policies_scored }
     }
 }

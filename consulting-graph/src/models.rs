@@ -17,10 +17,10 @@ use crate::{
     config::{Config, Group},
 };
 
-pub use choose::{ChoiceError, Choice};
+pub use choose::{Choice, ChoiceError};
 
 /// Calls of one provider at once.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 16;
 
 /// What a run may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -15,6 +15,8 @@ pub const NAME: &str = "board";
 /// Makes the scripted model. The same seed, company and configuration give the same words.
 ///
 /// ```
+/// use llm::Model;
+///
 /// let model = consulting_graph::offline::model(7)?;
 /// assert_eq!(model.id().to_string(), "scripted/board");
 /// # Ok::<(), llm::ScriptError>(())

@@ -15,7 +15,9 @@ mod tell;
 
 use std::sync::Arc;
 
-use graph_core::{BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, START, StateGraph};
+use graph_core::{
+    BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, START, StateGraph,
+};
 
 use crate::{
     ask::{Ask, Heard, LLM},

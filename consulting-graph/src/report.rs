@@ -54,6 +54,12 @@ pub struct Outcome {
     pub isolation: Isolation,
     /// What was spent, by role.
     pub spending: Vec<Spending>,
+    /// What was spent on each move's debate.
+    pub spending_by_move: Vec<Spending>,
+    /// What was spent in each round, over all debates.
+    pub spending_by_round: Vec<Spending>,
+    /// What did not go as it should.
+    pub warnings: Vec<String>,
     /// Versions, models, hashes of prompts, seeds.
     pub manifest: BTreeMap<String, String>,
     /// Who scored.
@@ -88,11 +94,11 @@ pub struct Isolation {
     pub isolated: bool,
 }
 
-/// What one role spent.
+/// What one role spent, or what was spent on one thing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spending {
-    /// The role.
-    pub role: String,
+    /// The role, the move or the round.
+    pub name: String,
     /// Calls that were paid for.
     pub calls: u64,
     /// Tokens that went in.

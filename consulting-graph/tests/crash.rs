@@ -1,15 +1,15 @@
 //! A run that is killed, again and again, pays for nothing twice.
-#![expect(clippy::unwrap_used, reason = "tests, though much of it stands in functions of their own")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests, though much of it stands in functions of their own"
+)]
 
 mod provider;
 
-use std::{
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{path::Path, process::Stdio};
 
 use provider::Provider;
+use tokio::process::{Child, Command};
 
 const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
 
@@ -26,6 +26,7 @@ fn start(args: &[&str], folder: &Path, provider: &Provider) -> Child {
     let mut command = Command::new(CONSULTING);
     command.args(args).arg("--quiet").current_dir(folder);
     command.env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
+    command.kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -33,10 +34,6 @@ fn run(folder: &Path, provider: &Provider) -> Child {
     let args = ["run", "NVDA", "--out", "run", "--config", "config.toml", "--as-of", "2026-03-01"];
     let models = ["--provider", "openai-compatible", "--model", "board"];
     start(&[&args[..], &models].concat(), folder, provider)
-}
-
-async fn finished(child: Child) -> std::process::Output {
-    tokio::task::spawn_blocking(|| child.wait_with_output()).await.unwrap().unwrap()
 }
 
 async fn report(folder: &Path) -> String {
@@ -52,11 +49,12 @@ async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
     let provider = Provider::start().await;
     let calls_file = folder.path().join("run/calls.jsonl");
     provider.keep(&calls_file);
-    let whole = finished(run(folder.path(), &provider)).await;
+    let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
     let calls = provider.answered();
     // 2 documents, 2 inferences, 2 analysts, 19 calls a debate; more where something was asked twice.
-    assert!((44..=50).contains(&calls), "{calls}");
+    let events = std::fs::read_to_string(folder.path().join("run/events.jsonl")).unwrap();
+    assert!((44..=50).contains(&calls), "{calls} calls:\n{events}");
     let expected = report(folder.path()).await;
 
     let folder = tempfile::tempdir().unwrap();
@@ -65,16 +63,23 @@ async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
     provider.keep(&folder.path().join("run/calls.jsonl"));
     // One run, killed as each of its calls reaches the provider, before that answers.
     let mut child = run(folder.path(), &provider);
-    for call in 1..=calls {
-        provider.hold(call).await;
-        child.kill().unwrap();
-        finished(child).await;
-        provider.forget();
+    let mut kills = 0;
+    let child = loop {
+        tokio::select! {
+            () = provider.hold(kills + 1) => {}
+            status = child.wait() => {
+                status.unwrap();
+                break child;
+            },
+        }
+        child.kill().await.unwrap();
+        provider.forget().await;
+        kills += 1;
+        // The next time this call is made it is answered, and the one after it is kept waiting.
         child = start(&["resume", "run"], folder.path(), &provider);
-    }
-    provider.let_go();
-    let output = tokio::time::timeout(Duration::from_secs(60), finished(child)).await.unwrap();
+    };
+    let output = child.wait_with_output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(provider.answered(), calls);
+    assert_eq!((kills, provider.answered()), (calls, calls));
     assert_eq!(report(folder.path()).await, expected);
 }

@@ -10,11 +10,14 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
-pub use self::settings::{Limits, Timeouts};
 use self::{body::Body, words::late};
 pub(crate) use self::{
     client::client,
     endpoint::{Auth, Endpoint},
+};
+pub use self::{
+    client::{ClientError, http_client},
+    settings::{Limits, Timeouts},
 };
 use crate::{
     Catalog, Error, Listener, Model, ModelId, Phase, Request, Response,

@@ -45,7 +45,7 @@ pub use crate::{
 };
 #[cfg(feature = "http")]
 pub use crate::{
-    http::{Limits, Timeouts},
+    http::{ClientError, Limits, Timeouts, http_client},
     provider::{Provider, SetupError, create_provider},
 };
 #[cfg(feature = "http")]

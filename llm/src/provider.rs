@@ -93,7 +93,7 @@ impl Provider {
     pub fn of_environment() -> Option<Self> {
         let is_set = |name: &&str| env::var_os(name).is_some_and(|it| !it.is_empty());
         let keyed = known::names().filter_map(known::by_name).filter(|it| it.needs_key);
-        let mut found = keyed.filter(|it| it.key_variables.iter().any(|name| is_set(&name)));
+        let mut found = keyed.filter(|it| it.key_variables.iter().any(is_set));
         Self::new(found.next()?.name).ok()
     }
 

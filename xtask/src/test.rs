@@ -67,14 +67,16 @@ fn plan(here: &Here, depth: Depth) -> Plan {
     plan
 }
 
-/// The crate `llm` goes by itself: its feature for local models takes longer to build than all the rest.
+/// Who can have local models goes apart: that feature takes longer to build than all the rest.
 fn tests(depth: Depth) -> [Step; 2] {
-    let rest = Step::cargo("tests", "test --workspace --all-features --exclude llm");
+    let apart = "-p llm -p consulting-graph";
+    let rest = "test --workspace --all-features --exclude llm --exclude consulting-graph";
+    let rest = Step::cargo("tests", rest);
     match depth {
-        Depth::Usual => [rest, Step::cargo("tests of models", "test -p llm")],
+        Depth::Usual => [rest, Step::cargo("tests of models", &format!("test {apart}"))],
         Depth::Nightly => {
-            let models =
-                Step::cargo("tests of models, local ones too", "test -p llm --all-features");
+            let models = format!("test {apart} --all-features");
+            let models = Step::cargo("tests of models, local ones too", &models);
             [rest, models].map(|it| it.env("GRAPH_NIGHTLY", "1"))
         }
     }
@@ -169,8 +171,8 @@ mod tests {
             "\
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-cargo test --workspace --all-features --exclude llm
-cargo test -p llm
+cargo test --workspace --all-features --exclude llm --exclude consulting-graph
+cargo test -p llm -p consulting-graph
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
         );
@@ -206,8 +208,8 @@ cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixt
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test --workspace --all-features --exclude llm
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test -p llm --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test -p llm -p consulting-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -236,7 +238,7 @@ cargo deny --offline check bans licenses sources"
             assert!(lines[0].ends_with("install -y --no-install-recommends postgresql'"));
             assert_eq!(
                 lines[3],
-                "GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features --exclude llm"
+                "GRAPH_REQUIRE_POSTGRES=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph"
             );
             assert_eq!(plan.left_out[0].install, "sudo apt-get install chromium");
         }
@@ -261,7 +263,7 @@ cargo deny --offline check bans licenses sources"
         let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
         assert!(lines[0].contains("runsc"), "{}", lines[0]);
-        assert_eq!(lines[3], "cargo test --workspace --all-features --exclude llm");
+        assert_eq!(lines[3], "cargo test --workspace --all-features --exclude llm --exclude consulting-graph");
     }
 
     #[test]

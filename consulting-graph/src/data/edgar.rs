@@ -11,6 +11,8 @@
 mod calendar;
 mod concept;
 mod facts;
+mod fetch;
+mod listed;
 mod series;
 
 use std::{
@@ -21,12 +23,16 @@ use std::{
 
 use chrono::NaiveDate;
 
-use self::{calendar::Calendar, facts::CompanyFacts, series::Series};
+pub use self::fetch::{Hosts, Online};
+use self::{calendar::Calendar, facts::CompanyFacts, listed::Listed, series::Series};
 use super::{Company, Fact, Item, Period, Source, Statement, Ticker, Unit};
 
 /// How many years and quarters are kept.
 const YEARS: usize = 4;
 const QUARTERS: usize = 12;
+
+/// The SEC's list of companies.
+const LIST: &str = "company_tickers.json";
 
 /// Why nothing could be read.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +67,34 @@ pub enum EdgarError {
         ticker: Ticker,
         /// Where it is wrong.
         source: serde_json::Error,
+    },
+    /// Nobody to write to is named.
+    #[error(
+        "the SEC wants to know who asks: {0:?} names no address for mail; give a User-Agent like \"Example Research \
+         jane@example.com\""
+    )]
+    Contact(String),
+    /// The SEC does not know the ticker.
+    #[error(
+        "the SEC lists no company with the ticker {ticker}; {}if it is new, delete {} to have the list fetched again",
+        if similar.is_empty() { String::new() } else { format!("did you mean {}? ", similar.join(", ")) },
+        list.display()
+    )]
+    NotListed {
+        /// The ticker asked for.
+        ticker: Ticker,
+        /// Companies that may be meant.
+        similar: Vec<String>,
+        /// Where the list is kept.
+        list: PathBuf,
+    },
+    /// A file cannot be fetched.
+    #[error("{address} cannot be fetched: {problem}")]
+    Fetch {
+        /// Where it is.
+        address: String,
+        /// Why not.
+        problem: String,
     },
     /// Nothing is known on the day.
     #[error(
@@ -170,11 +204,11 @@ fn find(folder: &Path, ticker: &Ticker) -> Result<PathBuf, EdgarError> {
     if by_ticker.is_file() {
         return Ok(by_ticker);
     }
-    let list = folder.join("company_tickers.json");
+    let list = folder.join(LIST);
     if list.is_file() {
-        let found = facts::cik(&read_text(&list)?, ticker)
+        let listed = Listed::parse(&read_text(&list)?)
             .map_err(|source| EdgarError::Json { ticker: ticker.clone(), source })?;
-        let by_number = found.map(|it| folder.join(format!("CIK{it:010}.json")));
+        let by_number = listed.cik(ticker).map(|it| folder.join(facts_file(it)));
         if let Some(path) = by_number.filter(|it| it.is_file()) {
             return Ok(path);
         }
@@ -184,6 +218,11 @@ fn find(folder: &Path, ticker: &Ticker) -> Result<PathBuf, EdgarError> {
         folder: folder.to_owned(),
         known: known(folder),
     })
+}
+
+/// The name of the file with the facts of the company with this number.
+fn facts_file(cik: u64) -> String {
+    format!("CIK{cik:010}.json")
 }
 
 fn known(folder: &Path) -> Vec<String> {

@@ -58,8 +58,8 @@ pub enum FolderError {
         path: PathBuf,
     },
     /// There is nothing to read.
-    #[error("there is no .csv, .json, .md or .txt file in the folder; put at least one there")]
-    Empty,
+    #[error("there is no .csv, .json, .md or .txt file in {}; put at least one there", .0.display())]
+    Empty(PathBuf),
     /// A file is not written as it should be.
     #[error("{name}:{place}: {problem}")]
     Content {
@@ -85,6 +85,9 @@ pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company,
             paths.push(path);
         }
     }
+    if paths.is_empty() {
+        return Err(FolderError::Empty(folder.to_owned()));
+    }
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
@@ -100,9 +103,6 @@ pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company,
 
 /// Makes a company of files.
 pub fn company(ticker: &Ticker, files: &[File], as_of: NaiveDate) -> Result<Company, FolderError> {
-    if files.is_empty() {
-        return Err(FolderError::Empty);
-    }
     let mut company = Company::new(ticker.clone(), ticker.as_str(), Source::Folder, as_of);
     let mut table = Table::default();
     for file in files {

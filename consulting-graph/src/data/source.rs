@@ -28,6 +28,8 @@ pub enum From {
         /// The folder.
         folder: PathBuf,
     },
+    /// From the SEC's servers, which are asked once for each company.
+    EdgarOnline(edgar::Online),
     /// From the user's own files.
     Dir {
         /// The folder.
@@ -54,10 +56,15 @@ impl DataSource {
     /// Reads a company.
     pub async fn read(&self, ticker: &Ticker) -> Result<Company, DataError> {
         let (from, as_of, ticker) = (self.from.clone(), self.as_of, ticker.clone());
+        if let From::EdgarOnline(online) = &from {
+            online.fetch(&ticker).await?;
+        }
         let read = move || {
             Ok(match from {
                 From::Synthetic => synthetic::company(&ticker, as_of),
-                From::Edgar { folder } => edgar::read(&folder, &ticker, as_of)?,
+                From::Edgar { folder } | From::EdgarOnline(edgar::Online { cache: folder, .. }) => {
+                    edgar::read(&folder, &ticker, as_of)?
+                }
                 From::Dir { folder } => folder::read(&folder, &ticker, as_of)?,
             })
         };

@@ -94,8 +94,7 @@ async fn score(
     let metrics: Vec<&str> = terms.metrics.iter().map(|it| it.id.as_str()).collect();
     // The rounds of this conversation, which may have ended before others.
     let rounds = seat.log.last().map_or(0, |it| it.round);
-    let turn =
-        Turn { speaking: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };
+    let turn = Turn { speaking: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };
     let request = |log: &[Passage<'_>]| {
         let asked = match when {
             When::Before => prompt::baseline(persona, &debate.brief, &terms.fence, &terms.metrics),

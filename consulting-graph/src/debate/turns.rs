@@ -46,7 +46,8 @@ pub(super) async fn dm_respond(
 ) -> Result<SandboxStateUpdate, NodeError> {
     let number = debate.current_round;
     let mut round = Round::begin(debate, number, RoundStatus::DmResponding, cx).await;
-    for answered in join_all(debate.to_answer().into_iter().map(|it| answer(debate, it, cx))).await {
+    for answered in join_all(debate.to_answer().into_iter().map(|it| answer(debate, it, cx))).await
+    {
         let (seat, heard) = answered?;
         let speaker = Speaker::DecisionMaker(seat.maker.persona.id.clone());
         round.note(&seat, speaker, &heard);

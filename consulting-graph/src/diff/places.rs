@@ -115,7 +115,9 @@ impl fmt::Display for Place {
             Self::Debate(id, moment) => match moment {
                 Moment::Before(who) => write!(f, "{id} scores of {who} before the debate"),
                 Moment::After(who) => write!(f, "{id} scores of {who}"),
-                Moment::Turn { round, is_answer: true, maker } => write!(f, "{id}:r{round} {maker}"),
+                Moment::Turn { round, is_answer: true, maker } => {
+                    write!(f, "{id}:r{round} {maker}")
+                }
                 // The opening is for everybody.
                 Moment::Turn { round: 1, .. } => write!(f, "{id}:r1 {CRITIC}"),
                 Moment::Turn { round, maker, .. } => write!(f, "{id}:r{round} {CRITIC} → {maker}"),

@@ -43,7 +43,8 @@ fn settings(run: &Run) -> BTreeMap<String, String> {
 /// Writes a tree as its leaves with their paths. Items of a list are called by their ids, where they have some, so that
 /// one more in front changes nothing about the others.
 fn flatten(path: &str, value: &Value, leaves: &mut BTreeMap<String, String>) {
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let below =
+        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
         Value::Object(members) => {
             for (name, member) in members {

@@ -24,7 +24,8 @@ impl RunDiff {
         }
         if let Some(first) = &self.first {
             let Sides { a, b } = &first.texts;
-            let body = format!("  {}\n    a: {}\n    b: {}\n", first.place, or_nothing(a), or_nothing(b));
+            let body =
+                format!("  {}\n    a: {}\n    b: {}\n", first.place, or_nothing(a), or_nothing(b));
             section("First divergence", body);
         }
         if !self.moves.is_empty() {
@@ -37,8 +38,8 @@ impl RunDiff {
     fn moves(&self) -> String {
         let mut lines = format!("  {:<5} {:>9} {:>11}  title\n", "move", "rank", "score");
         for it in &self.moves {
-            let (rank, score) = (change(&it.rank), change(&it.score));
-            lines.push_str(&format!("  {:<5} {rank:>9} {score:>11}  {}\n", it.move_id, it.title));
+            let (id, rank, score) = (it.move_id.to_string(), change(&it.rank), change(&it.score));
+            lines.push_str(&format!("  {id:<5} {rank:>9} {score:>11}  {}\n", it.title));
         }
         visible(&lines)
     }
@@ -60,10 +61,11 @@ impl RunDiff {
     }
 }
 
-/// Both texts from shortly before the place where they differ on, each on one line.
+/// Both texts, each on one line: whole where they are short, else from shortly before the place where they differ.
 pub(super) fn around_difference(a: &str, b: &str) -> Sides<String> {
+    let is_short = [a, b].iter().all(|it| it.chars().count() <= SHOWN);
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
-    let start = if same > BEFORE { same - BEFORE } else { 0 };
+    let start = if is_short { 0 } else { same.saturating_sub(BEFORE) };
     let part = |text: &str| {
         let part: String = text.chars().skip(start).take(SHOWN).collect();
         let part = part.split_whitespace().collect::<Vec<_>>().join(" ");

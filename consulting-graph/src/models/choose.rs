@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use llm::{Llm, ModelId, Provider, Recording, Scripted, SetupError, create_provider};
+use llm::{Llm, ModelId, Provider, Recording, Scripted, SetupError};
 use serde::{Deserialize, Serialize};
 
 use super::window;
@@ -108,10 +108,11 @@ impl Choice {
         if id.provider == LOCAL {
             return local(id);
         }
+        let provider = Provider::new(&id.provider)?;
         if id.model.is_empty() {
             return Err(ChoiceError::NoModel(id.provider.clone()));
         }
-        Ok(create_provider(&id.provider, None, Some(&id.model))?)
+        Ok(provider.model(&*id.model).build()?)
     }
 }
 

@@ -100,8 +100,10 @@ async fn propose(
     request: Request,
     findings: &[Findings],
 ) -> Result<Proposed, NodeError> {
-    let mut proposed =
-        Proposed { silence: "no move can be read from the answer".to_owned(), ..Proposed::default() };
+    let mut proposed = Proposed {
+        silence: "no move can be read from the answer".to_owned(),
+        ..Proposed::default()
+    };
     let said = match ask(cx, Group::Analysts, persona, "moves", request.clone()).await? {
         Heard::Said(said) => said,
         Heard::Silent(silence) => {

@@ -90,8 +90,6 @@ async fn narrate(
             let problem = Some("answered nothing".to_owned());
             Narrated { text: data, paid: Some(said.paid), problem }
         }
-        Heard::Silent(silence) => {
-            Narrated { text: data, paid: None, problem: Some(silence.why) }
-        }
+        Heard::Silent(silence) => Narrated { text: data, paid: None, problem: Some(silence.why) },
     })
 }

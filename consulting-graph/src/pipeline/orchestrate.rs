@@ -10,7 +10,7 @@ use crate::{
     moves::Move,
     rank::Unscored,
     report::Isolation,
-    score::{Mark, MoveScore},
+    score::MoveScore,
 };
 
 /// Holds the debates, so many at once as the run was told, and takes their outcomes in the order of the moves.
@@ -29,36 +29,35 @@ pub(super) async fn sandbox_orchestrator(
     let held: Vec<_> = moves.iter().map(|it| debate(run, it, cx)).collect();
     let settled = stream::iter(held).buffered(debates.concurrency());
     let settled: Vec<Result<Settled, NodeError>> = settled.collect().await;
-    let mut update = PipelineState::update().isolation(Some(Isolation {
-        backend: debates.backend().to_owned(),
-        isolated: debates.is_isolated(),
-    }));
+    let mut isolation =
+        Isolation { backend: debates.backend().to_owned(), isolated: debates.is_isolated() };
     let (mut scores, mut baselines, mut unscored, mut logs) = (vec![], vec![], vec![], vec![]);
     let (mut calls, mut events) = (vec![], vec![]);
     for (the_move, settled) in moves.iter().zip(settled) {
         let settled = settled?;
         let move_id = the_move.move_id;
+        isolation.isolated &= settled.isolated;
         match settled.problem {
             Some(reason) => unscored.push(Unscored { move_id, reason }),
             None => scores.push(MoveScore::new(move_id, settled.scores, settled.marks)),
         }
         if !settled.baseline.is_empty() {
-            baselines.push(MoveScore::new(move_id, settled.baseline, [Mark::NotIsolated; 0]));
+            baselines.push(MoveScore::new(move_id, settled.baseline, []));
         }
         logs.push(MoveLogs { move_id, logs: settled.logs });
         calls.extend(settled.calls);
         events.extend(settled.status_updates);
     }
     let scored: Vec<String> = scores.iter().map(|it| it.move_id.to_string()).collect();
-    update = update
+    let update = PipelineState::update()
+        .isolation(Some(isolation))
         .policy_scores(scores)
         .baseline_scores(baselines)
         .unscored_moves(unscored)
         .conversation_logs(logs)
         .calls(calls);
-    let mut told = telling;
-    told.tell(PipelineEvent::layer_complete(Layer::SANDBOX, scored)).await;
-    let mut own = told.told();
+    telling.tell(PipelineEvent::layer_complete(Layer::SANDBOX, scored)).await;
+    let mut own = telling.told();
     let last = own.pop();
     Ok(update.status_updates(own.into_iter().chain(events).chain(last).collect::<Vec<_>>()))
 }

@@ -15,8 +15,11 @@ impl Plan {
         all[1].clear();
         lines.push(all);
         let Assumptions { concurrency, seconds_per_call, sizes, .. } = self.assumed;
-        let debates =
-            if concurrency == 1 { "one debate".to_owned() } else { format!("{concurrency} debates") };
+        let debates = if concurrency == 1 {
+            "one debate".to_owned()
+        } else {
+            format!("{concurrency} debates")
+        };
         let uncached = match self.all.dollars_uncached {
             Some(dollars) => format!("${dollars:.2}"),
             None => UNKNOWN.to_owned(),

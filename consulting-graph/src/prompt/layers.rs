@@ -63,7 +63,8 @@ pub fn inference(
          {}",
         json_only::<FindingsDraft>()
     );
-    let mut messages = vec![Message::user(fence.around(&format!("document for {inference}"), document))];
+    let mut messages =
+        vec![Message::user(fence.around(&format!("document for {inference}"), document))];
     keep(&mut messages);
     messages.push(Message::user(task));
     asking(persona, fence, messages)

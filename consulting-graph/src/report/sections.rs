@@ -3,7 +3,7 @@
 mod ranked;
 mod trust;
 
-use super::{Provider, Report, Spending, document::Block};
+use super::{Outcome, Provider, Report, Spending, document::Block};
 use crate::{
     citation::Flag,
     data::number,
@@ -28,7 +28,8 @@ pub(super) fn document(report: &Report) -> Vec<Block> {
     blocks.extend(citations(report));
     blocks.extend(debates(report));
     blocks.extend(findings(report));
-    blocks.extend(spending(&report.outcome.spending));
+    blocks.extend(warnings(&report.outcome.warnings));
+    blocks.extend(costs(&report.outcome));
     blocks.extend(origin(report));
     blocks
 }
@@ -151,10 +152,33 @@ fn findings(report: &Report) -> Vec<Block> {
     blocks
 }
 
-fn spending(spending: &[Spending]) -> Vec<Block> {
-    if spending.is_empty() {
+fn warnings(warnings: &[String]) -> Vec<Block> {
+    if warnings.is_empty() {
         return Vec::new();
     }
+    vec![
+        Block::Heading(2, "What did not go as it should".to_owned()),
+        Block::List(warnings.to_vec()),
+    ]
+}
+
+fn costs(outcome: &Outcome) -> Vec<Block> {
+    if outcome.spending.is_empty() {
+        return Vec::new();
+    }
+    let folded = |title: &str, what, spending: &[Spending]| Block::Folded {
+        title: title.to_owned(),
+        blocks: vec![spent(what, spending)],
+    };
+    let mut blocks = vec![Block::Heading(2, "Cost".to_owned()), spent("Role", &outcome.spending)];
+    if !outcome.spending_by_move.is_empty() {
+        blocks.push(folded("Cost by move", "Move", &outcome.spending_by_move));
+        blocks.push(folded("Cost by round, over all debates", "Round", &outcome.spending_by_round));
+    }
+    blocks
+}
+
+fn spent(what: &str, spending: &[Spending]) -> Block {
     let money = |it: Option<f64>| it.map_or_else(dash, |it| format!("${it:.4}"));
     let line = |name: &str, it: &Spending| {
         let cached = it.cached_tokens as f64 / it.input_tokens.max(1) as f64;
@@ -169,10 +193,10 @@ fn spending(spending: &[Spending]) -> Vec<Block> {
             money(it.dollars),
         ]
     };
-    let mut lines: Vec<Vec<String>> = spending.iter().map(|it| line(&it.role, it)).collect();
+    let mut lines: Vec<Vec<String>> = spending.iter().map(|it| line(&it.name, it)).collect();
     let sum = |of: fn(&Spending) -> u64| spending.iter().map(of).sum::<u64>();
     let all = Spending {
-        role: String::new(),
+        name: String::new(),
         calls: sum(|it| it.calls),
         input_tokens: sum(|it| it.input_tokens),
         cached_tokens: sum(|it| it.cached_tokens),
@@ -181,8 +205,7 @@ fn spending(spending: &[Spending]) -> Vec<Block> {
         dollars: spending.iter().map(|it| it.dollars).sum(),
     };
     lines.push(line("all", &all));
-    let header = ["Role", "Calls", "Tokens in", "From cache", "Tokens out", "Cost"];
-    vec![Block::Heading(2, "Cost".to_owned()), Block::table(&header, lines)]
+    Block::table(&[what, "Calls", "Tokens in", "From cache", "Tokens out", "Cost"], lines)
 }
 
 fn origin(report: &Report) -> Vec<Block> {

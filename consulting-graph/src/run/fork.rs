@@ -7,7 +7,9 @@ use graph_store::sqlite::SqliteSaver;
 use llm::RecordMode;
 use sandbox_vm::Isolation;
 
-use super::{Branch, CALLS, Going, REVIEWED, Run, RunProblem, THREADS, files, set};
+use super::{
+    Branch, CALLS, Going, REVIEWED, Run, RunProblem, THREADS, files, go::pipeline_values, set,
+};
 use crate::{
     config::Config,
     debate::{self, Desk, SandboxState},
@@ -79,6 +81,7 @@ impl Run {
             settings => set::set(&self.manifest.given.config, settings)?,
         };
         check(&self.config, &Config::parse(&config)?, at)?;
+        self.knows(at).await?;
         let given = super::Given { run_id, config, ..self.manifest.given.clone() };
         let mut fork = Self::create(&folder, given)?;
         fork.manifest.branch = Some(Box::new(Branch {
@@ -94,8 +97,26 @@ impl Run {
         for name in [THREADS, CALLS, REVIEWED] {
             files::copy(&self.folder.join(name), &folder.join(name))?;
         }
-        fork.rewind(at, only).await?;
-        Ok(fork)
+        match fork.rewind(at, only).await {
+            Ok(()) => Ok(fork),
+            Err(problem) => {
+                // It was made a moment ago.
+                let _ = std::fs::remove_dir_all(&folder);
+                Err(problem)
+            }
+        }
+    }
+
+    /// Refuses a move that the run does not have.
+    async fn knows(&self, at: Place) -> Result<(), RunProblem> {
+        let Place::Round { move_id, .. } = at else { return Ok(()) };
+        let moves = pipeline_values(&Arc::new(self.saver()?)).await?.moves();
+        if moves.iter().any(|it| it.move_id == move_id) {
+            return Ok(());
+        }
+        let known: Vec<String> = moves.iter().map(|it| it.move_id.to_string()).collect();
+        let problem = format!("the run has no {move_id}; it has: {}", known.join(", "));
+        Err(RunProblem::NoPlace(problem))
     }
 
     /// Takes the threads back to a place.
@@ -186,11 +207,8 @@ fn check(then: &Config, now: &Config, at: Place) -> Result<(), RunProblem> {
     let inferring = then.inferences == now.inferences;
     let proposing =
         then.analysts == now.analysts && then.moves_per_analyst == now.moves_per_analyst;
-    let settled = [
-        ("synthesizers", gathering, 0),
-        ("inferences", inferring, 1),
-        ("analysts", proposing, 2),
-    ];
+    let settled =
+        [("synthesizers", gathering, 0), ("inferences", inferring, 1), ("analysts", proposing, 2)];
     let layer = match at {
         Place::Layer(number) => number,
         Place::Round { .. } => 3,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use graph_core::{Exit, EventKind, Input, Mode, RunOptions, Thread};
+use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread};
 use graph_store::sqlite::SqliteSaver;
 use graph_trace::{End, Header, Trace, TraceBuilder};
 use llm::{Money, RecordMode, Recording};
@@ -85,6 +85,13 @@ impl Run {
         let thread = self.thread(&going, traces.clone()).await?;
         let mut log = EventLog::open(self.folder.join("events.jsonl"))?;
         let here = thread.state().await?;
+        // What happened before a crash that its list of events does not know, or in the run that this one branched off
+        // from.
+        for event in here.iter().flat_map(|it| &it.values.status_updates) {
+            if let Some(numbered) = log.tell(event.clone())? {
+                tell(&numbered);
+            }
+        }
         let reviewed = self.reviewed(going.reviewed)?;
         let input = match (&here, reviewed) {
             (None, _) => Input::from(PipelineState {
@@ -162,7 +169,9 @@ impl Run {
             return Ok(None);
         }
         let reviewed = serde_json::from_str(&files::read(&path)?);
-        reviewed.map(Some).map_err(|error| RunProblem::Manifest { path, problem: error.to_string() })
+        reviewed
+            .map(Some)
+            .map_err(|error| RunProblem::Manifest { path, problem: error.to_string() })
     }
 
     /// Writes what the run came to, which is the same however often it is written.
@@ -195,6 +204,7 @@ impl Run {
             fence: Fence::new(&self.manifest.given.nonce),
             models: Arc::new(Models::new(&self.config, choice, limit, &recording)?),
             debates: Debates {
+                fallback: fallback(going).await?,
                 sandboxes: sandboxes(going).await?,
                 saver: saver.clone(),
                 run_id: self.manifest.given.run_id.clone(),
@@ -244,7 +254,7 @@ impl Run {
 }
 
 /// The fields of the pipeline's newest checkpoint that say what was paid.
-async fn pipeline_values(saver: &Arc<SqliteSaver>) -> Result<PipelineState, RunProblem> {
+pub(super) async fn pipeline_values(saver: &Arc<SqliteSaver>) -> Result<PipelineState, RunProblem> {
     use graph_core::{Checkpointer, State, checkpoint::Lookup};
     let head = saver.get(&Lookup::head(PIPELINE, "")).await.map_err(graph_core::RunError::from)?;
     let mut state = PipelineState::default();
@@ -256,6 +266,15 @@ async fn pipeline_values(saver: &Arc<SqliteSaver>) -> Result<PipelineState, RunP
         }
     }
     Ok(state)
+}
+
+/// Debates in this process, where isolation is only preferred.
+async fn fallback(going: &Going) -> Result<Option<Sandboxes>, RunProblem> {
+    if going.isolation != Isolation::Preferred {
+        return Ok(None);
+    }
+    let here = Sandboxes::new().isolation(Isolation::Off).backend(InProcess::new(debate::agent));
+    Ok(Some(here.open().await?))
 }
 
 /// The strongest sandboxes there are, or the ones that were asked for.

@@ -67,10 +67,8 @@ pub struct Branch {
 
 impl Manifest {
     pub(super) fn new(given: Given, config: &Config) -> Result<Self, RunProblem> {
-        let versions = [
-            ("consulting-graph", env!("CARGO_PKG_VERSION")),
-            ("graph-core", graph_core::VERSION),
-        ];
+        let versions =
+            [("consulting-graph", env!("CARGO_PKG_VERSION")), ("graph-core", graph_core::VERSION)];
         Ok(Self {
             versions: versions.map(|(name, it)| (name.to_owned(), it.to_owned())).into(),
             graphs: graphs()?,
@@ -113,8 +111,7 @@ impl Manifest {
     pub(super) fn lines(&self) -> BTreeMap<String, String> {
         let versions = self.versions.iter().map(|(name, it)| (name.clone(), it.clone()));
         let graphs = self.graphs.iter().map(|(name, it)| (format!("graph {name}"), it.clone()));
-        let prompts =
-            self.prompts.iter().map(|(name, it)| (format!("prompt {name}"), it.clone()));
+        let prompts = self.prompts.iter().map(|(name, it)| (format!("prompt {name}"), it.clone()));
         let mut lines: BTreeMap<String, String> = versions.chain(graphs).chain(prompts).collect();
         lines.insert("configuration".to_owned(), self.config_hash.clone());
         lines.insert("seed".to_owned(), self.given.choice.seed.to_string());

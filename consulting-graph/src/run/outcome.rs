@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::Run;
 use crate::{
     ask::Paid,
+    config::Group,
     data::render,
+    moves::MoveId,
     pipeline::PipelineState,
     report::{Isolation, Outcome, Provider, Spending},
 };
@@ -40,7 +42,15 @@ pub fn outcome(run: &Run, state: &PipelineState) -> Option<Outcome> {
             .isolation
             .clone()
             .unwrap_or(Isolation { backend: "none".to_owned(), isolated: false }),
-        spending: spending(&state.calls),
+        spending: spending(&state.calls, |it| Some(((it.group, it.who.clone()), role(it)))),
+        spending_by_move: spending(&state.calls, |it| {
+            let id = it.move_id.clone()?;
+            Some((MoveId::parse(&id).ok()?, id))
+        }),
+        spending_by_round: spending(&state.calls, |it| {
+            it.move_id.is_some().then(|| (it.round, it.round.to_string()))
+        }),
+        warnings: state.warnings.clone(),
         manifest: run.manifest().lines(),
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
@@ -49,16 +59,20 @@ pub fn outcome(run: &Run, state: &PipelineState) -> Option<Outcome> {
     })
 }
 
-/// What each role spent, in the order of the pipeline.
-fn spending(calls: &[Paid]) -> Vec<Spending> {
-    let mut roles: BTreeMap<_, Spending> = BTreeMap::new();
+fn role(paid: &Paid) -> String {
+    match paid.group {
+        Group::Scoring => format!("{} scoring", paid.who),
+        _ => paid.who.clone(),
+    }
+}
+
+/// What was spent, by whatever orders and names a call.
+fn spending<K: Ord>(calls: &[Paid], place: impl Fn(&Paid) -> Option<(K, String)>) -> Vec<Spending> {
+    let mut all: BTreeMap<K, Spending> = BTreeMap::new();
     for paid in calls {
-        let role = match paid.group {
-            crate::config::Group::Scoring => format!("{} scoring", paid.who),
-            _ => paid.who.clone(),
-        };
-        let spending = roles.entry((paid.group, role.clone())).or_insert(Spending {
-            role,
+        let Some((key, name)) = place(paid) else { continue };
+        let spending = all.entry(key).or_insert_with(|| Spending {
+            name,
             calls: 0,
             input_tokens: 0,
             cached_tokens: 0,
@@ -71,5 +85,5 @@ fn spending(calls: &[Paid]) -> Vec<Spending> {
         spending.output_tokens += paid.output;
         spending.dollars = spending.dollars.zip(paid.cost).map(|(sum, it)| sum + it.dollars());
     }
-    roles.into_values().collect()
+    all.into_values().collect()
 }

@@ -42,7 +42,9 @@ impl Run {
         };
         let differing: Vec<String> = files.iter().filter(|it| !same(it)).cloned().collect();
         if files.is_empty() {
-            return Err(RunProblem::NoPlace("the run is not at its end; resume it first".to_owned()));
+            return Err(RunProblem::NoPlace(
+                "the run is not at its end; resume it first".to_owned(),
+            ));
         }
         if !differing.is_empty() {
             return Err(RunProblem::Diverged(differing));
@@ -84,7 +86,8 @@ impl Run {
             entries.map_err(|source| RunProblem::File { path: from.to_owned(), source })?;
         for entry in entries {
             let at = to.join(entry.file_name());
-            fs::rename(entry.path(), &at).map_err(|source| RunProblem::File { path: at, source })?;
+            fs::rename(entry.path(), &at)
+                .map_err(|source| RunProblem::File { path: at, source })?;
         }
         to.clone_into(&mut self.folder);
         Ok(self)

@@ -12,10 +12,8 @@ pub(super) fn set(config: &str, settings: &[String]) -> Result<String, RunProble
         problem: error.to_string(),
     })?;
     for setting in settings {
-        change(&mut table, setting).map_err(|problem| RunProblem::Setting {
-            setting: setting.clone(),
-            problem,
-        })?;
+        change(&mut table, setting)
+            .map_err(|problem| RunProblem::Setting { setting: setting.clone(), problem })?;
     }
     toml::to_string(&table).map_err(|error| RunProblem::Setting {
         setting: settings.join(" "),
@@ -65,7 +63,9 @@ fn typed(now: Option<&Value>, text: &str) -> Result<Value, String> {
         Some(Value::String(_)) => Value::String(text.to_owned()),
         Some(Value::Integer(_)) => Value::Integer(text.parse().map_err(|_| wrong("whole number"))?),
         Some(Value::Float(_)) => Value::Float(text.parse().map_err(|_| wrong("number"))?),
-        Some(Value::Boolean(_)) => Value::Boolean(text.parse().map_err(|_| wrong("true or false"))?),
+        Some(Value::Boolean(_)) => {
+            Value::Boolean(text.parse().map_err(|_| wrong("true or false"))?)
+        }
         Some(_) => return Err("it holds several settings; name one of them".to_owned()),
         None => match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(whole), _) => Value::Integer(whole),
@@ -82,8 +82,13 @@ mod tests {
 
     #[test]
     fn settings_are_changed_by_path() {
-        let settings = ["critic.persona=Be mild.", "D2.persona=Be brief.", "rounds=3",
-            "models.critic.temperature=0.1"].map(str::to_owned);
+        let settings = [
+            "critic.persona=Be mild.",
+            "D2.persona=Be brief.",
+            "rounds=3",
+            "models.critic.temperature=0.1",
+        ]
+        .map(str::to_owned);
         // `models.critic` is not in the file.
         assert!(set(DEFAULT, &settings).is_err());
         let config = set(DEFAULT, &settings[..3]).unwrap();

@@ -17,10 +17,8 @@ pub(super) fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
     let own = own_words(reply);
     let read = read_json_as(&lenient(metrics), &own).ok()?;
     let is_quoting = own.trim() != reply.trim();
-    let mut score = MakerScore {
-        score_source: source(&read, is_quoting),
-        ..MakerScore::neutral(&[])
-    };
+    let mut score =
+        MakerScore { score_source: source(&read, is_quoting), ..MakerScore::neutral(&[]) };
     for metric in metrics {
         let value = read.value.get(*metric)?.as_u64()?;
         score.metrics.insert((*metric).to_owned(), u8::try_from(value).ok()?);
@@ -28,7 +26,8 @@ pub(super) fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
         score.adjustments.extend(adjusted.filter_map(adjustment));
     }
     let reasons = REASONS.iter().filter_map(|it| read.value.get(*it)?.as_str());
-    score.reasoning = reasons.map(str::trim).find(|it| !it.is_empty()).unwrap_or_default().to_owned();
+    score.reasoning =
+        reasons.map(str::trim).find(|it| !it.is_empty()).unwrap_or_default().to_owned();
     Some(score)
 }
 

@@ -6,12 +6,15 @@
 
 mod citation;
 mod config;
+mod debate;
 mod diff;
 mod edgar;
+mod edgar_http;
 mod fence;
 mod finding;
 mod folder;
 mod moves;
+mod offline;
 mod plan;
 mod prompt;
 mod quantity;

@@ -19,7 +19,7 @@ use consulting_graph::{
     watch::{ObservationKind, observe},
 };
 use llm::{
-    Llm, Request, Role,
+    Llm, Model, Request, Role,
     overflow::{Passage, Round},
 };
 
@@ -118,17 +118,26 @@ impl Study {
         Layers { documents, findings, moves, again }
     }
 
+    async fn opening(&self, brief: &Brief) -> String {
+        self.ask(prompt::critic_opening(&self.config.critic, brief, &self.fence)).await
+    }
+
     /// Ten rounds between the critic and one decision maker.
-    async fn debate(&self, maker: &Persona, brief: &Brief) -> Vec<ConversationEntry> {
+    async fn debate(
+        &self,
+        maker: &Persona,
+        brief: &Brief,
+        opening: &str,
+    ) -> Vec<ConversationEntry> {
         let (critic, fence) = (&self.config.critic, &self.fence);
-        let mut log = Vec::new();
+        let mut log = append_to_log(&[], Speaker::Critic, opening, 1);
         for round in 1..=10 {
-            let said = rounds(&log);
-            let request = match round {
-                1 => prompt::critic_opening(critic, brief, fence),
-                _ => prompt::critic_reply(critic, brief, fence, maker, &whole(&said), round),
-            };
-            log = append_to_log(&log, Speaker::Critic, &self.ask(request).await, round);
+            if round > 1 {
+                let said = rounds(&log);
+                let request =
+                    prompt::critic_reply(critic, brief, fence, maker, &whole(&said), round);
+                log = append_to_log(&log, Speaker::Critic, &self.ask(request).await, round);
+            }
             let said = rounds(&log);
             let request = prompt::maker_reply(maker, brief, fence, &whole(&said), round);
             let speaker = Speaker::DecisionMaker(maker.id.clone());
@@ -179,7 +188,7 @@ async fn documents_keep_every_line_and_add_no_number() {
 #[tokio::test]
 async fn findings_and_moves_of_many_companies_are_sound() {
     let (mut again, mut kinds) = (0, BTreeSet::new());
-    for idx in 0..12_u8 {
+    for idx in 0..8_u8 {
         let company = invented(&format!("T{}", char::from(b'A' + idx)));
         let study = Study::new(u64::from(idx), "7f3a", company);
         let layers = study.layers().await;
@@ -201,7 +210,7 @@ async fn findings_and_moves_of_many_companies_are_sound() {
         assert_eq!(titles.len(), 15, "{titles:?}");
         again += layers.again;
     }
-    assert!((1..=20).contains(&again), "{again} of 60 analysts were asked again");
+    assert!((1..=14).contains(&again), "{again} of 40 analysts were asked again");
     assert!(kinds.len() >= 7, "{kinds:?}");
 }
 
@@ -228,10 +237,9 @@ async fn debates_move_on_and_scores_spread() {
     let (mut flags, mut turns, mut repeated, mut scores) = (0, 0, 0, BTreeMap::new());
     for the_move in [&layers.moves[2], &layers.moves[6]] {
         let brief = Brief::new(the_move, &layers.findings);
-        let mut openings = BTreeSet::new();
+        let opening = study.opening(&brief).await;
         for maker in &study.config.decision_makers {
-            let log = study.debate(maker, &brief).await;
-            openings.insert(log[0].content.clone());
+            let log = study.debate(maker, &brief, &opening).await;
             let said: BTreeSet<&str> = log.iter().map(|it| it.content.as_str()).collect();
             assert!(said.len() >= 19, "nobody says the same again and again: {log:#?}");
             assert!(log.iter().any(|it| it.content.contains(&the_move.draft.title)), "{log:#?}");
@@ -246,7 +254,6 @@ async fn debates_move_on_and_scores_spread() {
             assert_ne!(score.score_source, ScoreSource::Default, "two moves, and all can be read");
             scores.insert((the_move.move_id, maker.id.clone()), score);
         }
-        assert_eq!(openings.len(), 1, "one opening for all");
     }
     assert!(flags <= turns / 10, "{flags} flags in {turns} turns");
     assert!(repeated <= turns / 10, "{repeated} repetitions in {turns} turns");
@@ -269,11 +276,11 @@ async fn some_scores_come_in_another_form() {
         adjusted += u32::from(!score.adjustments.is_empty());
         *sources.entry(format!("{:?}", score.score_source)).or_default() += 1;
     }
-    for source in ["Json", "JsonExtracted", "Regex", "Repaired"] {
+    for source in ["Schema", "Json", "JsonExtracted", "Regex", "Repaired"] {
         assert!(sources.contains_key(source), "{source} is missing: {sources:?}");
     }
     assert!(adjusted > 0, "{sources:?}");
-    let other = 300 - sources["Json"] + adjusted;
+    let other = 300 - sources["Schema"];
     assert!((6..=45).contains(&other), "{other} of 300 in another form: {sources:?}");
 }
 
@@ -283,7 +290,8 @@ async fn the_same_seed_says_the_same_whatever_the_nonce() {
         let study = Study::new(seed, nonce, invented("ACME"));
         let layers = study.layers().await;
         let brief = Brief::new(&layers.moves[4], &layers.findings);
-        let log = study.debate(&study.config.decision_makers[1], &brief).await;
+        let opening = study.opening(&brief).await;
+        let log = study.debate(&study.config.decision_makers[1], &brief, &opening).await;
         let score = study.score(&study.config.decision_makers[1], &brief, &rounds(&log)).await;
         (layers.moves, log, score)
     };
@@ -297,9 +305,10 @@ async fn decision_makers_sound_like_themselves() {
     let study = Study::new(2, "7f3a", invented("NVDA"));
     let layers = study.layers().await;
     let brief = Brief::new(&layers.moves[0], &layers.findings);
+    let opening = study.opening(&brief).await;
     let mut known: BTreeSet<String> = BTreeSet::new();
     for maker in &study.config.decision_makers {
-        let log = study.debate(maker, &brief).await;
+        let log = study.debate(maker, &brief, &opening).await;
         let own = log.iter().filter(|it| it.role != Speaker::Critic);
         let last_words: BTreeSet<String> = own
             .filter_map(|it| it.content.rsplit(". ").next().map(str::to_owned))

@@ -99,7 +99,10 @@ fn prompts_of_the_layers() {
 fn prompts_of_the_debate() {
     let config = config();
     let (critic, maker) = (&config.critic, &config.decision_makers[0]);
-    insta::assert_snapshot!("critic_opening", shown(&prompt::critic_opening(critic, &brief(), &fence())));
+    insta::assert_snapshot!(
+        "critic_opening",
+        shown(&prompt::critic_opening(critic, &brief(), &fence()))
+    );
     insta::assert_snapshot!(
         "critic_reply",
         shown(&prompt::critic_reply(critic, &brief(), &fence(), maker, &whole(&log(4)), 3))
@@ -112,7 +115,10 @@ fn prompts_of_the_debate() {
     }
     let score = prompt::score(maker, &brief(), &fence(), &whole(&log(4)), &config.metrics, 2);
     insta::assert_snapshot!("score", shown(&score));
-    insta::assert_snapshot!("baseline", shown(&prompt::baseline(maker, &brief(), &fence(), &config.metrics)));
+    insta::assert_snapshot!(
+        "baseline",
+        shown(&prompt::baseline(maker, &brief(), &fence(), &config.metrics))
+    );
     let repair = prompt::repair(&score, "ANSWER", &config.metrics);
     insta::assert_snapshot!(
         "repair",
@@ -179,7 +185,14 @@ fn nobody_else_speaks_outside_a_fence() {
     let config = config();
     for prompt in [
         prompt::critic_opening(&config.critic, &brief, &fence()),
-        prompt::score(&config.decision_makers[0], &brief, &fence(), &whole(&log), &config.metrics, 1),
+        prompt::score(
+            &config.decision_makers[0],
+            &brief,
+            &fence(),
+            &whole(&log),
+            &config.metrics,
+            1,
+        ),
     ] {
         assert!(prompt.system.as_ref().unwrap().contains("gives you no orders"));
         for message in &prompt.messages {

@@ -56,7 +56,7 @@ fn outcome() -> Outcome {
         isolation: Isolation { backend: "in-process".to_owned(), isolated: false },
         spending: vec![
             Spending {
-                role: "critic".to_owned(),
+                name: "critic".to_owned(),
                 calls: 28,
                 input_tokens: 40_000,
                 cached_tokens: 30_000,
@@ -64,7 +64,7 @@ fn outcome() -> Outcome {
                 dollars: Some(0.25),
             },
             Spending {
-                role: "decision makers".to_owned(),
+                name: "decision makers".to_owned(),
                 calls: 33,
                 input_tokens: 10_000,
                 cached_tokens: 0,
@@ -72,6 +72,9 @@ fn outcome() -> Outcome {
                 dollars: None,
             },
         ],
+        spending_by_move: Vec::new(),
+        spending_by_round: Vec::new(),
+        warnings: Vec::new(),
         manifest: BTreeMap::from([("version".to_owned(), "0.1.0".to_owned())]),
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
@@ -160,6 +163,9 @@ fn a_report_on_nothing_is_a_report() {
         logs: BTreeMap::new(),
         findings: Vec::new(),
         spending: Vec::new(),
+        spending_by_move: Vec::new(),
+        spending_by_round: Vec::new(),
+        warnings: Vec::new(),
         ..outcome()
     };
     let text = Report::new(nothing).markdown();

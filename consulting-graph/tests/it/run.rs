@@ -9,7 +9,7 @@ use std::{
 use consulting_graph::{
     config::DEFAULT,
     data::{DataSource, From},
-    event::{EventLog, PipelineEvent, RoundStatus},
+    event::{EventLog, Numbered, PipelineEvent, RoundStatus},
     models::{Choice, Limit},
     report::Report,
     run::{Ended, Given, Going, Place, Run},
@@ -43,11 +43,7 @@ fn whole(config: String) -> Given {
 }
 
 fn going() -> Going {
-    Going {
-        isolation: Isolation::Off,
-        backend: Some("in-process".to_owned()),
-        ..Going::default()
-    }
+    Going { isolation: Isolation::Off, backend: Some("in-process".to_owned()), ..Going::default() }
 }
 
 async fn finish(run: &Run, going: Going) -> (Report, Vec<(String, Trace)>) {
@@ -69,7 +65,10 @@ async fn a_run_is_what_the_documents_say() {
     let run = Run::create(folder.path(), whole(DEFAULT.to_owned())).unwrap();
     let seen = AtomicU32::new(0);
     let going = Going { concurrency: 4, traced: true, ..going() };
-    let ended = run.go(going, |_| drop(seen.fetch_add(1, Ordering::Relaxed))).await.unwrap();
+    let count = |_: &Numbered| {
+        seen.fetch_add(1, Ordering::Relaxed);
+    };
+    let ended = run.go(going, count).await.unwrap();
     let Ended::Done { report, traces } = ended else { panic!("{ended:?}") };
 
     // 924, and what had to be asked twice.
@@ -113,8 +112,10 @@ async fn concurrency_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let run = Run::create(folder.path(), given(5, 3)).unwrap();
         let (report, traces) = finish(&run, Going { concurrency, traced: true, ..going() }).await;
-        let traces: Vec<_> =
-            traces.iter().map(|(name, it)| (name.clone(), it.text(Shape::new(Detail::Full)))).collect();
+        let traces: Vec<_> = traces
+            .iter()
+            .map(|(name, it)| (name.clone(), it.text(Shape::new(Detail::Full))))
+            .collect();
         all.push((report.markdown(), report.html(), report.json(), traces));
     }
     assert_eq!(all[0], all[1]);
@@ -127,7 +128,7 @@ async fn the_trace_of_a_small_run() {
     let run = Run::create(folder.path(), given(1, 3)).unwrap();
     let (_, traces) = finish(&run, Going { traced: true, ..going() }).await;
     for (name, trace) in &traces {
-        let detail = if name == "pipeline" { Detail::Routes } else { Detail::Updates };
+        let detail = Detail::Routes;
         insta::assert_snapshot!(format!("trace_{name}"), trace.text(Shape::new(detail)));
     }
 }
@@ -145,9 +146,10 @@ async fn a_replay_is_the_same_to_the_last_byte() {
     let calls = folder.path().join("run/calls.jsonl");
     let text = std::fs::read_to_string(&calls).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let opening = lines.iter_mut().find(|it| it.contains("Give your initial counterpoints")).unwrap();
+    let opening =
+        lines.iter_mut().find(|it| it.contains("Give your initial counterpoints")).unwrap();
     let mut call: serde_json::Value = serde_json::from_str(opening).unwrap();
-    let said = call.pointer_mut("/response/content/0/text").unwrap();
+    let said = call.pointer_mut("/outcome/response/content/0/text").unwrap();
     *said = format!("{} And more.", said.as_str().unwrap()).into();
     *opening = call.to_string();
     std::fs::write(&calls, lines.join("\n") + "\n").unwrap();

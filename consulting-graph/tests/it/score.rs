@@ -92,6 +92,16 @@ fn quoted_scores_are_not_the_answer() {
         &format!("<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>\n{own}"),
         "3 3 3 3 by JsonExtracted",
     );
+    // What is quoted last is not the answer either.
+    check(
+        &format!("{own}\n<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>"),
+        "3 3 3 3 by JsonExtracted",
+    );
+    check(&format!("{own}\n  > {theirs}"), "3 3 3 3 by JsonExtracted");
+    check(
+        "Impact: 3, feasibility: 3, risk-adjusted return: 3, strategic alignment: 3\n<untrusted-9>\nImpact: 10\n</untrusted-9>",
+        "3 3 3 3 by Regex",
+    );
     check(
         "Impact: 3, feasibility: 3, risk-adjusted return: 3, strategic alignment: 3. The critic said \"impact: 10\".",
         "3 3 3 3 by Regex",

@@ -17,7 +17,7 @@ use tokio::{
 
 /// The provider. It answers one call after the other, and none before the answer to the one before is in the caller's
 /// recording: so what a kill can lose is known.
-pub struct Provider {
+pub(crate) struct Provider {
     address: String,
     shared: Arc<Shared>,
 }
@@ -35,7 +35,7 @@ struct Shared {
 }
 
 impl Provider {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/v1", listener.local_addr().unwrap());
         let shared = Arc::new(Shared {
@@ -55,35 +55,34 @@ impl Provider {
         Self { address, shared }
     }
 
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
     /// Where the caller keeps answers.
-    pub fn keep(&self, recording: &Path) {
+    pub(crate) fn keep(&self, recording: &Path) {
         recording.clone_into(&mut self.shared.recording.lock().unwrap());
     }
 
-    pub fn answered(&self) -> usize {
+    pub(crate) fn answered(&self) -> usize {
         *self.shared.answered.borrow()
     }
 
     /// Waits until this call is made, and does not answer it.
-    pub async fn hold(&self, call: usize) {
+    pub(crate) async fn hold(&self, call: usize) {
         self.shared.held.send_replace(call);
+        self.waits(call).await;
+    }
+
+    /// Waits until the caller that was kept waiting is gone; what it asked will be asked again.
+    pub(crate) async fn forget(&self) {
+        self.waits(0).await;
+    }
+
+    async fn waits(&self, call: usize) {
         let mut waiting = self.shared.waiting.subscribe();
         let waits = waiting.wait_for(|it| *it == call);
-        tokio::time::timeout(Duration::from_secs(60), waits).await.unwrap().unwrap();
-    }
-
-    /// The caller is dead: what waited will be asked again.
-    pub fn forget(&self) {
-        self.shared.waiting.send_replace(0);
-    }
-
-    /// Answers all.
-    pub fn let_go(&self) {
-        self.shared.held.send_replace(usize::MAX);
+        tokio::time::timeout(Duration::from_secs(120), waits).await.unwrap().unwrap();
     }
 }
 
@@ -105,7 +104,7 @@ impl Shared {
     /// The answer to a call in its turn; nothing to a caller that is gone.
     async fn answer(&self, body: &Value, caller: &mut TcpStream) -> Option<String> {
         let turn = async {
-            let _turn = self.turn.lock().await;
+            let turn = self.turn.lock().await;
             let number = *self.answered.borrow() + 1;
             self.kept(number - 1).await;
             let mut held = self.held.subscribe();
@@ -113,11 +112,15 @@ impl Shared {
                 self.waiting.send_replace(number);
                 held.wait_for(|it| *it != number).await.ok()?;
             }
-            Some(number)
+            Some((turn, number))
         };
-        let number = tokio::select! {
-            number = turn => number?,
-            _ = gone(caller) => return None,
+        let (_turn, number) = tokio::select! {
+            biased;
+            () = gone(caller) => {
+                self.waiting.send_replace(0);
+                return None;
+            }
+            turn = turn => turn?,
         };
         let response = self.model.generate(request(body)).await.unwrap();
         self.answered.send_replace(number);
@@ -150,7 +153,9 @@ impl Shared {
 async fn gone(caller: &TcpStream) {
     let mut byte = [0];
     loop {
-        if caller.readable().await.is_err() || matches!(caller.peek(&mut byte).await, Ok(0) | Err(_)) {
+        if caller.readable().await.is_err()
+            || matches!(caller.peek(&mut byte).await, Ok(0) | Err(_))
+        {
             return;
         }
     }

@@ -27,11 +27,20 @@ pub(crate) fn client(base: &Url, timeouts: Timeouts) -> Result<reqwest::Client, 
     Ok(client.build()?)
 }
 
+/// Makes a client for a server that is no model's, which takes the same care: it trusts whom the system trusts, asks
+/// once, and goes where it was sent and nowhere else.
+pub fn http_client(base: &Url) -> Result<reqwest::Client, ClientError> {
+    client(base, Timeouts::default())
+}
+
 /// A client that cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
+#[non_exhaustive]
+pub enum ClientError {
+    /// The system's certificates cannot be used.
     #[error("the system's certificates cannot be used: {0}")]
     Certificates(#[from] rustls::Error),
+    /// The client cannot be set up.
     #[error("{0}")]
     Client(#[from] reqwest::Error),
 }

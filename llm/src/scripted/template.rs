@@ -185,8 +185,11 @@ impl Part {
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.choices().iter().flat_map(Template::names).collect();
         match self {
-            Self::Name(name) | Self::Any(name) | Self::All(name) => names.push(name),
-            Self::Some { name, .. } | Self::By { name, .. } => names.push(name),
+            Self::Name(name)
+            | Self::Any(name)
+            | Self::All(name)
+            | Self::Some { name, .. }
+            | Self::By { name, .. } => names.push(name),
             Self::If { left, right, .. } => {
                 names.extend([left, right].into_iter().filter_map(Operand::name));
             }

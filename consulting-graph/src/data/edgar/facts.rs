@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use chrono::NaiveDate;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::super::Ticker;
-
 /// A companyfacts file: taxonomy, tag, unit, values.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompanyFacts {
@@ -91,17 +89,4 @@ fn known(entries: &[Entry], as_of: NaiveDate) -> impl Iterator<Item = &Value> {
         Entry::Value(value) if value.filed <= as_of => Some(value),
         Entry::Value(_) | Entry::Odd(_) => None,
     })
-}
-
-/// Looks a ticker up in the SEC's `company_tickers.json`.
-pub(super) fn cik(list: &str, ticker: &Ticker) -> Result<Option<u64>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Listed {
-        cik_str: u64,
-        ticker: String,
-    }
-    let listed: BTreeMap<String, Listed> = serde_json::from_str(list)?;
-    // The list writes BRK-B where the exchange writes BRK.B.
-    let same = |it: &&Listed| it.ticker.replace('-', ".") == ticker.as_str().replace('-', ".");
-    Ok(listed.values().find(same).map(|it| it.cik_str))
 }

@@ -1,0 +1,100 @@
+//! Commands on runs that are there: resume, replay, fork, diff.
+
+use std::{env, fs};
+
+use consulting_graph::{
+    data::Ticker,
+    diff::diff,
+    event::Numbered,
+    report::Report,
+    run::{Going, Replayed, Run},
+};
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    args::{DiffArgs, ForkArgs, ReplayArgs, ResumeArgs},
+    begin, folder, go,
+    out::say,
+    problem::{Ending, Problem, with},
+    review,
+    view::View,
+};
+
+/// Goes on with a run from where it stands.
+pub(crate) async fn resume(args: &ResumeArgs) -> Result<Ending, Problem> {
+    let run = Run::open(folder::find(&args.run)?)?;
+    let reviewed = match &args.reviewed {
+        Some(_) if !run.manifest().given.review => return Err(Problem::NothingToReview),
+        Some(path) => Some(review::read(path)?),
+        None => None,
+    };
+    go::go(&run, &args.going, args.shown, reviewed).await
+}
+
+/// Branches off from a run, and goes on from there.
+pub(crate) async fn fork(args: &ForkArgs) -> Result<Ending, Problem> {
+    let run = Run::open(folder::find(&args.run)?)?;
+    let run_id = begin::run_id(&Ticker::parse(&run.manifest().given.ticker)?)?;
+    let folder = args.out.clone().unwrap_or_else(|| folder::of(&run_id));
+    let fork = run.fork(folder, run_id, args.at, args.only, &args.set).await?;
+    go::go(&fork, &args.going, args.shown, None).await
+}
+
+/// Repeats a run and says whether it came to the same. Unless it is told where, nothing of it is kept.
+pub(crate) async fn replay(args: &ReplayArgs) -> Result<Ending, Problem> {
+    let run = Run::open(folder::find(&args.run)?)?;
+    let folder = match &args.out {
+        Some(folder) => folder.clone(),
+        None => env::temp_dir().join(format!("consulting-replay-{}", begin::chance(8)?)),
+    };
+    let going = Going {
+        concurrency: args.concurrency,
+        backend: args.sandbox.clone().or_else(|| backend(&run)),
+        ..Going::default()
+    };
+    let work = |sender: UnboundedSender<Numbered>| {
+        run.replay(folder.clone(), going, move |event| drop(sender.send(event.clone())))
+    };
+    let replayed = go::watch(View::of(&run, args.shown), work).await;
+    if args.out.is_none() && folder.exists() {
+        fs::remove_dir_all(&folder).map_err(with(&folder))?;
+    }
+    match replayed {
+        None => {
+            eprintln!("\nInterrupted; the run is as it was.");
+            Ok(Ending::Interrupted)
+        }
+        Some(replayed) => {
+            say(&same(&run, args, &replayed?))?;
+            Ok(Ending::Done)
+        }
+    }
+}
+
+/// Where the run's debates ran. A report says so, and would say something else of another sandbox.
+fn backend(run: &Run) -> Option<String> {
+    let text = fs::read_to_string(run.folder().join("report.json")).ok()?;
+    Some(serde_json::from_str::<Report>(&text).ok()?.outcome.isolation.backend)
+}
+
+fn same(run: &Run, args: &ReplayArgs, replayed: &Replayed) -> String {
+    let (folder, files) = (run.folder(), &replayed.files);
+    if args.shown.json {
+        return format!("{:#}\n", json!({ "folder": folder, "same": files, "kept": args.out }));
+    }
+    let (n, folder) = (files.len(), folder.display());
+    let same = format!("The replay of {folder} came to the same: {n} files, byte for byte.\n");
+    match &args.out {
+        Some(kept) => format!("{same}It is kept in {}.\n", kept.display()),
+        None => same,
+    }
+}
+
+/// Says how two runs differ.
+pub(crate) fn differ(args: &DiffArgs) -> Result<Ending, Problem> {
+    let look = |run| Ok::<_, Problem>(Run::look(folder::find(run)?)?);
+    let found = diff(&look(&args.a)?, &look(&args.b)?)?;
+    say(&if args.json { format!("{:#}\n", json!(found)) } else { found.text() })?;
+    Ok(Ending::Done)
+}

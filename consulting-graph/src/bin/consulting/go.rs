@@ -1,0 +1,148 @@
+//! Going on with a run while a person watches: the view, Ctrl-C, a review, and what it came to.
+
+use std::{
+    io::{IsTerminal, stderr, stdin},
+    pin::pin,
+};
+
+use consulting_graph::{
+    data::Ticker,
+    event::Numbered,
+    pipeline::{Review, Reviewed},
+    report::Report,
+    run::{Ended, Going, Run},
+};
+use serde_json::json;
+use tokio::{
+    signal::ctrl_c,
+    sync::mpsc::{self, UnboundedSender},
+    task::spawn_blocking,
+    time::interval,
+};
+
+use crate::{
+    args::{GoingArgs, ShownArgs},
+    out::say,
+    problem::{Ending, Problem},
+    review::{self, Decision},
+    summary::summary,
+    view::{self, View},
+};
+
+/// Goes on with a run to its end, and says what it came to.
+pub(crate) async fn go(
+    run: &Run,
+    args: &GoingArgs,
+    shown: ShownArgs,
+    mut reviewed: Option<Reviewed>,
+) -> Result<Ending, Problem> {
+    loop {
+        let going = Going { reviewed: reviewed.take(), ..going(args) };
+        let work = |sender: UnboundedSender<Numbered>| {
+            run.go(going, move |event| drop(sender.send(event.clone())))
+        };
+        let Some(ended) = watch(View::of(run, shown).catch_up(run), work).await else {
+            return Ok(interrupted(run));
+        };
+        let ended = ended.map_err(|problem| {
+            let folder = run.folder().to_owned();
+            Problem::Stopped { folder, problem }
+        })?;
+        match ended {
+            Ended::Done { report, .. } => {
+                say(&told(run, &report, shown))?;
+                return Ok(Ending::Done);
+            }
+            Ended::Review(review) => match ask(run, review).await? {
+                Answer::Debate(moves) => reviewed = Some(moves),
+                Answer::Interrupted => return Ok(interrupted(run)),
+                Answer::Later => return Ok(Ending::AwaitsReview),
+            },
+        }
+    }
+}
+
+/// How a run is gone on with.
+fn going(args: &GoingArgs) -> Going {
+    Going {
+        concurrency: args.concurrency,
+        isolation: args.isolation.into(),
+        backend: args.sandbox.clone(),
+        limit: args.limit(),
+        ..Going::default()
+    }
+}
+
+/// Shows what happens until the work ends by itself; nothing if it was interrupted.
+pub(crate) async fn watch<T, F: Future<Output = T>>(
+    mut view: View,
+    begin: impl FnOnce(UnboundedSender<Numbered>) -> F,
+) -> Option<T> {
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let mut work = pin!(begin(sender));
+    let mut stop = pin!(ctrl_c());
+    let mut tick = interval(view::TICK);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => view.tell(&event),
+            _ = &mut stop => break None,
+            _ = tick.tick() => view.draw(),
+            ended = &mut work => break Some(ended),
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        view.tell(&event);
+    }
+    view.leave();
+    ended
+}
+
+enum Answer {
+    Debate(Reviewed),
+    Later,
+    Interrupted,
+}
+
+/// Asks the person at the terminal what to debate; where there is none, says where the question lies.
+async fn ask(run: &Run, review: Review) -> Result<Answer, Problem> {
+    let waits = review::leave(run, &review)?;
+    if !(stdin().is_terminal() && stderr().is_terminal()) {
+        eprintln!("{waits}");
+        return Ok(Answer::Later);
+    }
+    let ticker = Ticker::parse(&run.manifest().given.ticker)?;
+    let folder = run.folder().to_owned();
+    let talk = move || review::talk(ticker, review, &folder, view::columns());
+    // Reading from a terminal cannot be cancelled, so whoever interrupts leaves the thread behind.
+    let decision = tokio::select! {
+        decision = spawn_blocking(talk) => decision,
+        _ = ctrl_c() => return Ok(Answer::Interrupted),
+    };
+    match decision {
+        Ok(Ok(Decision::Debate(moves))) => Ok(Answer::Debate(moves)),
+        Ok(Ok(Decision::Later)) => {
+            eprintln!("{waits}");
+            Ok(Answer::Later)
+        }
+        Ok(Err(source)) => Err(Problem::File { path: "the terminal".into(), source }),
+        Err(_) => Ok(Answer::Interrupted),
+    }
+}
+
+fn interrupted(run: &Run) -> Ending {
+    eprintln!(
+        "\nInterrupted; nothing is lost. Go on with: consulting resume {}",
+        run.folder().display()
+    );
+    Ending::Interrupted
+}
+
+/// What a run came to.
+fn told(run: &Run, report: &Report, shown: ShownArgs) -> String {
+    if shown.json {
+        format!("{:#}\n", json!({ "folder": run.folder(), "report": report }))
+    } else {
+        summary(report, run.folder())
+    }
+}

@@ -1,0 +1,101 @@
+//! Why a command failed, and what the shell is told.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use consulting_graph::{data::TickerError, run::RunProblem};
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Done,
+    Failed,
+    Misused,
+    AwaitsReview,
+    Interrupted,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        Self::from(match ending {
+            Ending::Done => 0,
+            Ending::Failed => 1,
+            Ending::Misused => 2,
+            Ending::AwaitsReview => 3,
+            Ending::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("TICKER: {0}")]
+    Ticker(#[from] TickerError),
+    #[error(
+        "--contact is for --data edgar, which alone asks anybody; leave it out, or choose that"
+    )]
+    NeedlessContact,
+    #[error(
+        "--data {0} needs the folder to read from; give it with --data-dir (edgar can also fetch: see --contact)"
+    )]
+    NoDataDir(&'static str),
+    #[error(
+        "--data synthetic reads no folder; leave --data-dir out, or choose --data edgar or dir"
+    )]
+    NeedlessDataDir,
+    #[error("there is no run `{}`, neither as a folder nor under runs/", .0.display())]
+    NoSuchRun(PathBuf),
+    #[error("{} cannot be used: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{}: {problem}", path.display())]
+    Content { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Run(#[from] RunProblem),
+    #[error("{problem}\nThe run is kept. When that is mended, go on with: consulting resume {}", folder.display())]
+    Stopped { folder: PathBuf, problem: RunProblem },
+    #[error(transparent)]
+    Diff(#[from] consulting_graph::diff::DiffError),
+    #[error("the run does not wait for a review; leave --reviewed out")]
+    NothingToReview,
+    #[error("the runtime cannot be started: {0}")]
+    Runtime(std::io::Error),
+    #[error("no chance can be had from the operating system: {0}")]
+    Chance(getrandom::Error),
+    #[error(transparent)]
+    Graph(#[from] graph_core::BuildError),
+    #[error(transparent)]
+    Sandboxes(#[from] sandbox_vm::Error),
+    #[error(transparent)]
+    Events(#[from] consulting_graph::event::EventLogError),
+}
+
+impl Problem {
+    /// What the shell is told: what was typed wrongly is another thing than what failed.
+    pub(crate) fn ending(&self) -> Ending {
+        match self {
+            Self::Ticker(_)
+            | Self::NoDataDir(_)
+            | Self::NeedlessDataDir
+            | Self::NeedlessContact
+            | Self::NoSuchRun(_)
+            | Self::NothingToReview
+            | Self::Run(
+                RunProblem::Config(_)
+                | RunProblem::Models(_)
+                | RunProblem::NotEmpty(_)
+                | RunProblem::NoRun(_)
+                | RunProblem::NoPlace(_)
+                | RunProblem::Setting { .. },
+            ) => Ending::Misused,
+            _ => Ending::Failed,
+        }
+    }
+}
+
+/// Says which file could not be used.
+pub(crate) fn with(path: &Path) -> impl FnOnce(std::io::Error) -> Problem + '_ {
+    |source| Problem::File { path: path.to_owned(), source }
+}

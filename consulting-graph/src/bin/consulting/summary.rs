@@ -1,0 +1,98 @@
+//! What a run came to, in a few lines.
+
+use std::path::Path;
+
+use consulting_graph::{
+    data::Source,
+    rank::Ranked,
+    report::{Provider, Report},
+    score::Mark,
+};
+
+use crate::view::{text::first_line, thousands};
+
+/// Sums a report up.
+pub(crate) fn summary(report: &Report, folder: &Path) -> String {
+    let outcome = &report.outcome;
+    let mut text = format!("{} ({})\n", first_line(&outcome.company.name), outcome.company.ticker);
+    for notice in notices(report) {
+        text += &format!("{notice}\n");
+    }
+    let moves = counted(outcome.moves.len(), "move", "moves");
+    text += &format!("\nRecommended, of {moves}\n");
+    for ranked in &report.ranking.recommended {
+        text += &recommended(report, ranked);
+    }
+    let scored = report.ranking.all().count();
+    let unscored = match report.ranking.unscored.len() {
+        0 => String::new(),
+        n => format!(", {n} without a score"),
+    };
+    text += &format!(
+        "\nDebates     {scored} scored{unscored}, in {} ({})\n",
+        outcome.isolation.backend,
+        if outcome.isolation.isolated { "isolated" } else { "NOT ISOLATED" },
+    );
+    text += &format!("Ranking     {}\n", report.robustness.verdict);
+    text += &format!(
+        "Flags       {} without support, {} to look at in the debates\n",
+        counted(report.flags.len(), "citation or number", "citations or numbers"),
+        counted(report.observations.len(), "turn", "turns"),
+    );
+    text += &format!("Spent       {}\n", spent(report));
+    text += &format!("Report      {}\n", folder.join("report.html").display());
+    text += &format!("            {}\n", folder.join("report.md").display());
+    text
+}
+
+/// What nobody may overlook.
+fn notices(report: &Report) -> Vec<String> {
+    let mut notices = Vec::new();
+    if report.outcome.company.source == Source::Synthetic {
+        notices.push("SYNTHETIC DATA: the company and all its numbers are invented.".to_owned());
+    }
+    if report.outcome.provider == Provider::Scripted {
+        notices.push(
+            "A scripted model wrote this: a program that makes answers up. Nothing here is advice."
+                .to_owned(),
+        );
+    }
+    notices
+}
+
+fn recommended(report: &Report, ranked: &Ranked) -> String {
+    let outcome = &report.outcome;
+    let title = outcome.moves.iter().find(|it| it.move_id == ranked.move_id);
+    let title = title.map_or(String::new(), |it| first_line(&it.draft.title));
+    // Where nothing was isolated, a line of its own says so.
+    let marks = ranked.marks.iter().filter(|it| **it != Mark::NotIsolated).map(|it| match it {
+        Mark::Defaulted => "neutral scores",
+        Mark::Truncated => "shortened",
+        Mark::Incomplete => "incomplete",
+        Mark::NotIsolated => "not isolated",
+    });
+    let marks: Vec<&str> = marks.collect();
+    let marks = if marks.is_empty() { String::new() } else { format!(" [{}]", marks.join(", ")) };
+    let (rank, id, score, best) =
+        (ranked.rank, ranked.move_id, ranked.total_score, outcome.best_score);
+    format!("  {rank}. {:<4}{score:>4}/{best}  {title}{marks}\n", id.to_string())
+}
+
+fn spent(report: &Report) -> String {
+    let spending = &report.outcome.spending;
+    let calls: u64 = spending.iter().map(|it| it.calls).sum();
+    let input: u64 = spending.iter().map(|it| it.input_tokens).sum();
+    let output: u64 = spending.iter().map(|it| it.output_tokens).sum();
+    let dollars: Option<f64> = spending.iter().map(|it| it.dollars).sum();
+    let money = match (dollars, &report.outcome.provider) {
+        (_, Provider::Scripted) => "no money".to_owned(),
+        (Some(dollars), _) => format!("${dollars:.2}"),
+        (None, _) => "price not known".to_owned(),
+    };
+    let (input, output) = (thousands(input), thousands(output));
+    format!("{calls} calls, {input} tokens in, {output} out, {money}")
+}
+
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

@@ -1,0 +1,201 @@
+//! The program itself: what it prints where, and how it ends.
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests, though much of it stands in functions of their own"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use consulting_graph::config::DEFAULT;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder to run in, with a small configuration: one analyst, two moves, two rounds.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let mut config: toml::Table = DEFAULT.parse().unwrap();
+        config.insert("rounds".to_owned(), 9.into());
+        config.insert("moves_per_analyst".to_owned(), 2.into());
+        config["analysts"].as_array_mut().unwrap().truncate(1);
+        fs::write(place.path("small.toml"), config.to_string()).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
+        for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER"] {
+            command.env_remove(format!("{key}_API_KEY"));
+        }
+        command.current_dir(self.0.path()).args(line.split_whitespace()).output().unwrap()
+    }
+
+    /// The small run.
+    fn small(&self, more: &str) -> Output {
+        self.run(&format!(
+            "run NVDA --config small.toml --rounds 2 --as-of 2026-11-15 --sandbox in-process {more}"
+        ))
+    }
+}
+
+#[track_caller]
+fn check(output: &Output, code: i32) -> (String, String) {
+    let text = |it: &[u8]| String::from_utf8(it.to_vec()).unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "stdout:\n{out}\nstderr:\n{err}");
+    (out, err)
+}
+
+/// Checks that something fails, and that what is said about it names all of this.
+#[track_caller]
+fn check_fails(output: &Output, code: i32, said: &[&str]) {
+    let (out, err) = check(output, code);
+    assert_eq!(out, "");
+    for words in said {
+        assert!(err.contains(words), "`{words}` is not in:\n{err}");
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_run_says_what_it_came_to_and_can_be_resumed_when_it_is_done() {
+    let place = Place::new();
+    let (out, err) = check(&place.small("--out made"), 0);
+    for words in ["SYNTHETIC DATA", "A scripted model wrote this", "/120", "made/report.html"] {
+        assert!(out.contains(words), "`{words}` is not in:\n{out}");
+    }
+    assert!(err.contains("WITHOUT ISOLATION"), "{err}");
+    assert!(err.contains("m2 scored"), "{err}");
+    assert!(!err.contains('\x1b'), "{err}");
+    assert!(read(&place.path("made/config.toml")).contains("\nrounds = 2\n"));
+
+    let report = read(&place.path("made/report.json"));
+    let (again, err) = check(&place.run("resume made --quiet"), 0);
+    assert_eq!((again, err.as_str()), (out, ""));
+    assert_eq!(read(&place.path("made/report.json")), report);
+}
+
+#[test]
+fn json_is_one_document_and_the_run_lies_under_its_id() {
+    let place = Place::new();
+    let (out, err) = check(&place.small("--json --quiet --seed 7"), 0);
+    assert_eq!(err, "");
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let folder = document["folder"].as_str().unwrap();
+    assert!(folder.starts_with("runs/nvda-2"), "{folder}");
+    assert_eq!(document["report"]["ranking"]["recommended"].as_array().unwrap().len(), 2);
+    let stored: Value =
+        serde_json::from_str(&read(&place.path(folder).join("report.json"))).unwrap();
+    assert_eq!(document["report"], stored);
+
+    let id = folder.strip_prefix("runs/").unwrap();
+    let (events, _) = check(&place.run(&format!("events {id} --after 1")), 0);
+    let events: Vec<Value> = events.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!(events.first().map(|it| &it["seq"]), Some(&2.into()));
+    assert_eq!(events.last().map(|it| &it["type"]), Some(&"pipeline_complete".into()));
+}
+
+#[test]
+fn a_review_waits_for_a_file_where_nobody_can_be_asked() {
+    let place = Place::new();
+    let (out, err) = check(&place.small("--review --out made --quiet"), 3);
+    assert_eq!(out, "");
+    assert!(err.contains("consulting resume made --reviewed FILE"), "{err}");
+
+    let mut review: Value = serde_json::from_str(&read(&place.path("made/review.json"))).unwrap();
+    let moves = review["moves"].as_array_mut().unwrap();
+    assert_eq!(moves.len(), 2);
+    moves.truncate(1);
+    moves[0]["title"] = "Do nothing for a year".into();
+    fs::write(place.path("mine.json"), review.to_string()).unwrap();
+    fs::write(place.path("none.json"), r#"{"moves": []}"#).unwrap();
+    check_fails(&place.run("resume made --reviewed none.json"), 1, &["none.json", "at least one"]);
+    let (out, _) = check(&place.run("resume made --reviewed mine.json --sandbox in-process"), 0);
+    assert!(out.contains("Recommended, of 1 move\n"), "{out}");
+    assert!(out.contains("Do nothing for a year"), "{out}");
+}
+
+#[test]
+fn what_was_typed_wrongly_is_told_apart_from_what_failed() {
+    let place = Place::new();
+    fs::write(place.path("bad.toml"), DEFAULT.replace("rounds = 10", "rounds = 0")).unwrap();
+    fs::create_dir(place.path("full")).unwrap();
+    fs::write(place.path("full/file"), "").unwrap();
+    for (line, code, said) in [
+        ("run ../../etc", 2, ["TICKER", "like BRK.B"]),
+        ("run NVDA --config bad.toml", 2, ["rounds", "give 1 to 50"]),
+        ("run NVDA --config nowhere.toml", 1, ["nowhere.toml", "No such file"]),
+        ("run NVDA --data edgar", 2, ["--data edgar", "--data-dir"]),
+        ("run NVDA --out full", 2, ["full", "not empty"]),
+        ("run NVDA --provider nobody --model x", 2, ["nobody", "anthropic"]),
+        ("run NVDA --data-dir full --out n", 1, ["in the folder", "consulting resume n"]),
+        ("run", 2, ["TICKER", "Usage"]),
+        ("resume nothing", 2, ["nothing", "runs/"]),
+        ("resume full", 2, ["full", "run.json"]),
+    ] {
+        check_fails(&place.run(line), code, &said);
+    }
+    assert!(!place.path("runs").exists(), "what is refused leaves nothing behind");
+}
+
+#[test]
+fn what_needs_no_run_is_printed() {
+    let place = Place::new();
+    for (line, said) in [
+        ("config", "moves_per_analyst = 3"),
+        ("graph", "sandbox_orchestrator"),
+        ("graph --debate --format dot", "critic_individual"),
+        ("graph --format json", "\"layer_2_reduce\""),
+        ("doctor", "Debates would run in:"),
+        ("run --help", "--max-cost"),
+    ] {
+        let (out, _) = check(&place.run(line), 0);
+        assert!(out.contains(said), "{line}: {out}");
+    }
+}
+
+#[test]
+fn a_run_is_repeated_branched_off_from_and_compared() {
+    let place = Place::new();
+    check(&place.small("--out first --quiet"), 0);
+    let (out, _) = check(&place.run("replay first"), 0);
+    assert!(out.contains("came to the same"), "{out}");
+
+    let fork = "fork first --at m2:r2 --set critic.name=Auditor --sandbox in-process";
+    check(&place.run(&format!("{fork} --only --out second --quiet")), 0);
+    assert!(read(&place.path("second/config.toml")).contains("name = \"Auditor\""));
+    let (out, _) = check(&place.run("diff first second"), 0);
+    assert!(out.contains("critic.name") && out.contains("Auditor"), "{out}");
+    let (out, _) = check(&place.run("diff first second --json"), 0);
+    let diff: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(diff["settings"][0]["path"], "critic.name");
+
+    check_fails(&place.run("fork first --at m2:r9 --out third"), 2, &["m2:r9"]);
+    check_fails(&place.run(&format!("{fork} --set critic.nose=long --out fourth")), 2, &["nose"]);
+    check_fails(&place.run("fork first --at layer_7"), 2, &["layer_7", "m4:r5"]);
+}
+
+#[test]
+fn a_plan_costs_nothing_and_says_what_a_run_would() {
+    let place = Place::new();
+    let (out, _) = check(&place.run("plan NVDA --rounds 3 --json"), 0);
+    let plan: Value = serde_json::from_str(&out).unwrap();
+    // Two documents, two inferences, five analysts, and 15 debates of one opening and 3 · (3 + 2 + 1) more calls.
+    assert_eq!(plan["all"]["calls"], 2 + 2 + 5 + 15 * (1 + 18));
+    assert!(plan["all"]["dollars"].as_f64().unwrap() > 0.0);
+    let (out, _) = check(&place.run("plan NVDA"), 0);
+    assert!(out.contains("924"), "{out}");
+}

@@ -1,0 +1,218 @@
+//! What the SEC serves, from a server of the tests' own.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use consulting_graph::data::{
+    DataSource, From, Item, Ticker,
+    edgar::{EdgarError, Hosts, Online},
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::sample::date;
+
+const AGENT: &str = "Example Research jane@example.com";
+const TICKERS: &str = r#"{
+    "10": {"cik_str": 4, "ticker": "NVDX", "title": "Nearly Inc."},
+    "0": {"cik_str": 1045810, "ticker": "NVDA", "title": "NVIDIA CORP"},
+    "2": {"cik_str": 1, "ticker": "EXMP", "title": "Example Corp"},
+    "3": {"cik_str": 1067983, "ticker": "BRK-B", "title": "BERKSHIRE HATHAWAY INC"},
+    "4": {"cik_str": 320193, "ticker": "AAPL", "title": "Apple Inc."}
+}"#;
+
+/// A server on this machine that answers by path, and what it was asked.
+struct Server {
+    address: String,
+    asked: Arc<Mutex<Vec<(String, Instant)>>>,
+}
+
+impl Server {
+    async fn start(answer: impl Fn(&str) -> Option<Vec<u8>> + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = asked.clone();
+        tokio::spawn(async move {
+            let mut silent = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") && head.len() < 8192 {
+                    let Ok(byte) = stream.read_u8().await else { break };
+                    head.push(byte);
+                }
+                let head = String::from_utf8_lossy(&head).into_owned();
+                log.lock().unwrap().push((head.clone(), Instant::now()));
+                let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                match answer(&path) {
+                    Some(bytes) => drop(stream.write_all(&bytes).await),
+                    // It never answers, and does not hang up either.
+                    None => silent.push(stream),
+                }
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// One that has the list and the facts of one company.
+    async fn usual() -> Self {
+        Self::start(|path| {
+            Some(match path {
+                "/files/company_tickers.json" => answer("200 OK", TICKERS),
+                "/api/xbrl/companyfacts/CIK0000000001.json" => answer("200 OK", &example()),
+                _ => answer("404 Not Found", "<html>"),
+            })
+        })
+        .await
+    }
+
+    fn online(&self, cache: &Path) -> Online {
+        let hosts = Hosts { files: self.address.clone(), data: format!("{}/", self.address) };
+        Online { hosts, ..Online::new(AGENT, cache) }
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().map(|it| it.0.split(' ').nth(1).unwrap_or_default().to_owned()).collect()
+    }
+}
+
+fn answer(status: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+        .into()
+}
+
+/// A hand-made file of the SEC's form.
+fn example() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/edgar/EXMP.json");
+    fs::read_to_string(path).unwrap()
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn ticker(text: &str) -> Ticker {
+    Ticker::parse(text).unwrap()
+}
+
+#[tokio::test]
+async fn a_company_is_fetched_once_and_then_read_from_the_folder() {
+    let (server, cache) = (Server::usual().await, folder());
+    let source = DataSource {
+        from: From::EdgarOnline(server.online(cache.path())),
+        as_of: date(2024, 12, 31),
+    };
+    for _ in 0..2 {
+        let company = source.read(&ticker("EXMP")).await.unwrap();
+        let last = company.annuals.last().unwrap();
+        assert_eq!(last.get(Item::Revenue), Some(1_110_000_000));
+    }
+    let facts = "/api/xbrl/companyfacts/CIK0000000001.json";
+    assert_eq!(server.paths(), ["/files/company_tickers.json", facts]);
+    let asked = server.asked.lock().unwrap().clone();
+    assert!(asked.iter().all(|it| {
+        it.0.to_lowercase().contains("user-agent: example research jane@example.com\r\n")
+    }));
+    // Ten requests a second at most.
+    let between = asked[1].1 - asked[0].1;
+    assert!(between >= Duration::from_millis(80), "{between:?}");
+    let mut files: Vec<_> =
+        fs::read_dir(cache.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["CIK0000000001.json", "company_tickers.json"]);
+}
+
+#[tokio::test]
+async fn what_is_asked_for_can_be_kept_and_read_again() {
+    let source = DataSource {
+        from: From::EdgarOnline(Online::new(AGENT, "cache")),
+        as_of: date(2024, 12, 31),
+    };
+    let json = serde_json::to_value(&source).unwrap();
+    assert_eq!(json["data"], "edgar_online");
+    assert_eq!(serde_json::from_value::<DataSource>(json).unwrap(), source);
+}
+
+#[tokio::test]
+async fn a_ticker_that_is_not_listed_brings_others_to_mind() {
+    let (server, cache) = (Server::usual().await, folder());
+    let online = server.online(cache.path());
+    for (asked, expected) in [
+        ("NVDI", "ticker NVDI; did you mean NVDA (NVIDIA CORP), NVDX (Nearly Inc.)? if it is new"),
+        ("APPLE", "ticker APPLE; did you mean AAPL (Apple Inc.)? if"),
+        ("BRK.A", "ticker BRK.A; did you mean BRK-B (BERKSHIRE HATHAWAY INC)? if"),
+        ("ZZZZZZZ", "ticker ZZZZZZZ; if it is new, delete "),
+    ] {
+        let told = online.fetch(&ticker(asked)).await.unwrap_err().to_string();
+        assert!(told.contains(expected), "{told}");
+    }
+    assert_eq!(server.paths().len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_asks_without_an_address() {
+    let (server, cache) = (Server::usual().await, folder());
+    for agent in
+        ["", "  ", "Example Research", "jane@", "@example.com", "jane@example", "a@b.c\nx: y"]
+    {
+        let online = Online { user_agent: agent.to_owned(), ..server.online(cache.path()) };
+        let error = online.fetch(&ticker("EXMP")).await.unwrap_err();
+        assert!(matches!(error, EdgarError::Contact(_)), "{agent:?}: {error}");
+        assert!(error.to_string().contains("jane@example.com"));
+    }
+    assert!(server.paths().is_empty());
+}
+
+/// The problem with the list when a server answers so.
+async fn problem(answer: Option<Vec<u8>>) -> String {
+    let (server, cache) = (Server::start(move |_| answer.clone()).await, folder());
+    let online = Online {
+        patience: Duration::from_millis(400),
+        most_bytes: 10_000,
+        ..server.online(cache.path())
+    };
+    let error = online.fetch(&ticker("EXMP")).await.unwrap_err();
+    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0, "nothing is kept");
+    let EdgarError::Fetch { address, problem } = error else { panic!("{error}") };
+    assert!(address.ends_with("/files/company_tickers.json"));
+    problem
+}
+
+#[tokio::test]
+async fn answers_that_are_none() {
+    let told = problem(Some(answer("403 Forbidden", "<html>"))).await;
+    assert!(told.starts_with("403 Forbidden: the SEC turns away"), "{told}");
+    assert!(problem(Some(answer("503 Service Unavailable", ""))).await.contains("try again later"));
+    assert!(problem(Some(answer("302 Found", ""))).await.starts_with("302"));
+    assert!(problem(Some(answer("200 OK", "<html>"))).await.contains("not JSON"));
+    let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{}".to_vec();
+    let told = problem(Some(cut)).await;
+    assert!(!told.is_empty());
+    assert_eq!(problem(None).await, "no whole answer within 400ms");
+}
+
+#[tokio::test]
+async fn answers_that_are_too_large() {
+    let large = "[".to_owned() + &"1,".repeat(6000) + "1]";
+    let too_large = "the answer has more than 10000 bytes";
+    assert_eq!(problem(Some(answer("200 OK", &large))).await, too_large);
+    // One that does not say how large it is.
+    let unsaid = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{large}");
+    assert_eq!(problem(Some(unsaid.into())).await, too_large);
+}
+
+#[tokio::test]
+async fn a_company_without_facts() {
+    let (server, cache) = (Server::usual().await, folder());
+    let error = server.online(cache.path()).fetch(&ticker("NVDA")).await.unwrap_err();
+    assert!(error.to_string().contains("404 Not Found: the SEC has no such file"), "{error}");
+}
