@@ -1,5 +1,6 @@
 //! Where debates are held: each in a sandbox of its own, which asks here for its calls and its checkpoints.
 
+mod backends;
 mod gate;
 
 use std::{
@@ -32,6 +33,8 @@ use crate::{
     score::{MakerScore, Mark},
     transcript::ConversationEntry,
 };
+
+pub use backends::{BACKENDS, open};
 
 /// So many guests may die before a debate is given up.
 const GUESTS: u32 = 3;

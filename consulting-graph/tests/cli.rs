@@ -141,7 +141,7 @@ fn what_was_typed_wrongly_is_told_apart_from_what_failed() {
         ("run NVDA --data edgar", 2, ["--data edgar", "--data-dir"]),
         ("run NVDA --out full", 2, ["full", "not empty"]),
         ("run NVDA --provider nobody --model x", 2, ["nobody", "anthropic"]),
-        ("run NVDA --data-dir full --out n", 1, ["in the folder", "consulting resume n"]),
+        ("run NVDA --data-dir full --out n", 1, ["file in ", "consulting resume n"]),
         ("run", 2, ["TICKER", "Usage"]),
         ("resume nothing", 2, ["nothing", "runs/"]),
         ("resume full", 2, ["full", "run.json"]),

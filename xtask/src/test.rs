@@ -263,7 +263,10 @@ cargo deny --offline check bans licenses sources"
         let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
         assert!(lines[0].contains("runsc"), "{}", lines[0]);
-        assert_eq!(lines[3], "cargo test --workspace --all-features --exclude llm --exclude consulting-graph");
+        assert_eq!(
+            lines[3],
+            "cargo test --workspace --all-features --exclude llm --exclude consulting-graph"
+        );
     }
 
     #[test]

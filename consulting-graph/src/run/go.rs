@@ -6,16 +6,13 @@ use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread};
 use graph_store::sqlite::SqliteSaver;
 use graph_trace::{End, Header, Trace, TraceBuilder};
 use llm::{Money, RecordMode, Recording};
-use sandbox_vm::{
-    Isolation, Sandboxes,
-    backend::{InProcess, Jail, MicroVm},
-};
+use sandbox_vm::{Isolation, Sandboxes};
 
 use super::{CALLS, PIPELINE, REVIEWED, Run, RunProblem, THREADS, files, outcome};
 use crate::{
     ask::Paid,
     debate::{self, Desk},
-    debates::{Debates, Traces},
+    debates::{self, Debates, Traces},
     event::{EventLog, Numbered, PipelineEvent},
     fence::Fence,
     models::{Limit, Models},
@@ -273,25 +270,15 @@ async fn fallback(going: &Going) -> Result<Option<Sandboxes>, RunProblem> {
     if going.isolation != Isolation::Preferred {
         return Ok(None);
     }
-    let here = Sandboxes::new().isolation(Isolation::Off).backend(InProcess::new(debate::agent));
-    Ok(Some(here.open().await?))
+    Ok(Some(debates::open(Isolation::Off, Some("in-process")).await?))
 }
 
 /// The strongest sandboxes there are, or the ones that were asked for.
 async fn sandboxes(going: &Going) -> Result<Sandboxes, RunProblem> {
-    let opening = Sandboxes::new().isolation(going.isolation);
-    let opening = match going.backend.as_deref() {
-        None => opening
-            .backend(MicroVm::this_program())
-            .backend(Jail::this_program())
-            .backend(InProcess::new(debate::agent)),
-        Some("microvm") => opening.backend(MicroVm::this_program()),
-        Some("jail") => opening.backend(Jail::this_program()),
-        Some("in-process") => opening.backend(InProcess::new(debate::agent)),
-        Some(name) => {
-            let known = "microvm, jail, in-process".to_owned();
-            return Err(RunProblem::NoBackend(name.to_owned(), known));
-        }
-    };
-    Ok(opening.open().await?)
+    let only = going.backend.as_deref();
+    if let Some(name) = only.filter(|it| !debates::BACKENDS.contains(it)) {
+        let known = debates::BACKENDS.join(", ");
+        return Err(RunProblem::NoBackend(name.to_owned(), known));
+    }
+    Ok(debates::open(going.isolation, only).await?)
 }

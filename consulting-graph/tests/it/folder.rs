@@ -44,9 +44,12 @@ fn all_kinds_of_files_are_read() {
 
 #[test]
 fn errors_name_the_file_and_the_place() {
-    check_error(
-        &[],
-        "there is no .csv, .json, .md or .txt file in the folder; put at least one there",
+    let empty = tempfile::tempdir().unwrap();
+    let error = folder::read(empty.path(), &ticker(), date(2026, 6, 1)).unwrap_err().to_string();
+    let place = empty.path().display();
+    assert_eq!(
+        error,
+        format!("there is no .csv, .json, .md or .txt file in {place}; put at least one there")
     );
     check_error(
         &[file("a.csv", "item,FY2024\nrevenue,many\n")],

@@ -78,7 +78,7 @@ async fn a_run_is_what_the_documents_say() {
     assert_eq!(paid(folder.path()) as u64, calls);
     assert_eq!(report.outcome.moves.len(), 15);
     assert_eq!((report.ranking.recommended.len(), report.ranking.other.len()), (3, 12));
-    for (_, logs) in &report.outcome.logs {
+    for logs in report.outcome.logs.values() {
         assert_eq!(logs.keys().collect::<Vec<_>>(), ["i1", "i2", "i3"]);
         assert!(logs.values().all(|it| it.len() == 20));
     }

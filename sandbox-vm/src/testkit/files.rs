@@ -55,7 +55,9 @@ async fn paths(bench: Bench) -> Result<(), Failure> {
 }
 
 async fn links(bench: Bench) -> Result<(), Failure> {
-    let folder = std::env::temp_dir().join(format!("sandbox-vm-secret-{}", std::process::id()));
+    // Suites of several back ends run at once.
+    let name = format!("sandbox-vm-secret-{}", graph_core::checkpoint::CheckpointId::next());
+    let folder = std::env::temp_dir().join(name);
     std::fs::write(&folder, "secret of the host")?;
     let sandbox = bench.sandbox(bench.spec()).await?;
     let path = folder.display().to_string();

@@ -140,12 +140,12 @@ async fn death(bench: Bench) -> Result<(), Failure> {
         let (gate, calls) = deadly(vec![3, 5], bench.clone());
         let run = GraphRun::new("debate").thread("t", saver.clone()).gate(gate);
         let run = run.input(input("tea")).durability(durability);
-        let outcome = bench.sandboxes.run_graph(bench.spec(), run.clone(), 2).await;
+        let outcome = bench.sandboxes.run_graph(bench.spec(), run.clone(), 2, drop).await;
         ensure!(
             matches!(outcome, Err(Error::Gone { .. })),
             "two guests came to the end: {outcome:?}"
         );
-        let exit = bench.sandboxes.run_graph(bench.spec(), run.proceed(), 1).await?;
+        let exit = bench.sandboxes.run_graph(bench.spec(), run.proceed(), 1, drop).await?;
         ensure!(exit.is_done() && exit.state()["verdict"] == "6 turns on tea", "{exit:?}");
         let counts = counts(&calls);
         ensure!(

@@ -45,7 +45,7 @@ async fn a_vm_that_is_killed_is_replaced_without_a_trace_of_it() {
 
     // The same by the one call that an application makes.
     let (run, calls) = doomed(&state);
-    let replaced = sandboxes.run_graph(Spec::new("graph"), run, 3).await.unwrap();
+    let replaced = sandboxes.run_graph(Spec::new("graph"), run, 3, drop).await.unwrap();
     calls.assert_each_once();
     assert_eq!(replaced.state(), exit.state());
     sandboxes.delete_all().await;

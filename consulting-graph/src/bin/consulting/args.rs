@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
-use consulting_graph::{models::Limit, run::Place};
+use consulting_graph::{debates::BACKENDS, models::Limit, run::Place};
 use llm::Money;
-
-const BACKENDS: [&str; 3] = ["microvm", "jail", "in-process"];
 
 const EXAMPLES: &str = "\
 Examples:

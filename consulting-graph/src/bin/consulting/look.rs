@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use consulting_graph::{
     config::Config,
     data::Ticker,
-    debate,
+    debate, debates,
     event::{EventLog, PipelineEvent},
     models::Choice,
     pipeline,
@@ -14,10 +14,7 @@ use consulting_graph::{
 };
 use graph_core::{CompiledGraph, MemorySaver, State};
 use llm::Catalog;
-use sandbox_vm::{
-    Isolation, Sandboxes,
-    backend::{InProcess, Jail, MicroVm},
-};
+use sandbox_vm::Isolation;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -91,13 +88,7 @@ pub(crate) async fn events(args: &EventsArgs) -> Result<(), Problem> {
 
 /// Says which sandboxes this machine offers, and who would speak.
 pub(crate) async fn doctor() -> Result<(), Problem> {
-    let sandboxes = Sandboxes::new()
-        .backend(MicroVm::this_program())
-        .backend(Jail::this_program())
-        .backend(InProcess::new(debate::agent))
-        .isolation(Isolation::Preferred)
-        .open()
-        .await?;
+    let sandboxes = debates::open(Isolation::Preferred, None).await?;
     let mut text: String = sandboxes.reports().iter().map(ToString::to_string).collect();
     let isolated = if sandboxes.isolated() { "isolated" } else { "NOT ISOLATED" };
     text += &format!("\nDebates would run in: {} ({isolated})\n", sandboxes.backend());
