@@ -130,12 +130,16 @@ fn prompts_of_the_debate() {
 fn a_debate_that_does_not_fit_is_shown_shortened() {
     let config = config();
     let log = log(15);
-    let window = Window::new(ModelId::new("scripted", "small"), 4_600);
-    let fitted = fit_rounds(&window, &log, |passages| {
-        let maker = &config.decision_makers[0];
-        prompt::maker_reply(maker, &brief(), &fence(), passages, 8).max_tokens(100)
+    // The largest window that does not hold all of it.
+    let fitted = (1..).map(|it| Window::new(ModelId::new("scripted", "small"), 10_000 - 20 * it));
+    let mut fitted = fitted.map(|window| {
+        let request = |passages: &[Passage<'_>]| {
+            let maker = &config.decision_makers[0];
+            prompt::maker_reply(maker, &brief(), &fence(), passages, 8).max_tokens(100)
+        };
+        fit_rounds(&window, &log, request).unwrap()
     });
-    let prompt = fitted.unwrap().request;
+    let prompt = fitted.find(|it| !it.summarised.is_empty()).unwrap().request;
     insta::assert_snapshot!(shown(&Request { messages: prompt.messages[1..].to_vec(), ..prompt }));
 }
 
