@@ -47,10 +47,22 @@ pub struct Said {
 /// Why nobody answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
-    /// Whether there is nothing left to spend; otherwise the model failed, for good or too often.
-    pub spent: bool,
+    /// Which kind of reason it is.
+    pub kind: Why,
     /// In words.
     pub why: String,
+}
+
+/// Which kind of reason a silence has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// There is nothing left to spend.
+    Spent,
+    /// All answers come from a recording, and it has none to this.
+    NotRecorded,
+    /// The model failed, for good or too often, or what is asked does not fit it.
+    Failed,
 }
 
 /// What one call cost.

@@ -2,25 +2,25 @@
 
 mod backends;
 mod gate;
+mod settled;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use futures_util::future::join;
 use graph_core::{
-    Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError, checkpoint::Lookup,
+    Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError,
+    checkpoint::{CheckpointError, Lookup},
 };
 use graph_trace::{End, Header, Trace, TraceBuilder};
-use sandbox_vm::{Error, GraphRun, Sandboxes, Spec};
-use serde::{Deserialize, Serialize};
+use sandbox_vm::{GraphRun, Sandboxes, Spec};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
-    ask::Paid,
     config::{Config, Group, Persona},
     debate::{self, SandboxState, Speaking, Terms},
     event::PipelineEvent,
@@ -31,10 +31,11 @@ use crate::{
     pipeline::Deps,
     prompt::Brief,
     score::{MakerScore, Mark},
-    transcript::ConversationEntry,
 };
 
 pub use backends::{BACKENDS, open};
+pub(crate) use settled::Settled;
+use settled::is_told_by_guests;
 
 /// So many guests may die before a debate is given up.
 const GUESTS: u32 = 3;
@@ -87,25 +88,6 @@ pub(crate) struct Debate<'a> {
     pub(crate) findings: &'a [Findings],
 }
 
-/// What came of a debate, as the sandbox tells it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Settled {
-    pub(crate) logs: BTreeMap<String, Vec<ConversationEntry>>,
-    pub(crate) scores: BTreeMap<String, MakerScore>,
-    pub(crate) baseline: BTreeMap<String, MakerScore>,
-    pub(crate) marks: BTreeSet<Mark>,
-    pub(crate) calls: Vec<Paid>,
-    pub(crate) status_updates: Vec<PipelineEvent>,
-    pub(crate) current_round: u32,
-    pub(crate) max_rounds: u32,
-    pub(crate) ended_early: Option<String>,
-    /// Whether it was kept apart from the host.
-    pub(crate) isolated: bool,
-    /// Why there is no score.
-    pub(crate) problem: Option<String>,
-}
-
 impl Debates {
     /// What the sandboxes run in.
     pub fn backend(&self) -> &'static str {
@@ -146,37 +128,52 @@ impl Debates {
         cx: &Context<Deps>,
     ) -> Result<Settled, NodeError> {
         let the_move = debate.the_move;
+        let move_id = the_move.move_id.to_string();
         let _open = cx.deps().models.open_debate();
+        let mut told = Vec::new();
         let mut sandboxes = &self.sandboxes;
-        let mut ended = self.hold_in(sandboxes, debate, cx).await?;
-        if let (Err(error), Some(fallback)) = (&ended, &self.fallback)
-            && !matches!(error, Error::Graph { .. })
-        {
+        let mut made = sandboxes.create_if_not_exists(self.spec(the_move)).await;
+        // Only where there is no guest yet: what one has done must not decide where it goes on.
+        if let (Err(error), Some(fallback)) = (&made, &self.fallback) {
             let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
-            self.say(cx, PipelineEvent::SandboxDegraded { backend, reason }).await;
+            told.push(PipelineEvent::SandboxDegraded { backend, reason });
             sandboxes = fallback;
-            ended = self.hold_in(sandboxes, debate, cx).await?;
+            made = sandboxes.create_if_not_exists(self.spec(the_move)).await;
         }
-        let settled = match ended {
-            Ok(Exit::Done(state)) => settled(state),
-            Ok(_) => Err("the debate stopped before its end".to_owned()),
-            Err(error) => Err(error.to_string()),
+        let mut settled = match made {
+            Ok(_) => {
+                told.push(PipelineEvent::SandboxReady {
+                    move_id: move_id.clone(),
+                    title: the_move.draft.title.clone(),
+                    backend: sandboxes.backend().to_owned(),
+                    isolated: sandboxes.isolated(),
+                });
+                for event in &told {
+                    cx.emit(event).await;
+                }
+                self.hold_in(sandboxes, debate, cx).await?
+            }
+            Err(error) => Settled::failed(error.to_string()),
         };
-        let mut settled = settled
-            .unwrap_or_else(|problem| Settled { problem: Some(problem), ..Settled::default() });
-        if let Some(reason) = settled.problem.clone() {
-            let move_id = the_move.move_id.to_string();
-            self.say(cx, PipelineEvent::SandboxSkipped { move_id, reason }).await;
-        }
-        settled.isolated = sandboxes.isolated();
+        (settled.backend, settled.isolated) =
+            (sandboxes.backend().to_owned(), sandboxes.isolated());
         if !settled.isolated {
             settled.marks.insert(Mark::NotIsolated);
         }
+        settled.status_updates.splice(0..0, told);
+        settled.status_updates.push(match settled.problem.clone() {
+            Some(reason) => PipelineEvent::SandboxSkipped { move_id, reason },
+            None => PipelineEvent::SandboxScored {
+                move_id,
+                score: settled.scores.values().map(MakerScore::total).sum(),
+                breakdown: settled.scores.clone(),
+            },
+        });
+        settled.status_updates.extend(budget_event(&settled, cx.deps()));
         // A debate that was over before this run began has told nothing here; what was told is not told again.
         for event in &settled.status_updates {
-            self.say(cx, event.clone()).await;
+            cx.emit(event).await;
         }
-        self.watch_budget(&settled, cx).await;
         Ok(settled)
     }
 
@@ -186,20 +183,10 @@ impl Debates {
         sandboxes: &Sandboxes,
         debate: Debate<'_>,
         cx: &Context<Deps>,
-    ) -> Result<Result<Exit<Value>, Error>, NodeError> {
+    ) -> Result<Settled, NodeError> {
         let (deps, the_move) = (cx.deps(), debate.the_move);
         let spec = self.spec(the_move);
         let run = self.run(debate, deps).await?;
-        self.say(
-            cx,
-            PipelineEvent::SandboxReady {
-                move_id: the_move.move_id.to_string(),
-                title: the_move.draft.title.clone(),
-                backend: sandboxes.backend().to_owned(),
-                isolated: sandboxes.isolated(),
-            },
-        )
-        .await;
         let (sender, events) = mpsc::unbounded_channel();
         let told = move |event| drop(sender.send(event));
         let held = sandboxes.run_graph(spec.clone(), run.graph, GUESTS, told);
@@ -209,7 +196,11 @@ impl Debates {
             // Nothing runs between two debates.
             sandbox.delete().await;
         }
-        Ok(ended)
+        Ok(match ended {
+            Ok(Exit::Done(state)) => Settled::read(state, &deps.config, the_move.move_id),
+            Ok(_) => Settled::failed("the debate stopped before its end"),
+            Err(error) => Settled::failed(error.to_string()),
+        })
     }
 
     fn spec(&self, the_move: &Move) -> Spec {
@@ -237,8 +228,7 @@ impl Debates {
             ..SandboxState::default()
         };
         let input = sandbox_vm::fields(&state).map_err(NodeError::terminal)?;
-        let head = self.saver.get(&Lookup::head(&thread, "")).await;
-        let begun = head.map_err(NodeError::terminal)?.is_some();
+        let begun = self.has_begun(&thread).await.map_err(NodeError::terminal)?;
         // One step more than a debate can have, with scores before it.
         let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
         let modes = if self.traces.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
@@ -250,6 +240,18 @@ impl Debates {
         let given = Value::Object(input.clone());
         let graph = if begun { graph.proceed() } else { graph.input(input) };
         Ok(Prepared { graph, input: given })
+    }
+
+    /// Whether there is something to go on with. A debate that nobody opened is over, and begins anew.
+    async fn has_begun(&self, thread: &str) -> Result<bool, CheckpointError> {
+        let Some(head) = self.saver.get(&Lookup::head(thread, "")).await? else { return Ok(false) };
+        let is_at_start = head.values.get("current_round").is_none_or(|it| it == 0);
+        let was_silent = head.values.get("warnings").and_then(Value::as_array);
+        if is_at_start && was_silent.is_some_and(|it| !it.is_empty()) {
+            self.saver.delete_thread(thread).await?;
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Hands on what the guest tells, as far as it is about its own move.
@@ -266,7 +268,9 @@ impl Debates {
         while let Some(event) = events.recv().await {
             if let EventKind::Custom(value) = &event.kind {
                 match serde_json::from_value::<PipelineEvent>(value.clone()) {
-                    Ok(event) if event.move_id() == Some(&own) => self.say(cx, event).await,
+                    Ok(event) if is_told_by_guests(&event, &own, &cx.deps().config) => {
+                        cx.emit(event).await;
+                    }
                     _ => tracing::warn!(own, "a guest tells what is none of its business"),
                 }
             } else if self.traces.is_some() {
@@ -300,18 +304,14 @@ impl Debates {
             }
         }
     }
+}
 
-    async fn watch_budget(&self, settled: &Settled, cx: &Context<Deps>) {
-        if let Some(reason) = settled.ended_early.clone() {
-            self.say(cx, PipelineEvent::BudgetExceeded { reason }).await;
-        } else if let Some(percent @ 80..) = cx.deps().models.spent_percent() {
-            self.say(cx, PipelineEvent::BudgetWarning { percent: percent / 10 * 10 }).await;
-        }
+fn budget_event(settled: &Settled, deps: &Deps) -> Option<PipelineEvent> {
+    if let Some(reason) = settled.ended_early.clone() {
+        return Some(PipelineEvent::BudgetExceeded { reason });
     }
-
-    async fn say(&self, cx: &Context<Deps>, event: PipelineEvent) {
-        cx.emit(event).await;
-    }
+    let percent = deps.models.spent_percent().filter(|it| *it >= 80)?;
+    Some(PipelineEvent::BudgetWarning { percent: percent / 10 * 10 })
 }
 
 struct Prepared {
@@ -332,20 +332,6 @@ pub(crate) fn terms(config: &Config, choice: &Choice, fence: &Fence, baseline: b
         fence: fence.clone(),
         baseline,
     }
-}
-
-/// Reads a debate's last state, which a guest wrote.
-fn settled(state: Value) -> Result<Settled, String> {
-    let mut settled: Settled = serde_json::from_value(state)
-        .map_err(|error| format!("what the debate came to cannot be read: {error}"))?;
-    if settled.current_round == 0 {
-        let why = settled.ended_early.as_deref().unwrap_or("the critic did not answer");
-        settled.problem = Some(format!("it was not debated: {why}"));
-    }
-    if settled.current_round < settled.max_rounds {
-        settled.marks.insert(Mark::Incomplete);
-    }
-    Ok(settled)
 }
 
 async fn keep(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {

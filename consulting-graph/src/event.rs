@@ -192,7 +192,7 @@ impl PipelineEvent {
     }
 
     /// The move it is about, if it is about one.
-    pub fn move_id(&self) -> Option<&String> {
+    pub fn move_id(&self) -> Option<&str> {
         match self {
             Self::SandboxReady { move_id, .. }
             | Self::SandboxRound { move_id, .. }

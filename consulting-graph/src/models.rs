@@ -1,35 +1,28 @@
 //! Who answers the calls of a run: models, behind retries, a rate gate, a budget and a recording.
 
 mod choose;
+mod purse;
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{Arc, OnceLock},
 };
 
 use llm::{
-    Backoff, Budget, Catalog, ErrorKind, Gate, Llm, ModelId, Money, Pace, Recording, Response,
-    overflow::Window,
+    Backoff, Catalog, ErrorKind, Gate, Llm, ModelId, Pace, Recording, Response, overflow::Window,
 };
 
 use crate::{
-    ask::{Ask, Heard, Paid, Said, Silence, Voice},
+    ask::{Ask, Heard, Paid, Said, Silence, Voice, Why},
     config::{Config, Group},
 };
 
 pub use choose::{Choice, ChoiceError};
+pub use purse::Limit;
+use purse::{Purse, Turns};
 
 /// Calls of one provider at once.
 pub(crate) const AT_ONCE: usize = 16;
-
-/// What a run may spend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limit {
-    /// Tokens, in and out together.
-    pub tokens: Option<u64>,
-    /// Money.
-    pub money: Option<Money>,
-}
 
 /// The models of a run.
 #[derive(Debug)]
@@ -37,27 +30,33 @@ pub struct Models {
     config: Config,
     choice: Choice,
     /// Each model once, with its layers.
-    llms: BTreeMap<ModelId, Llm>,
-    budget: Option<Budget>,
-    limit: Limit,
-    /// Debates under way: for each, its scoring is held back from the budget.
-    open: AtomicU64,
+    llms: BTreeMap<ModelId, Layered>,
+    purse: Option<Arc<Purse>>,
+    /// The first call that a replay found no answer to.
+    missed: OnceLock<String>,
+}
+
+/// A model as it is asked.
+#[derive(Debug)]
+struct Layered {
+    /// For turns of debates.
+    turns: Llm,
+    /// For everything else.
+    others: Llm,
 }
 
 impl Models {
-    /// Makes the models that a configuration names, for a run whose calls this recording keeps.
+    /// Makes the models that a configuration names, for a run whose calls this recording keeps. What the recording
+    /// holds already is spent of the limit, except for the first so many calls, which were taken over.
     pub fn new(
         config: &Config,
         choice: Choice,
         limit: Limit,
         recording: &Recording,
+        taken_over: usize,
     ) -> Result<Self, ChoiceError> {
-        let budget = match (limit.tokens, limit.money) {
-            (None, None) => None,
-            (Some(tokens), None) => Some(Budget::of_tokens(tokens)),
-            (None, Some(money)) => Some(Budget::of_money(money)),
-            (Some(tokens), Some(money)) => Some(Budget::of_both(tokens, money)),
-        };
+        let purse = Purse::new(limit, config.decision_makers.len(), recording, taken_over);
+        let purse = purse.map(Arc::new);
         let gate = Gate::new(Pace::new(AT_ONCE));
         let mut llms = BTreeMap::new();
         for (group, who) in config.speakers() {
@@ -65,18 +64,15 @@ impl Models {
             if llms.contains_key(&id) {
                 continue;
             }
-            let mut llm = choice.make(&id, recording)?;
-            if !recording.is_replay() {
-                llm = llm.gate(&gate);
-                if let Some(budget) = &budget {
-                    llm = llm.budget(budget);
-                }
-                llm = llm.retry(Backoff::default()).record(recording);
-            }
-            llms.insert(id, llm);
+            let bare = choice.make(&id, recording)?;
+            let layered = if recording.is_replay() {
+                Layered { turns: bare.clone(), others: bare }
+            } else {
+                layered(bare, &gate, purse.as_ref(), recording)
+            };
+            llms.insert(id, layered);
         }
-        let (config, open) = (config.clone(), AtomicU64::new(0));
-        Ok(Self { config, choice, llms, budget, limit, open })
+        Ok(Self { config: config.clone(), choice, llms, purse, missed: OnceLock::new() })
     }
 
     /// Who speaks.
@@ -92,63 +88,70 @@ impl Models {
     /// Makes a call.
     pub async fn ask(&self, ask: &Ask) -> Heard {
         let id = self.choice.model(&self.config, ask.group, &ask.who);
-        let Some(llm) = self.llms.get(&id) else {
+        let Some(layered) = self.llms.get(&id) else {
             let why = format!("nobody plays `{}`", ask.who);
-            return Heard::Silent(Silence { spent: false, why });
+            return Heard::Silent(Silence { kind: Why::Failed, why });
         };
-        if let Some(why) = self.is_held_back(&id, ask) {
-            return Heard::Silent(Silence { spent: true, why });
-        }
-        match llm.generate(ask.request.clone()).await {
-            Ok(response) => Heard::Said(said(ask, &id, &response)),
-            Err(error) => Heard::Silent(Silence {
-                spent: error.kind == ErrorKind::Budget,
-                why: error.to_string(),
-            }),
-        }
+        let llm = match ask.group {
+            Group::Critic | Group::DecisionMakers => &layered.turns,
+            _ => &layered.others,
+        };
+        let error = match llm.generate(ask.request.clone()).await {
+            Ok(response) => return Heard::Said(said(ask, &id, &response)),
+            Err(error) => error,
+        };
+        let why = error.to_string();
+        let kind = match error.kind {
+            ErrorKind::Budget => Why::Spent,
+            ErrorKind::NotRecorded => {
+                self.missed.get_or_init(|| why.clone());
+                Why::NotRecorded
+            }
+            _ => Why::Failed,
+        };
+        Heard::Silent(Silence { kind, why })
+    }
+
+    /// What was asked that a replay's recording does not know, if anything was.
+    pub fn missed(&self) -> Option<&str> {
+        self.missed.get().map(String::as_str)
     }
 
     /// A debate begins: what its scoring can come to is held back until it ends.
     pub fn open_debate(&self) -> OpenDebate<'_> {
-        self.open.fetch_add(1, Ordering::Relaxed);
-        OpenDebate(self)
+        if let Some(purse) = &self.purse {
+            purse.open();
+        }
+        OpenDebate(self.purse.as_deref())
     }
 
     /// How much of the budget is spent, in hundredths; nothing without one.
     pub fn spent_percent(&self) -> Option<u64> {
-        let spent = self.budget.as_ref()?.spent();
-        let tokens = self.limit.tokens.map(|it| spent.tokens.saturating_mul(100) / it.max(1));
-        let money = self.limit.money;
-        let money = money.map(|it| spent.money.nanos().saturating_mul(100) / it.nanos().max(1));
-        tokens.max(money)
+        self.purse.as_ref()?.spent_percent()
     }
+}
 
-    /// Why a turn of a debate is not to be paid for any more: what is left is needed to score what is there.
-    fn is_held_back(&self, id: &ModelId, ask: &Ask) -> Option<String> {
-        if !matches!(ask.group, Group::Critic | Group::DecisionMakers) {
-            return None;
-        }
-        let budget = self.budget.as_ref()?;
-        let most = budget.most(id, &ask.request).ok()?;
-        // A scoring call reads about what this call reads, and all decision maker's turns of the round come too.
-        let makers = self.config.decision_makers.len() as u64;
-        let calls = 1 + 2 * makers * self.open.load(Ordering::Relaxed).max(1);
-        let spent = budget.spent();
-        let tokens = spent.tokens.saturating_add(most.tokens.saturating_mul(calls));
-        let nanos = most.money.nanos().saturating_mul(calls).saturating_add(spent.money.nanos());
-        let over = self.limit.tokens.is_some_and(|it| tokens > it)
-            || self.limit.money.is_some_and(|it| nanos > it.nanos());
-        over.then(|| "what is left of the budget is kept for scoring".to_owned())
-    }
+/// A model behind its layers, from the inside out.
+fn layered(bare: Llm, gate: &Gate, purse: Option<&Arc<Purse>>, recording: &Recording) -> Layered {
+    let gated = bare.gate(gate);
+    let Some(purse) = purse else {
+        let llm = gated.retry(Backoff::default()).record(recording);
+        return Layered { turns: llm.clone(), others: llm };
+    };
+    let inner = gated.budget(purse.budget()).retry(Backoff::default());
+    let turns = Llm::new(Turns { inner: inner.clone(), purse: purse.clone() });
+    Layered { turns: turns.record(recording), others: inner.record(recording) }
 }
 
 /// A debate under way.
 #[derive(Debug)]
-pub struct OpenDebate<'a>(&'a Models);
+pub struct OpenDebate<'a>(Option<&'a Purse>);
 
 impl Drop for OpenDebate<'_> {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        if let Some(purse) = self.0 {
+            purse.close();
+        }
     }
 }
 

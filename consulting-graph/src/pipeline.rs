@@ -20,7 +20,7 @@ use graph_core::{
 };
 
 use crate::{
-    ask::{Ask, Heard, LLM},
+    ask::{Ask, Heard, LLM, Why},
     config::{Config, Group, Persona},
     data::DataSource,
     debates::Debates,
@@ -92,5 +92,22 @@ async fn ask(
     let models = &cx.deps().models;
     let request = models.voice(group, &persona.id).set(request);
     let ask = Ask { who: persona.id.clone(), group, move_id: None, round: 0, request };
-    cx.task(LLM, (&persona.id, key), async { Ok(models.ask(&ask).await) }).await
+    // Only answers are journaled: who was silent is asked again by a run that goes on.
+    let mut silence = None;
+    let said = cx.task(LLM, (&persona.id, key), async {
+        match models.ask(&ask).await {
+            Heard::Said(said) => Ok(said),
+            Heard::Silent(it) => {
+                let why = it.why.clone();
+                silence = Some(it);
+                Err(NodeError::terminal(why))
+            }
+        }
+    });
+    let said = said.await;
+    match (said, silence) {
+        (Ok(said), _) => Ok(Heard::Said(said)),
+        (Err(_), Some(silence)) if silence.kind != Why::NotRecorded => Ok(Heard::Silent(silence)),
+        (Err(error), _) => Err(error),
+    }
 }

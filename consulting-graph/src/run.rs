@@ -6,13 +6,17 @@
 //! | `state.db` | the threads: the pipeline's, and one for each move's debate |
 //! | `calls.jsonl` | every call to a model with its answer: none is paid for twice |
 //! | `events.jsonl` | what happened, in order |
+//! | `reviewed.json` | what a person made of the moves |
+//! | `lock` | held by the one process that is at work on the run |
 //! | `report.*`, `F1.md`, `m1.md`, `logs/` and more | what it came to |
 
 mod files;
 mod fork;
 mod go;
+mod lock;
 mod manifest;
 mod outcome;
+mod parts;
 mod problem;
 mod replay;
 mod set;
@@ -53,11 +57,16 @@ impl Run {
     pub fn create(folder: impl Into<PathBuf>, given: Given) -> Result<Self, RunProblem> {
         let folder = folder.into();
         let config = Config::parse(&given.config)?;
+        let manifest = Manifest::new(given, &config)?;
+        Self::lay(folder, manifest, config)
+    }
+
+    /// Writes down what a new run is given.
+    fn lay(folder: PathBuf, manifest: Manifest, config: Config) -> Result<Self, RunProblem> {
         if std::fs::read_dir(&folder).is_ok_and(|mut it| it.next().is_some()) {
             return Err(RunProblem::NotEmpty(folder));
         }
         files::make(&folder)?;
-        let manifest = Manifest::new(given, &config)?;
         files::write(&folder.join("config.toml"), &manifest.given.config)?;
         files::write(&folder.join("run.json"), &manifest.json())?;
         Ok(Self { folder, manifest, config })
@@ -93,6 +102,11 @@ impl Run {
     /// What it was given.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// Whether a person has looked at the moves.
+    pub fn is_reviewed(&self) -> bool {
+        self.folder.join(REVIEWED).exists()
     }
 
     /// Who takes part.

@@ -7,7 +7,9 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use consulting_graph::config::DEFAULT;
@@ -33,17 +35,23 @@ impl Place {
     }
 
     fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
         for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER"] {
             command.env_remove(format!("{key}_API_KEY"));
         }
-        command.current_dir(self.0.path()).args(line.split_whitespace()).output().unwrap()
+        command.current_dir(self.0.path()).args(line.split_whitespace());
+        command
     }
 
     /// The small run.
     fn small(&self, more: &str) -> Output {
+        let rounds = if more.contains("--rounds") { "" } else { "--rounds 2" };
         self.run(&format!(
-            "run NVDA --config small.toml --rounds 2 --as-of 2026-11-15 --sandbox in-process {more}"
+            "run NVDA --config small.toml --as-of 2026-11-15 --sandbox in-process {rounds} {more}"
         ))
     }
 }
@@ -198,4 +206,52 @@ fn a_plan_costs_nothing_and_says_what_a_run_would() {
     assert!(plan["all"]["dollars"].as_f64().unwrap() > 0.0);
     let (out, _) = check(&place.run("plan NVDA"), 0);
     assert!(out.contains("924"), "{out}");
+}
+
+#[test]
+fn a_limit_holds_until_another_is_told() {
+    let place = Place::new();
+    let tokens = |out: &str| -> u64 {
+        let document: Value = serde_json::from_str(out).unwrap();
+        let spending = document["report"]["outcome"]["spending"].as_array().unwrap();
+        let number = |it: &Value, name: &str| it[name].as_u64().unwrap();
+        spending.iter().map(|it| number(it, "input_tokens") + number(it, "output_tokens")).sum()
+    };
+    let whole = tokens(&check(&place.small("--out whole --json --quiet --rounds 4"), 0).0);
+    let limit = whole / 2;
+    let limited = format!("--review --out made --quiet --rounds 4 --max-tokens {limit}");
+    check(&place.small(&limited), 3);
+    let reviewed = "resume made --reviewed made/review.json --json --sandbox in-process";
+    let (out, err) = check(&place.run(reviewed), 0);
+    assert!(err.contains(&format!("may spend {limit} tokens.")), "{err}");
+    assert!(tokens(&out) <= limit, "{} of {limit}", tokens(&out));
+    check(&place.run("replay made"), 0);
+
+    // It waits no more.
+    let kept = read(&place.path("made/reviewed.json"));
+    fs::write(place.path("other.json"), kept.replace("m1", "m7")).unwrap();
+    let other = "resume made --reviewed other.json";
+    check_fails(&place.run(other), 2, &["does not wait for a review"]);
+    assert_eq!(read(&place.path("made/reviewed.json")), kept);
+}
+
+#[test]
+fn who_follows_a_run_is_not_kept_waiting_when_it_stops() {
+    let place = Place::new();
+    fs::create_dir(place.path("full")).unwrap();
+    fs::write(place.path("full/file"), "").unwrap();
+    check(&place.run("run NVDA --data-dir full --out failed --quiet"), 1);
+    check(&place.small("--review --out waits --quiet"), 3);
+    for (run, last) in [("failed", "pipeline_error"), ("waits", "agent_complete")] {
+        let mut follower = place.command(&format!("events {run} --follow"));
+        let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
+        let patience = Instant::now() + Duration::from_secs(30);
+        while follower.try_wait().unwrap().is_none() && Instant::now() < patience {
+            sleep(Duration::from_millis(20));
+        }
+        // Nothing happens to one that has ended.
+        follower.kill().unwrap();
+        let (out, _) = check(&follower.wait_with_output().unwrap(), 0);
+        assert!(out.lines().last().is_some_and(|it| it.contains(last)), "{run}: {out}");
+    }
 }

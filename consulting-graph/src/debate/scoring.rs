@@ -14,7 +14,6 @@ use super::{
 use crate::{
     ask::{Heard, Paid, Said},
     config::Group,
-    event::PipelineEvent,
     prompt,
     score::{MakerScore, Mark, form},
 };
@@ -25,7 +24,8 @@ pub(super) async fn score_before(
     cx: &Context<Desk>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let scored = score_all(debate, cx, When::Before).await?;
-    Ok(SandboxState::update().baseline(scored.scores).calls(scored.calls))
+    let update = SandboxState::update().baseline(scored.scores).calls(scored.calls);
+    Ok(update.warnings(scored.silences))
 }
 
 /// Each decision maker scores the move after the debate, from its own conversation.
@@ -34,19 +34,13 @@ pub(super) async fn score_move(
     cx: &Context<Desk>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let scored = score_all(debate, cx, When::After).await?;
-    let total = scored.scores.values().map(MakerScore::total).sum();
+    let total: u32 = scored.scores.values().map(MakerScore::total).sum();
     notes::write_scores(cx.deps().workspace(), &scored.scores).map_err(NodeError::terminal)?;
-    let event = PipelineEvent::SandboxScored {
-        move_id: debate.brief.move_id.clone(),
-        score: total,
-        breakdown: scored.scores.clone(),
-    };
-    cx.emit(&event).await;
     let mut update = SandboxState::update()
         .scores(scored.scores)
         .total_score(total)
         .calls(scored.calls)
-        .status_updates([event]);
+        .warnings(scored.silences);
     if scored.is_shortened {
         update = update.marks([Mark::Truncated]);
     }
@@ -63,6 +57,8 @@ enum When {
 struct Scored {
     scores: BTreeMap<String, MakerScore>,
     calls: Vec<Paid>,
+    /// Who was not heard, and why.
+    silences: Vec<String>,
     is_shortened: bool,
 }
 
@@ -77,7 +73,16 @@ async fn score_all(
         let scored = scored?;
         all.scores.extend(scored.scores);
         all.calls.extend(scored.calls);
+        all.silences.extend(scored.silences);
         all.is_shortened |= scored.is_shortened;
+    }
+    // Where nobody was heard there is no score. Where somebody was, who was not is neutral.
+    if !all.scores.is_empty() {
+        let metrics = metrics(debate);
+        for maker in &debate.terms.decision_makers {
+            let score = all.scores.entry(maker.persona.id.clone());
+            score.or_insert_with(|| MakerScore::neutral(&metrics));
+        }
     }
     Ok(all)
 }
@@ -91,7 +96,7 @@ async fn score(
     let (persona, terms) = (&seat.maker.persona, &debate.terms);
     let voice = terms.scoring.get(seat.idx).cloned().unwrap_or_default();
     let scorer = Speaking { persona: persona.clone(), voice };
-    let metrics: Vec<&str> = terms.metrics.iter().map(|it| it.id.as_str()).collect();
+    let metrics = metrics(debate);
     // The rounds of this conversation, which may have ended before others.
     let rounds = seat.log.last().map_or(0, |it| it.round);
     let turn = Turn { speaking: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };
@@ -108,21 +113,29 @@ async fn score(
     let log = if when == When::Before { &[] } else { seat.log };
     let Spoken { heard, request, is_shortened } = turn.take(debate, cx, request, log).await?;
     let mut scored = Scored { is_shortened, ..Scored::default() };
-    let mut found = None;
-    if let Heard::Said(Said { text, paid }) = heard {
-        scored.calls.push(paid);
-        found = MakerScore::parse(&text, &metrics);
-        if let (None, Some(request)) = (&found, request) {
-            let key = format!("{} again", persona.id);
-            let again = Turn { key: &key, ..turn };
-            let repair = prompt::repair(&request, &text, &terms.metrics);
-            if let Heard::Said(Said { text, paid }) = again.ask(debate, cx, repair).await? {
-                scored.calls.push(paid);
-                found = MakerScore::repaired(&text, &metrics);
-            }
+    let Said { text, paid } = match heard {
+        Heard::Said(said) => said,
+        Heard::Silent(silence) => {
+            scored.silences.push(format!("scoring, {}: {}", persona.id, silence.why));
+            return Ok(scored);
+        }
+    };
+    scored.calls.push(paid);
+    let mut found = MakerScore::parse(&text, &metrics);
+    if let (None, Some(request)) = (&found, request) {
+        let key = format!("{} again", persona.id);
+        let again = Turn { key: &key, ..turn };
+        let repair = prompt::repair(&request, &text, &terms.metrics);
+        if let Heard::Said(Said { text, paid }) = again.ask(debate, cx, repair).await? {
+            scored.calls.push(paid);
+            found = MakerScore::repaired(&text, &metrics);
         }
     }
     let score = found.unwrap_or_else(|| MakerScore::neutral(&metrics));
     scored.scores.insert(persona.id.clone(), score);
     Ok(scored)
+}
+
+fn metrics(debate: &SandboxState) -> Vec<&str> {
+    debate.terms.metrics.iter().map(|it| it.id.as_str()).collect()
 }

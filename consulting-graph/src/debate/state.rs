@@ -39,6 +39,9 @@ pub struct SandboxState {
     pub marks: BTreeSet<Mark>,
     /// Why no further round was opened, where one was left.
     pub ended_early: Option<String>,
+    /// Who was not heard, and why.
+    #[reduce(append)]
+    pub warnings: Vec<String>,
     /// What was paid.
     #[reduce(append)]
     pub calls: Vec<Paid>,

@@ -14,7 +14,7 @@ use super::{
     state::{Seat, Speaking, log_name},
 };
 use crate::{
-    ask::{Ask, Heard, Paid, Said, Silence},
+    ask::{Ask, Heard, Paid, Said, Silence, Why},
     config::Group,
     event::{PipelineEvent, RoundStatus},
     prompt,
@@ -137,7 +137,7 @@ impl Turn<'_> {
             Some(window) => match fit(window, &log, request) {
                 Ok(fitted) => fitted,
                 Err(why) => {
-                    let heard = Heard::Silent(Silence { spent: false, why });
+                    let heard = Heard::Silent(Silence { kind: Why::Failed, why });
                     return Ok(Spoken { heard, request: None, is_shortened: true });
                 }
             },
@@ -182,6 +182,7 @@ struct Round {
     calls: Vec<Paid>,
     marks: BTreeSet<Mark>,
     ended_early: Option<String>,
+    warnings: Vec<String>,
     events: Vec<PipelineEvent>,
 }
 
@@ -199,6 +200,7 @@ impl Round {
             calls: Vec::new(),
             marks: BTreeSet::new(),
             ended_early: None,
+            warnings: Vec::new(),
             events: Vec::new(),
         };
         round.tell(debate, status, cx).await;
@@ -216,9 +218,14 @@ impl Round {
                 self.logs.insert(name.clone(), append_to_log(seat.log, speaker, text, self.number));
                 self.said.insert(name, text.clone());
             }
-            Heard::Silent(Silence { spent, why }) => {
+            Heard::Silent(Silence { kind, why }) => {
                 self.marks.insert(Mark::Incomplete);
-                if *spent {
+                let warning = format!("round {}, {speaker}: {why}", self.number);
+                // The opening is one call, though nobody hears it.
+                if !self.warnings.contains(&warning) {
+                    self.warnings.push(warning);
+                }
+                if *kind == Why::Spent {
                     self.ended_early = Some(why.clone());
                 }
             }
@@ -248,6 +255,7 @@ impl Round {
             .logs(self.logs)
             .calls(self.calls)
             .marks(self.marks)
+            .warnings(self.warnings)
             .status_updates(self.events);
         if is_opened {
             update = update.current_round(self.number);

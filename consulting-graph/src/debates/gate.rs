@@ -6,7 +6,7 @@ use sandbox_vm::{CallError, Gate};
 use serde_json::Value;
 
 use crate::{
-    ask::{Ask, LLM},
+    ask::{Ask, Heard, LLM, Silence, Why},
     config::{Config, Group},
     models::Models,
     moves::Move,
@@ -23,6 +23,9 @@ pub(super) fn gate(deps: &Deps, the_move: &Move) -> Gate {
         async move {
             let ask = allowed(request, &models, &config, move_id)?;
             let heard = models.ask(&ask).await;
+            if let Heard::Silent(Silence { kind: Why::NotRecorded, why }) = heard {
+                return Err(CallError::terminal(why));
+            }
             serde_json::to_value(heard).map_err(|error| CallError::terminal(error.to_string()))
         }
     };

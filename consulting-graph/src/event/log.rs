@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -42,27 +42,21 @@ impl EventLog {
     /// Opens a run's list, with all that was told before; half a line that a crash left at its end is cut off.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, EventLogError> {
         let path = path.into();
-        let text = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            read => read,
-        };
-        let opened = text.and_then(|text| {
-            let (known, end) = told(&text);
+        let opened = told(&path).and_then(|(events, end)| {
             let file = OpenOptions::new().create(true).append(true).open(&path)?;
-            file.set_len(end as u64)?;
-            Ok((file, known))
+            file.set_len(end)?;
+            Ok((file, events))
         });
-        match opened {
-            Ok((file, known)) => Ok(Self { path, file, next: known.len() as u64 + 1, known }),
-            Err(source) => Err(EventLogError { path, source }),
-        }
+        let problem = |source| EventLogError { path: path.clone(), source };
+        let (file, events) = opened.map_err(problem)?;
+        let known = events.iter().map(|it| identity(&it.event)).collect();
+        Ok(Self { path, file, next: events.len() as u64 + 1, known })
     }
 
     /// All events of a list, as far as it is written.
     pub fn read(path: &Path) -> Result<Vec<Numbered>, EventLogError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| EventLogError { path: path.to_owned(), source })?;
-        Ok(text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect())
+        let problem = |source| EventLogError { path: path.to_owned(), source };
+        told(path).map(|it| it.0).map_err(problem)
     }
 
     /// Adds an event, and gives it with its number; nothing for one that was told before.
@@ -80,16 +74,18 @@ impl EventLog {
 }
 
 /// What was told, and where the last whole line ends.
-fn told(text: &str) -> (HashSet<String>, usize) {
-    let mut known = HashSet::new();
-    let mut end = 0;
-    for line in text.split_inclusive('\n') {
-        let whole = line.ends_with('\n').then(|| serde_json::from_str::<Numbered>(line).ok());
-        let Some(numbered) = whole.flatten() else { break };
-        known.insert(identity(&numbered.event));
-        end += line.len();
-    }
-    (known, end)
+fn told(path: &Path) -> io::Result<(Vec<Numbered>, u64)> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }?;
+    let end = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+    let lines = bytes[..end].split(|it| *it == b'\n').filter(|it| !it.is_empty());
+    let event = |(idx, line): (usize, &[u8])| {
+        let wrong = |error| io::Error::other(format!("line {}: {error}", idx + 1));
+        serde_json::from_slice(line).map_err(wrong)
+    };
+    Ok((lines.enumerate().map(event).collect::<io::Result<_>>()?, end as u64))
 }
 
 fn identity(event: &PipelineEvent) -> String {
@@ -110,14 +106,23 @@ mod tests {
         assert_eq!(log.tell(start(0)).unwrap().unwrap().seq, 1);
         assert_eq!(log.tell(start(1)).unwrap().unwrap().seq, 2);
         drop(log);
-        let mut text = std::fs::read_to_string(&path).unwrap();
-        text.push_str("{\"seq\":3,\"ty");
-        std::fs::write(&path, text).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Cut within a character.
+        bytes.extend("{\"seq\":3,\"reason\":\"é".as_bytes());
+        bytes.pop();
+        std::fs::write(&path, bytes).unwrap();
 
         let mut log = EventLog::open(&path).unwrap();
         assert_eq!(log.tell(start(1)).unwrap(), None);
         assert_eq!(log.tell(start(2)).unwrap().unwrap().seq, 3);
         let numbers: Vec<u64> = EventLog::read(&path).unwrap().iter().map(|it| it.seq).collect();
         assert_eq!(numbers, [1, 2, 3]);
+
+        // Anything else that is wrong is said, and nothing is cut off.
+        let text = std::fs::read_to_string(&path).unwrap().replacen("layer_start", "layer_stop", 1);
+        std::fs::write(&path, &text).unwrap();
+        let error = EventLog::open(&path).unwrap_err().to_string();
+        assert!(error.contains("line 1"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }

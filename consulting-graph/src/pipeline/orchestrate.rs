@@ -31,12 +31,14 @@ pub(super) async fn sandbox_orchestrator(
     let settled: Vec<Result<Settled, NodeError>> = settled.collect().await;
     let mut isolation =
         Isolation { backend: debates.backend().to_owned(), isolated: debates.is_isolated() };
+    let mut warnings = Vec::new();
     let (mut scores, mut baselines, mut unscored, mut logs) = (vec![], vec![], vec![], vec![]);
     let (mut calls, mut events) = (vec![], vec![]);
     for (the_move, settled) in moves.iter().zip(settled) {
         let settled = settled?;
         let move_id = the_move.move_id;
         isolation.isolated &= settled.isolated;
+        warnings.extend(settled.warnings.iter().map(|it| format!("{move_id}, {it}")));
         match settled.problem {
             Some(reason) => unscored.push(Unscored { move_id, reason }),
             None => scores.push(MoveScore::new(move_id, settled.scores, settled.marks)),
@@ -48,6 +50,12 @@ pub(super) async fn sandbox_orchestrator(
         calls.extend(settled.calls);
         events.extend(settled.status_updates);
     }
+    if let (true, Some(first)) = (scores.is_empty(), unscored.first()) {
+        return Err(NodeError::terminal(format!(
+            "no move has a score; of {}: {}; `consulting resume` tries again",
+            first.move_id, first.reason
+        )));
+    }
     let scored: Vec<String> = scores.iter().map(|it| it.move_id.to_string()).collect();
     let update = PipelineState::update()
         .isolation(Some(isolation))
@@ -55,6 +63,7 @@ pub(super) async fn sandbox_orchestrator(
         .baseline_scores(baselines)
         .unscored_moves(unscored)
         .conversation_logs(logs)
+        .warnings(warnings)
         .calls(calls);
     telling.tell(PipelineEvent::layer_complete(Layer::SANDBOX, scored)).await;
     let mut own = telling.told();
@@ -70,5 +79,20 @@ async fn debate(
     cx: &Context<Deps>,
 ) -> Result<Settled, NodeError> {
     let debate = Debate { the_move, findings: &run.findings };
-    cx.task("debate", the_move.move_id, cx.deps().debates.hold(debate, cx)).await
+    // One that came to nothing is not journaled: a run that goes on tries it again.
+    let mut failed = None;
+    let held = cx.task("debate", the_move.move_id, async {
+        let settled = cx.deps().debates.hold(debate, cx).await?;
+        match settled.problem.clone() {
+            None => Ok(settled),
+            Some(problem) => {
+                failed = Some(settled);
+                Err(NodeError::terminal(problem))
+            }
+        }
+    });
+    match (held.await, failed) {
+        (Err(_), Some(settled)) => Ok(settled),
+        (held, _) => held,
+    }
 }

@@ -1,10 +1,14 @@
-//! What a run leaves in its folder.
+//! What a run leaves in its folder. Every file is there as a whole or not at all, whenever the process dies.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use super::RunProblem;
 use crate::{
-    fence::visible, moves::Move, pipeline::PipelineState, report::Report,
+    debate, fence::visible, moves::Move, pipeline::PipelineState, report::Report,
     transcript::format_transcript,
 };
 
@@ -20,8 +24,29 @@ pub(super) fn read(path: &Path) -> Result<String, RunProblem> {
     fs::read_to_string(path).map_err(problem(path))
 }
 
+/// Writes a file that nothing else could be made from again: it has reached the disk when this returns.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), RunProblem> {
-    fs::write(path, text).map_err(problem(path))
+    let written = beside(path, text).and_then(|(file, new)| {
+        file.sync_all()?;
+        fs::rename(new, path)
+    });
+    written.map_err(problem(path))
+}
+
+/// Writes a file that follows from the run's state.
+fn put(path: &Path, text: &str) -> Result<(), RunProblem> {
+    let written = beside(path, text).and_then(|(_, new)| fs::rename(new, path));
+    written.map_err(problem(path))
+}
+
+/// Writes a text into a new file beside the one it is for, which takes its place when it is whole.
+fn beside(path: &Path, text: &str) -> std::io::Result<(File, PathBuf)> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    Ok((file, new))
 }
 
 /// Copies a file, if it is there.
@@ -38,30 +63,51 @@ pub(super) fn write_all(
     state: &PipelineState,
     report: &Report,
 ) -> Result<(), RunProblem> {
-    let put = |name: &str, text: &str| write(&folder.join(name), text);
-    put("report.md", &report.markdown())?;
-    put("report.html", &report.html())?;
-    put("report.json", &(report.json() + "\n"))?;
-    put("scores.csv", &scores(report))?;
-    put("financial.md", &visible(&state.financial_data_raw))?;
-    put("news.md", &visible(&state.news_data_raw))?;
-    put("F1.md", &visible(&state.f1_financial_inference))?;
-    put("F2.md", &visible(&state.f2_trend_inference))?;
+    let put_in = |name: &str, text: &str| put(&folder.join(name), text);
+    put_in("report.md", &report.markdown())?;
+    put_in("report.html", &report.html())?;
+    put_in("report.json", &(report.json() + "\n"))?;
+    put_in("scores.csv", &scores(report))?;
+    put_in("financial.md", &visible(&state.financial_data_raw))?;
+    put_in("news.md", &visible(&state.news_data_raw))?;
+    put_in("F1.md", &visible(&state.f1_financial_inference))?;
+    put_in("F2.md", &visible(&state.f2_trend_inference))?;
     for it in &state.move_suggestions {
-        put(&format!("{}.md", it.move_id), &visible(&Move::markdown(it)))?;
+        put_in(&format!("{}.md", it.move_id), &visible(&Move::markdown(it)))?;
     }
+    write_logs(&folder.join("logs"), state, report)
+}
+
+/// Writes what was said in the debates and how they were scored, in the form in which sandboxes keep it. Their own
+/// files lie there already where they came to be read; it is the state that counts.
+fn write_logs(folder: &Path, state: &PipelineState, report: &Report) -> Result<(), RunProblem> {
+    let names = debate::log_names(report.outcome.decision_makers.len());
     for debate in &state.conversation_logs {
-        let logs = folder.join("logs").join(debate.move_id.to_string());
+        let logs = folder.join(debate.move_id.to_string());
         make(&logs)?;
-        for (name, log) in &debate.logs {
-            // The sandbox's own file is there, unless its guest died after the last round.
-            let path = logs.join(format!("{name}.md"));
-            if !path.exists() {
-                write(&path, &(format_transcript(log) + "\n"))?;
-            }
+        for (name, log) in debate.logs.iter().filter(|it| names.contains(it.0)) {
+            settle(&logs.join(format!("{name}.md")), &(format_transcript(log) + "\n"))?;
+            let data = serde_json::to_string_pretty(log).unwrap_or_default();
+            settle(&logs.join(format!("{name}.json")), &(data + "\n"))?;
         }
     }
+    for score in &state.policy_scores {
+        let logs = folder.join(score.move_id.to_string());
+        make(&logs)?;
+        let data = serde_json::to_string_pretty(&score.scores_by_agent).unwrap_or_default();
+        settle(&logs.join(debate::SCORES), &(data + "\n"))?;
+    }
     Ok(())
+}
+
+/// Writes a file, and warns where a sandbox had left another one.
+fn settle(path: &Path, text: &str) -> Result<(), RunProblem> {
+    match fs::read(path) {
+        Ok(there) if there == text.as_bytes() => return Ok(()),
+        Ok(_) => tracing::warn!(path = %path.display(), "a sandbox left another file than it told"),
+        Err(_) => {}
+    }
+    put(path, text)
 }
 
 /// The scores as a table for other programs.
@@ -71,8 +117,9 @@ fn scores(report: &Report) -> String {
     for ranked in report.ranking.all() {
         let score = report.outcome.scores.iter().find(|it| it.move_id == ranked.move_id);
         for (maker, score) in score.iter().flat_map(|it| &it.scores_by_agent) {
-            let cell = |metric: &&str| score.metrics.get(*metric).map_or(0, |it| *it).to_string();
-            let cells: Vec<String> = metrics.iter().map(cell).collect();
+            let cell = |metric: &&str| score.metrics.get(*metric).map(u8::to_string);
+            let cells: Vec<String> =
+                metrics.iter().map(|it| cell(it).unwrap_or_default()).collect();
             let source = serde_json::to_value(score.score_source).unwrap_or_default();
             let source = source.as_str().unwrap_or_default();
             let (rank, id) = (ranked.rank, ranked.move_id);

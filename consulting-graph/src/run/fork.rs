@@ -1,14 +1,17 @@
 //! Branching off: a new run that shares what came before a place with an old one, and does what follows anew.
 
+mod check;
+
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 
 use graph_core::{AsNode, Checkpointer, RunError, State, Thread, ThreadState};
 use graph_store::sqlite::SqliteSaver;
-use llm::RecordMode;
+use llm::{RecordMode, Recording};
 use sandbox_vm::Isolation;
 
 use super::{
-    Branch, CALLS, Going, REVIEWED, Run, RunProblem, THREADS, files, go::pipeline_values, set,
+    Branch, CALLS, Given, Going, Manifest, REVIEWED, Run, RunProblem, THREADS, files,
+    parts::pipeline_values, set,
 };
 use crate::{
     config::Config,
@@ -76,35 +79,51 @@ impl Run {
         settings: &[String],
     ) -> Result<Self, RunProblem> {
         let folder = folder.into();
-        let config = match settings {
+        let text = match settings {
             [] => self.manifest.given.config.clone(),
             settings => set::set(&self.manifest.given.config, settings)?,
         };
-        check(&self.config, &Config::parse(&config)?, at)?;
+        let config = Config::parse(&text)?;
+        check::check(&self.config, &config, at)?;
+        // A database that somebody writes to cannot be copied.
+        let _lock = self.lock()?;
         self.knows(at).await?;
-        let given = super::Given { run_id, config, ..self.manifest.given.clone() };
-        let mut fork = Self::create(&folder, given)?;
-        fork.manifest.branch = Some(Box::new(Branch {
-            from: self.manifest.clone(),
+        let given = Given { run_id, config: text, ..self.manifest.given.clone() };
+        let mut manifest = Manifest::new(given, &config)?;
+        let from = Self::look(&self.folder)?.manifest;
+        manifest.limit = from.limit;
+        manifest.branch = Some(Box::new(Branch {
+            from,
             config: self.manifest.given.config.clone(),
             at: at.to_string(),
             only,
             set: settings.to_vec(),
+            calls: Recording::open(self.folder.join(CALLS), RecordMode::Replay)?.calls(),
         }));
-        files::write(&folder.join("run.json"), &fork.manifest.json())?;
-        // Whoever closes a database last writes all of it into its file.
-        drop(self.saver()?);
-        for name in [THREADS, CALLS, REVIEWED] {
-            files::copy(&self.folder.join(name), &folder.join(name))?;
-        }
-        match fork.rewind(at, only).await {
+        let fork = Self::lay(folder, manifest, config)?;
+        let made = async {
+            self.copy_to(&fork, at)?;
+            fork.rewind(at, only).await
+        };
+        match made.await {
             Ok(()) => Ok(fork),
             Err(problem) => {
                 // It was made a moment ago.
-                let _ = std::fs::remove_dir_all(&folder);
+                let _ = std::fs::remove_dir_all(&fork.folder);
                 Err(problem)
             }
         }
+    }
+
+    /// Copies what the fork goes on from. A review of the moves is of these moves: others need another one.
+    fn copy_to(&self, fork: &Self, at: Place) -> Result<(), RunProblem> {
+        // Whoever closes a database last writes all of it into its file.
+        drop(self.saver()?);
+        let reviewed = matches!(at, Place::Round { .. }).then_some(REVIEWED);
+        for name in [THREADS, CALLS].into_iter().chain(reviewed) {
+            files::copy(&self.folder.join(name), &fork.folder.join(name))?;
+        }
+        Ok(())
     }
 
     /// Refuses a move that the run does not have.
@@ -128,7 +147,7 @@ impl Run {
             backend: Some("in-process".to_owned()),
             ..Going::default()
         };
-        let pipeline = self.thread(&going, None).await?;
+        let pipeline = self.parts(&going, None).await?.thread;
         let moves = match pipeline.state().await? {
             Some(here) => here.values.moves(),
             None => return Err(RunProblem::NoPlace("the run has not begun".to_owned())),
@@ -178,7 +197,7 @@ impl Run {
         let thread = debate::graph(saver.clone())?.thread(&name, Desk::nobody());
         let at = Place::Round { move_id, round };
         let is_there = |it: &ThreadState<SandboxState>| {
-            it.values.current_round + 1 == round && it.next == ["critic_individual"]
+            it.values.current_round == round - 1 && it.next == ["critic_individual"]
         };
         let place = find(&thread, at, is_there).await?;
         let given = &self.manifest.given;
@@ -190,34 +209,23 @@ impl Run {
     }
 }
 
-/// The newest checkpoint of a thread that is at a place.
+/// The newest checkpoint of a thread that is at a place, on the way that led to where the thread stands: what it had
+/// done before it branched off itself is none of its own.
 async fn find<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,
     at: Place,
     is_there: impl Fn(&ThreadState<S>) -> bool,
 ) -> Result<ThreadState<S>, RunProblem> {
-    let history = thread.history(None).await?;
-    let found = history.into_iter().find(is_there);
-    found.ok_or_else(|| RunProblem::NoPlace(format!("the run never came to {at}")))
-}
-
-/// Refuses changes of what was over by then: they would stand in the run's configuration and not have been true.
-fn check(then: &Config, now: &Config, at: Place) -> Result<(), RunProblem> {
-    let gathering = then.synthesizers == now.synthesizers;
-    let inferring = then.inferences == now.inferences;
-    let proposing =
-        then.analysts == now.analysts && then.moves_per_analyst == now.moves_per_analyst;
-    let settled =
-        [("synthesizers", gathering, 0), ("inferences", inferring, 1), ("analysts", proposing, 2)];
-    let layer = match at {
-        Place::Layer(number) => number,
-        Place::Round { .. } => 3,
-    };
-    match settled.iter().find(|(_, same, own)| !same && layer > *own) {
-        Some((name, _, own)) => Err(RunProblem::Setting {
-            setting: (*name).to_owned(),
-            problem: format!("they had spoken before {at}; branch off at layer_{own}"),
-        }),
-        None => Ok(()),
+    let mut next = thread.state().await?.map(|it| it.id);
+    // The newest come first, so whatever led to a checkpoint comes after it.
+    for state in thread.history(None).await? {
+        if next.as_ref() != Some(&state.id) {
+            continue;
+        }
+        if is_there(&state) {
+            return Ok(state);
+        }
+        next = state.parent;
     }
+    Err(RunProblem::NoPlace(format!("the run never came to {at}")))
 }

@@ -1,26 +1,22 @@
 //! Going on with a run, from wherever it stands to its end.
 
-use std::sync::Arc;
-
-use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread};
-use graph_store::sqlite::SqliteSaver;
+use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread, ThreadState};
 use graph_trace::{End, Header, Trace, TraceBuilder};
-use llm::{Money, RecordMode, Recording};
-use sandbox_vm::{Isolation, Sandboxes};
+use llm::RecordMode;
+use sandbox_vm::Isolation;
+use serde_json::Value;
 
-use super::{CALLS, PIPELINE, REVIEWED, Run, RunProblem, THREADS, files, outcome};
+use super::{PIPELINE, REVIEWED, Run, RunProblem, files, outcome, parts::Parts};
 use crate::{
-    ask::Paid,
-    debate::{self, Desk},
-    debates::{self, Debates, Traces},
+    data::Ticker,
+    debates::Traces,
     event::{EventLog, Numbered, PipelineEvent},
-    fence::Fence,
-    models::{Limit, Models},
-    pipeline::{self, Deps, PipelineState, Review, Reviewed},
+    models::Limit,
+    pipeline::{Deps, PipelineState, Review, Reviewed},
     report::Report,
 };
 
-/// How a run is gone on with. None of it changes what it comes to.
+/// How a run is gone on with. Apart from a limit, none of it changes what it comes to.
 #[derive(Debug, Clone)]
 pub struct Going {
     /// So many debates at once.
@@ -31,7 +27,7 @@ pub struct Going {
     pub backend: Option<String>,
     /// Where sandboxes run, for back ends that have several places.
     pub region: Option<String>,
-    /// What the run may spend in all.
+    /// What the run may spend in all, where that is another amount than it was told before.
     pub limit: Limit,
     /// What to do with calls that are not in the run's recording, and with those that are.
     pub calls: RecordMode,
@@ -72,99 +68,105 @@ pub enum Ended {
 }
 
 impl Run {
-    /// Goes on to the end, and tells what happens.
+    /// Goes on to the end, and tells what happens. Nobody else may be at work on the run.
     pub async fn go(
         &self,
         going: Going,
         mut tell: impl FnMut(&Numbered) + Send,
     ) -> Result<Ended, RunProblem> {
+        let _lock = self.lock()?;
         let traces = going.traced.then(Traces::default);
-        let thread = self.thread(&going, traces.clone()).await?;
-        let mut log = EventLog::open(self.folder.join("events.jsonl"))?;
+        let Parts { thread, models } = self.parts(&going, traces.clone()).await?;
+        let log = EventLog::open(self.folder.join("events.jsonl"))?;
+        let mut teller = Teller { log, tell: &mut tell };
         let here = thread.state().await?;
         // What happened before a crash that its list of events does not know, or in the run that this one branched off
         // from.
         for event in here.iter().flat_map(|it| &it.values.status_updates) {
-            if let Some(numbered) = log.tell(event.clone())? {
-                tell(&numbered);
-            }
+            teller.tell(event.clone())?;
         }
-        let reviewed = self.reviewed(going.reviewed)?;
-        let input = match (&here, reviewed) {
-            (None, _) => Input::from(PipelineState {
-                company_ticker: self.manifest.given.ticker.clone(),
-                ..PipelineState::default()
-            }),
-            (Some(here), Some(reviewed)) if here.interrupts().next().is_some() => {
-                Input::resume(reviewed)?
-            }
-            (Some(here), _) if here.is_done() => {
-                return self.finish(&here.values, Vec::new());
-            }
-            (Some(_), _) => Input::proceed(),
-        };
+        let mut input = self.input(here.as_ref(), going.reviewed)?;
+        if let Some(here) = here.filter(ThreadState::is_done) {
+            return self.finish(&here.values, Vec::new());
+        }
         let modes = if going.traced { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
-        let header = Header {
-            graph: thread.graph().identity(),
-            engine: graph_core::VERSION.to_owned(),
-            input: thread.graph().describe(&input).unwrap_or_default(),
-            then: Vec::new(),
-        };
+        let thread = thread.with(RunOptions::new().modes(modes));
         let mut builder = TraceBuilder::new();
-        builder.begin(header.input.clone());
-        let mut events = thread.with(RunOptions::new().modes(modes)).stream(input);
-        while let Some(event) = events.next().await {
-            match event.kind {
-                // Their order is that of things as they happened, which is another one each time.
-                EventKind::Custom(value) => {
-                    if let Ok(event) = serde_json::from_value::<PipelineEvent>(value)
-                        && let Some(numbered) = log.tell(event)?
-                    {
-                        tell(&numbered);
+        loop {
+            let ended = stream(&thread, input, &mut builder, &mut teller).await;
+            if let Some(missed) = models.missed() {
+                return Err(RunProblem::NotRecorded(missed.to_owned()));
+            }
+            let exit = match ended? {
+                Exit::Done(state) => {
+                    let mut all = Vec::new();
+                    if let Some(traces) = traces {
+                        let header = header(&thread);
+                        all.push((PIPELINE.to_owned(), builder.finish(header, End::Done)));
+                        let debates = traces.all();
+                        all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
                     }
+                    return self.finish(&state, all);
                 }
-                _ if going.traced => builder.note(&event),
-                _ => {}
-            }
-        }
-        match events.finish().await {
-            Ok(Exit::Done(state)) => {
-                let mut all = Vec::new();
-                if let Some(traces) = traces {
-                    all.push((PIPELINE.to_owned(), builder.finish(header, End::Done)));
-                    let debates = traces.all();
-                    all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
-                }
-                self.finish(&state, all)
-            }
-            Ok(exit) => match exit.interrupts().first() {
-                Some(interrupt) => {
-                    let review = serde_json::from_value(interrupt.value.clone());
-                    Ok(Ended::Review(review.unwrap_or(Review { moves: Vec::new() })))
-                }
-                None => Err(RunProblem::NoPlace("the run stopped before its end".to_owned())),
-            },
-            Err(error) => {
-                let message = error.to_string();
-                if let Some(numbered) = log.tell(PipelineEvent::PipelineError { message })? {
-                    tell(&numbered);
-                }
-                Err(error.into())
-            }
+                exit => exit,
+            };
+            let Some(interrupt) = exit.interrupts().first() else {
+                return Err(RunProblem::NoPlace("the run stopped before its end".to_owned()));
+            };
+            // A replay finds what a person made of the moves.
+            let Some(reviewed) = self.reviewed()? else {
+                let review = serde_json::from_value(interrupt.value.clone());
+                return Ok(Ended::Review(review.unwrap_or(Review { moves: Vec::new() })));
+            };
+            input = Input::resume(reviewed)?;
         }
     }
 
-    /// What a person made of the moves: kept in the run's folder, so that a replay needs nobody.
-    fn reviewed(&self, given: Option<Reviewed>) -> Result<Option<Reviewed>, RunProblem> {
-        let path = self.folder.join(REVIEWED);
-        if let Some(reviewed) = given {
-            let text = serde_json::to_string_pretty(&reviewed).unwrap_or_default();
-            files::write(&path, &(text + "\n"))?;
-            return Ok(Some(reviewed));
+    /// What the pipeline is given to go on from where it stands.
+    fn input(
+        &self,
+        here: Option<&ThreadState<PipelineState>>,
+        reviewed: Option<Reviewed>,
+    ) -> Result<Input<PipelineState>, RunProblem> {
+        let waits = here.is_some_and(|it| it.interrupts().next().is_some());
+        match reviewed {
+            Some(_) if !waits => return Err(RunProblem::NothingToReview),
+            Some(reviewed) => self.keep_reviewed(reviewed)?,
+            None => {}
         }
-        if !path.exists() {
+        let Some(_) = here else {
+            return Ok(Input::from(PipelineState {
+                company_ticker: self.manifest.given.ticker.clone(),
+                ..PipelineState::default()
+            }));
+        };
+        match self.reviewed()? {
+            Some(reviewed) if waits => Ok(Input::resume(reviewed)?),
+            _ => Ok(Input::proceed()),
+        }
+    }
+
+    /// Keeps what a person made of the moves in the run's folder, so that a replay needs nobody. They are moves of this
+    /// run's company, whatever the person wrote.
+    fn keep_reviewed(&self, mut reviewed: Reviewed) -> Result<(), RunProblem> {
+        let path = self.folder.join(REVIEWED);
+        let wrong = |problem: String| RunProblem::Manifest { path: path.clone(), problem };
+        let ticker = Ticker::parse(&self.manifest.given.ticker);
+        let ticker = ticker.map_err(|error| wrong(error.to_string()))?;
+        for it in &mut reviewed.moves {
+            it.ticker.clone_from(&ticker);
+        }
+        let text = serde_json::to_string_pretty(&reviewed);
+        let text = text.map_err(|error| wrong(error.to_string()))?;
+        files::write(&path, &(text + "\n"))
+    }
+
+    /// What a person made of the moves, if anybody did.
+    fn reviewed(&self) -> Result<Option<Reviewed>, RunProblem> {
+        if !self.is_reviewed() {
             return Ok(None);
         }
+        let path = self.folder.join(REVIEWED);
         let reviewed = serde_json::from_str(&files::read(&path)?);
         reviewed
             .map(Some)
@@ -184,101 +186,58 @@ impl Run {
         files::write_all(&self.folder, state, &report)?;
         Ok(Ended::Done { report: Box::new(report), traces })
     }
+}
 
-    /// The pipeline's thread, with all that its nodes work with.
-    pub(super) async fn thread(
-        &self,
-        going: &Going,
-        traces: Option<Traces>,
-    ) -> Result<Thread<PipelineState, Deps>, RunProblem> {
-        let saver = Arc::new(self.saver()?);
-        let recording = Recording::open(self.folder.join(CALLS), going.calls)?;
-        let limit = self.left(going.limit, &saver).await?;
-        let choice = self.manifest.given.choice.clone();
-        let deps = Deps {
-            config: self.config.clone(),
-            data: self.manifest.given.data.clone(),
-            fence: Fence::new(&self.manifest.given.nonce),
-            models: Arc::new(Models::new(&self.config, choice, limit, &recording)?),
-            debates: Debates {
-                fallback: fallback(going).await?,
-                sandboxes: sandboxes(going).await?,
-                saver: saver.clone(),
-                run_id: self.manifest.given.run_id.clone(),
-                region: going.region.clone(),
-                at_once: going.concurrency,
-                baseline: self.manifest.given.baseline,
-                folder: self.folder.join("logs"),
-                traces,
-            },
-            review: self.manifest.given.review,
-        };
-        Ok(pipeline::graph(saver)?.thread(PIPELINE, deps))
-    }
+/// Tells what happens, each thing once.
+struct Teller<'a> {
+    log: EventLog,
+    tell: &'a mut (dyn FnMut(&Numbered) + Send),
+}
 
-    pub(super) fn saver(&self) -> Result<SqliteSaver, RunProblem> {
-        Ok(SqliteSaver::open(self.folder.join(THREADS))?)
-    }
-
-    /// What is left of a limit after what the run has paid already.
-    async fn left(&self, limit: Limit, saver: &Arc<SqliteSaver>) -> Result<Limit, RunProblem> {
-        if limit == Limit::default() {
-            return Ok(limit);
+impl Teller<'_> {
+    fn tell(&mut self, event: PipelineEvent) -> Result<(), RunProblem> {
+        if let Some(numbered) = self.log.tell(event)? {
+            (self.tell)(&numbered);
         }
-        let paid = self.paid(saver).await?;
-        let tokens: u64 = paid.iter().map(|it| it.input.saturating_add(it.output)).sum();
-        let nanos: u64 = paid.iter().filter_map(|it| it.cost).map(Money::nanos).sum();
-        Ok(Limit {
-            tokens: limit.tokens.map(|it| it.saturating_sub(tokens)),
-            money: limit.money.map(|it| it.saturating_sub(Money::from_nanos(nanos))),
-        })
-    }
-
-    /// All calls that the threads know of: the pipeline's own, and those of debates that it has not taken in yet.
-    async fn paid(&self, saver: &Arc<SqliteSaver>) -> Result<Vec<Paid>, RunProblem> {
-        let pipeline = pipeline_values(saver).await?;
-        let mut paid = pipeline.calls;
-        if !pipeline.conversation_logs.is_empty() {
-            return Ok(paid);
-        }
-        let graph = debate::graph(saver.clone())?;
-        for it in &pipeline.move_suggestions {
-            let thread = graph.thread(it.move_id.to_string(), Desk::nobody());
-            paid.extend(thread.state().await?.into_iter().flat_map(|it| it.values.calls));
-        }
-        Ok(paid)
+        Ok(())
     }
 }
 
-/// The fields of the pipeline's newest checkpoint that say what was paid.
-pub(super) async fn pipeline_values(saver: &Arc<SqliteSaver>) -> Result<PipelineState, RunProblem> {
-    use graph_core::{Checkpointer, State, checkpoint::Lookup};
-    let head = saver.get(&Lookup::head(PIPELINE, "")).await.map_err(graph_core::RunError::from)?;
-    let mut state = PipelineState::default();
-    let names: Vec<String> = state.fields().iter().map(|it| it.name.clone().into_owned()).collect();
-    for (name, value) in head.map(|it| it.values).into_iter().flatten() {
-        if let Some(index) = names.iter().position(|it| *it == name) {
-            let set = state.set_value(index, value);
-            set.map_err(|error| RunProblem::NoPlace(error.to_string()))?;
+/// Runs the pipeline until it stops, and tells and notes what it does.
+async fn stream(
+    thread: &Thread<PipelineState, Deps>,
+    input: Input<PipelineState>,
+    builder: &mut TraceBuilder,
+    teller: &mut Teller<'_>,
+) -> Result<Exit<PipelineState>, RunProblem> {
+    builder.begin(thread.graph().describe(&input).unwrap_or_default());
+    let mut events = thread.stream(input);
+    while let Some(event) = events.next().await {
+        match event.kind {
+            // Their order is that of things as they happened, which is another one each time.
+            EventKind::Custom(value) => {
+                if let Ok(event) = serde_json::from_value(value) {
+                    teller.tell(event)?;
+                }
+            }
+            _ => builder.note(&event),
         }
     }
-    Ok(state)
+    match events.finish().await {
+        Ok(exit) => Ok(exit),
+        Err(error) => {
+            teller.tell(PipelineEvent::PipelineError { message: error.to_string() })?;
+            Err(error.into())
+        }
+    }
 }
 
-/// Debates in this process, where isolation is only preferred.
-async fn fallback(going: &Going) -> Result<Option<Sandboxes>, RunProblem> {
-    if going.isolation != Isolation::Preferred {
-        return Ok(None);
+/// The head of the pipeline's trace; what it was given is noted by who built the trace.
+fn header(thread: &Thread<PipelineState, Deps>) -> Header {
+    Header {
+        graph: thread.graph().identity(),
+        engine: graph_core::VERSION.to_owned(),
+        input: Value::Null,
+        then: Vec::new(),
     }
-    Ok(Some(debates::open(Isolation::Off, Some("in-process")).await?))
-}
-
-/// The strongest sandboxes there are, or the ones that were asked for.
-async fn sandboxes(going: &Going) -> Result<Sandboxes, RunProblem> {
-    let only = going.backend.as_deref();
-    if let Some(name) = only.filter(|it| !debates::BACKENDS.contains(it)) {
-        let known = debates::BACKENDS.join(", ");
-        return Err(RunProblem::NoBackend(name.to_owned(), known));
-    }
-    Ok(debates::open(going.isolation, only).await?)
 }

@@ -7,7 +7,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{RunProblem, files};
-use crate::{config::Config, data::DataSource, debate, models::Choice, pipeline};
+use crate::{
+    config::Config,
+    data::DataSource,
+    debate,
+    models::{Choice, Limit},
+    pipeline,
+};
 
 /// What a run is given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,10 +47,15 @@ pub struct Manifest {
     pub versions: BTreeMap<String, String>,
     /// What the graphs declare, as hashes.
     pub graphs: BTreeMap<String, String>,
+    /// The hash of what the run was given, without the configuration.
+    pub given_hash: String,
     /// The configuration's hash.
     pub config_hash: String,
     /// The hashes of what everybody is told about themselves.
     pub prompts: BTreeMap<String, String>,
+    /// What the run may spend in all, as it was told last.
+    #[serde(default, skip_serializing_if = "Limit::is_none")]
+    pub limit: Limit,
     /// The run it branched off from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Box<Branch>>,
@@ -63,6 +74,17 @@ pub struct Branch {
     pub only: bool,
     /// What was changed.
     pub set: Vec<String>,
+    /// How many calls it took over, which the other run paid for.
+    pub calls: usize,
+}
+
+impl Given {
+    fn hash(&self) -> String {
+        hash(
+            &serde_json::to_string(self)
+                .expect("what a run is given holds nothing that JSON cannot"),
+        )
+    }
 }
 
 impl Manifest {
@@ -72,8 +94,10 @@ impl Manifest {
         Ok(Self {
             versions: versions.map(|(name, it)| (name.to_owned(), it.to_owned())).into(),
             graphs: graphs()?,
+            given_hash: given.hash(),
             config_hash: hash(&given.config),
             prompts: prompts(config),
+            limit: Limit::default(),
             branch: None,
             given,
         })
@@ -95,6 +119,12 @@ impl Manifest {
                      program that made it, or start a new run"
                 ));
             }
+        }
+        if self.given.hash() != self.given_hash {
+            found.push(format!(
+                "what the run was given was changed in {}; put it back, or start a new run",
+                folder.join("run.json").display()
+            ));
         }
         let path = folder.join("config.toml");
         let text = files::read(&path)?;

@@ -14,6 +14,15 @@ pub enum RunProblem {
     /// There is no run in the folder.
     #[error("{} holds no run: it has no run.json", .0.display())]
     NoRun(PathBuf),
+    /// Somebody else is at work on the run.
+    #[error("another process is at work on the run in {}; wait until it is done, or stop it", .0.display())]
+    Busy(PathBuf),
+    /// A review was given to a run that does not wait for one.
+    #[error("the run does not wait for a review; leave --reviewed out")]
+    NothingToReview,
+    /// A replay asked something that the run had never asked.
+    #[error("the run cannot be replayed, because its recording is not whole: {0}")]
+    NotRecorded(String),
     /// A run's description cannot be read.
     #[error("{}: {problem}", path.display())]
     Manifest {

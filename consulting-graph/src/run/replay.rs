@@ -1,6 +1,7 @@
 //! Repeating a run from its recording, and seeing that it comes to the same, byte for byte.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -32,24 +33,24 @@ impl Run {
         going: Going,
         tell: impl FnMut(&Numbered) + Send,
     ) -> Result<Replayed, RunProblem> {
+        if !self.folder.join("report.json").is_file() {
+            let problem = "the run is not at its end; resume it first".to_owned();
+            return Err(RunProblem::NoPlace(problem));
+        }
         let folder = folder.into();
         let going = Going { calls: RecordMode::Replay, reviewed: None, ..going };
         let run = self.again(&self.manifest, &folder, &going).await?;
         let (report, traces) = done(run.go(Going { traced: true, ..going }, tell).await?)?;
-        let files = results(&self.folder)?;
+        let files =
+            BTreeSet::from_iter(results(&self.folder)?.into_iter().chain(results(&folder)?));
         let same = |name: &String| {
             fs::read(self.folder.join(name)).ok() == fs::read(folder.join(name)).ok()
         };
         let differing: Vec<String> = files.iter().filter(|it| !same(it)).cloned().collect();
-        if files.is_empty() {
-            return Err(RunProblem::NoPlace(
-                "the run is not at its end; resume it first".to_owned(),
-            ));
-        }
         if !differing.is_empty() {
             return Err(RunProblem::Diverged(differing));
         }
-        Ok(Replayed { folder, files, report, traces })
+        Ok(Replayed { folder, files: files.into_iter().collect(), report, traces })
     }
 
     /// A run that is as this one was at its beginning. One that branched off begins with the run it branched off from.
@@ -66,16 +67,22 @@ impl Run {
             }
             return Ok(run);
         };
-        let Branch { from, config, at, only, set } = &**branch;
+        let Branch { from, config, at, only, set, calls: _ } = &**branch;
         let mut from = from.clone();
         from.given.config.clone_from(config);
         let origin = folder.join("origin");
         let run = Box::pin(self.again(&from, &origin, going)).await?;
-        run.go(going.clone(), |_| {}).await?;
+        match run.go(going.clone(), |_| {}).await {
+            // It need not have come to its end: what is missing lies behind the place, or is missed there.
+            Ok(_) | Err(RunProblem::NotRecorded(_) | RunProblem::Run(_)) => {}
+            Err(problem) => return Err(problem),
+        }
         let at = at.parse().map_err(RunProblem::NoPlace)?;
         let inner = folder.join("fork");
         let fork = run.fork(&inner, manifest.given.run_id.clone(), at, *only, set).await?;
-        files::copy(&self.folder.join(CALLS), &inner.join(CALLS))?;
+        for name in [CALLS, REVIEWED] {
+            files::copy(&self.folder.join(name), &inner.join(name))?;
+        }
         fork.moved(folder, &inner)
     }
 
@@ -127,5 +134,7 @@ fn results(folder: &Path) -> Result<Vec<String>, RunProblem> {
 /// What a run is given, keeps for itself, or tells while it runs is no result.
 fn is_result(name: &str) -> bool {
     let kinds = [".md", ".html", ".csv"];
-    name == "report.json" || name.starts_with("logs") || kinds.iter().any(|it| name.ends_with(it))
+    name == "report.json"
+        || (name.starts_with("logs") && name.ends_with(".json"))
+        || kinds.iter().any(|it| name.ends_with(it))
 }

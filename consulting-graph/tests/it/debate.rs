@@ -6,7 +6,7 @@ use std::{
 };
 
 use consulting_graph::{
-    ask::{Ask, Heard, LLM, Paid, Said, Silence, Voice},
+    ask::{Ask, Heard, LLM, Paid, Said, Silence, Voice, Why},
     config::{Config, DEFAULT, Group},
     debate::{self, SandboxState, Speaking, Terms},
     fence::Fence,
@@ -178,7 +178,7 @@ async fn nobody_reads_anothers_conversation() {
 async fn who_fails_stays_silent_and_the_others_go_on() {
     let say: Say = |ask| match (ask.who.as_str(), ask.group, ask.round) {
         ("D2", Group::DecisionMakers, 2) => {
-            Err(Silence { spent: false, why: "overloaded".to_owned() })
+            Err(Silence { kind: Why::Failed, why: "overloaded".to_owned() })
         }
         _ => sensible(ask),
     };
@@ -197,7 +197,7 @@ async fn who_fails_stays_silent_and_the_others_go_on() {
 #[tokio::test]
 async fn an_empty_purse_opens_no_round_and_still_scores() {
     let say: Say = |ask| match (ask.group, ask.round) {
-        (Group::Critic, 3) => Err(Silence { spent: true, why: "spent".to_owned() }),
+        (Group::Critic, 3) => Err(Silence { kind: Why::Spent, why: "spent".to_owned() }),
         _ => sensible(ask),
     };
     let debated = hold(state(10, brief()), say).await;
@@ -208,10 +208,28 @@ async fn an_empty_purse_opens_no_round_and_still_scores() {
 
 #[tokio::test]
 async fn without_an_opening_there_is_no_score() {
-    let say: Say = |_| Err(Silence { spent: false, why: "down".to_owned() });
+    let say: Say = |_| Err(Silence { kind: Why::Failed, why: "down".to_owned() });
     let debated = hold(state(3, brief()), say).await;
     assert_eq!((debated.asks.len(), &debated.state["current_round"]), (1, &json!(0)));
     assert!(debated.scores().is_empty());
+}
+
+#[tokio::test]
+async fn a_move_that_nobody_scores_has_no_score() {
+    let say: Say = |ask| match ask.group {
+        Group::Scoring => Err(Silence { kind: Why::Failed, why: "down".to_owned() }),
+        _ => sensible(ask),
+    };
+    let debated = hold(state(1, brief()), say).await;
+    assert!(debated.scores().is_empty());
+    assert_eq!(debated.state["warnings"][0], "scoring, D1: down");
+    // Where one is heard, the others are neutral.
+    let say: Say = |ask| match (ask.group, ask.who.as_str()) {
+        (Group::Scoring, "D1" | "D3") => Err(Silence { kind: Why::Failed, why: "down".to_owned() }),
+        _ => sensible(ask),
+    };
+    let debated = hold(state(1, brief()), say).await;
+    assert_eq!(debated.state["total_score"], 20 + 26 + 20);
 }
 
 #[tokio::test]

@@ -11,8 +11,9 @@ use consulting_graph::{
     data::{DataSource, From},
     event::{EventLog, Numbered, PipelineEvent, RoundStatus},
     models::{Choice, Limit},
+    pipeline::Reviewed,
     report::Report,
-    run::{Ended, Given, Going, Place, Run},
+    run::{Ended, Given, Going, Place, Run, RunProblem},
 };
 use graph_trace::{Detail, Shape, Trace};
 use sandbox_vm::Isolation;
@@ -97,6 +98,7 @@ async fn a_run_is_what_the_documents_say() {
             *rounds.entry(status).or_default() += 1;
         }
     }
+    assert_eq!(rounds.len(), 4, "{rounds:?}");
     assert!(rounds.values().all(|it| *it == 150), "{rounds:?}");
     for name in ["report.md", "report.html", "report.json", "F1.md", "F2.md", "m1.md", "m15.md"] {
         assert!(folder.path().join(name).is_file(), "{name}");
@@ -201,4 +203,162 @@ async fn a_budget_ends_rounds_and_leaves_scores() {
     assert!(marks.contains("Incomplete"), "{marks}");
     let events = EventLog::read(&run.folder().join("events.jsonl")).unwrap();
     assert!(events.iter().any(|it| matches!(it.event, PipelineEvent::BudgetExceeded { .. })));
+}
+
+/// What a run spent, in tokens.
+fn tokens(report: &Report) -> u64 {
+    report.outcome.spending.iter().map(|it| it.input_tokens + it.output_tokens).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfinished_run_is_not_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), given(1, 2)).unwrap();
+    let (_, _) = finish(&run, going()).await;
+    let calls = run.folder().join("calls.jsonl");
+    let whole = std::fs::read_to_string(&calls).unwrap();
+    let half: Vec<&str> = whole.lines().take(whole.lines().count() - 2).collect();
+    std::fs::write(&calls, half.join("\n") + "\n").unwrap();
+    let replayed = run.replay(folder.path().join("half"), going(), |_| {}).await;
+    assert!(matches!(replayed, Err(RunProblem::NotRecorded(_))), "{replayed:?}");
+
+    std::fs::write(&calls, whole).unwrap();
+    std::fs::write(run.folder().join("m9.md"), "of another run").unwrap();
+    let replayed = run.replay(folder.path().join("more"), going(), |_| {}).await;
+    assert!(matches!(&replayed, Err(RunProblem::Diverged(it)) if it == &["m9.md"]), "{replayed:?}");
+
+    std::fs::remove_file(run.folder().join("report.json")).unwrap();
+    let replayed = run.replay(folder.path().join("no"), going(), |_| {}).await;
+    assert!(matches!(replayed, Err(RunProblem::NoPlace(_))), "{replayed:?}");
+    assert!(!folder.path().join("no").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_review_is_replayed_and_asked_for_anew_where_the_moves_are_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = Given { review: true, ..given(2, 2) };
+    let run = Run::create(folder.path().join("run"), given).unwrap();
+    let ended = run.go(going(), |_| {}).await.unwrap();
+    let Ended::Review(review) = ended else { panic!("{ended:?}") };
+    let mut moves = review.moves;
+    moves.truncate(1);
+    moves[0].draft.title = "Do nothing".to_owned();
+    let reviewed = || Some(Reviewed { moves: moves.clone() });
+    let (report, _) = finish(&run, Going { reviewed: reviewed(), ..going() }).await;
+    assert_eq!(report.outcome.moves[0].draft.title, "Do nothing");
+    let replayed = run.replay(folder.path().join("again"), going(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+
+    // Nobody asked this time, so nothing is kept of it.
+    let kept = std::fs::read(run.folder().join("reviewed.json")).unwrap();
+    moves[0].draft.title = "Do much".to_owned();
+    let reviewed = || Some(Reviewed { moves: moves.clone() });
+    let refused = run.go(Going { reviewed: reviewed(), ..going() }, |_| {}).await;
+    assert!(matches!(refused, Err(RunProblem::NothingToReview)), "{refused:?}");
+    assert_eq!(std::fs::read(run.folder().join("reviewed.json")).unwrap(), kept);
+
+    let fork = async |name: &str, at: &str| {
+        let at = at.parse().unwrap();
+        run.fork(folder.path().join(name), name.to_owned(), at, false, &[]).await.unwrap()
+    };
+    let (report, _) = finish(&fork("later", "m1:r2").await, going()).await;
+    assert_eq!(report.outcome.moves[0].draft.title, "Do nothing");
+    let earlier = fork("earlier", "layer_2").await;
+    let ended = earlier.go(going(), |_| {}).await.unwrap();
+    assert!(matches!(ended, Ended::Review(it) if it.moves.len() == 2));
+    let (report, _) = finish(&earlier, Going { reviewed: reviewed(), ..going() }).await;
+    let replayed = earlier.replay(folder.path().join("earlier again"), going(), |_| {}).await;
+    assert_eq!(replayed.unwrap().report.json(), report.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_is_kept_counted_and_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = Run::create(folder.path().join("whole"), given(1, 6)).unwrap();
+    let all = tokens(&finish(&whole, going()).await.0);
+    let run = Run::create(folder.path().join("run"), given(1, 6)).unwrap();
+    let limit = Limit { tokens: Some(all / 2), money: None };
+    let (report, _) = finish(&run, Going { limit, ..going() }).await;
+    assert!(tokens(&report) <= all / 2);
+    let replayed = run.replay(folder.path().join("again"), going(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+
+    // A fork has the limit too, for what it does itself: the rest of the debate fits.
+    let run = Run::open(run.folder()).unwrap();
+    assert_eq!(run.manifest().limit, limit);
+    let at = "m1:r2".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, true, &[]).await;
+    let fork = fork.unwrap();
+    assert_eq!(fork.manifest().limit, limit);
+    let (longer, _) = finish(&fork, going()).await;
+    assert!(tokens(&longer) > tokens(&report), "{} {}", tokens(&longer), tokens(&report));
+
+    // What was spent before counts, and the recording is asked first: nothing is new, so nothing is refused.
+    std::fs::remove_file(run.folder().join("state.db")).unwrap();
+    let (again, _) = finish(&run, going()).await;
+    assert_eq!(again.json(), report.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_a_fork_has_only_what_its_parent_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), given(1, 4)).unwrap();
+    finish(&run, going()).await;
+    let fork = async |run: &Run, name: &str, at: &str, set: &str| {
+        let (folder, set) = (folder.path().join(name), [set.to_owned()]);
+        run.fork(folder, name.to_owned(), at.parse().unwrap(), false, &set).await
+    };
+    let short = fork(&run, "short", "m1:r2", "rounds=2").await.unwrap();
+    finish(&short, going()).await;
+    let wrong = fork(&short, "wrong", "m1:r4", "rounds=6").await;
+    assert!(matches!(wrong, Err(RunProblem::NoPlace(_))), "{wrong:?}");
+    assert!(!folder.path().join("wrong").exists());
+    assert!(fork(&short, "right", "m1:r2", "rounds=6").await.is_ok());
+
+    for set in ["models.analysts.temperature=0.1", "rounds=2", "D1.id=D9", "impact.id=oomph"] {
+        let refused = fork(&run, "refused", "m1:r4", set).await;
+        assert!(matches!(refused, Err(RunProblem::Setting { .. })), "{set}: {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_debate_that_is_kept_has_all_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), given(2, 2)).unwrap();
+    finish(&run, going()).await;
+    let at = "m2:r2".parse().unwrap();
+    let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, true, &[]).await;
+    let fork = fork.unwrap();
+    finish(&fork, going()).await;
+    for name in ["i1.md", "i3.json", "scores.json"] {
+        let read = |run: &Run| std::fs::read(run.folder().join("logs/m1").join(name)).unwrap();
+        assert_eq!(read(&run), read(&fork), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_was_given_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    Run::create(folder.path(), given(1, 1)).unwrap();
+    let path = folder.path().join("run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"NVDA\"", "\"AAPL\"")).unwrap();
+    let opened = Run::open(folder.path());
+    assert!(matches!(opened, Err(RunProblem::Differs(_))), "{opened:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path(), given(1, 1)).unwrap();
+    let lock = std::fs::File::create(folder.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let refused = run.go(going(), |_| {}).await;
+    assert!(matches!(refused, Err(RunProblem::Busy(_))), "{refused:?}");
+    assert!(!folder.path().join("events.jsonl").exists());
+    let at = "layer_0".parse().unwrap();
+    let refused = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
+    assert!(matches!(refused, Err(RunProblem::Busy(_))), "{refused:?}");
+    lock.unlock().unwrap();
+    finish(&run, going()).await;
 }

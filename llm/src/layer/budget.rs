@@ -11,8 +11,8 @@ pub use self::account::Spent;
 use self::account::{Account, Reservable};
 use crate::lock::lock;
 use crate::{
-    Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Phase, Request, Response,
-    Usage, overflow,
+    Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Phase, Recording, Request,
+    Response, Usage, overflow,
 };
 
 /// How much a run may spend. Clones are the same budget; so are all models that spend from it.
@@ -74,6 +74,18 @@ impl Budget {
     /// Takes prices from this catalog.
     pub fn priced_by(mut self, catalog: Catalog) -> Self {
         self.catalog = Arc::new(catalog);
+        self
+    }
+
+    /// Takes as spent what the calls in a recording cost, without the first so many of them: those somebody else paid.
+    ///
+    /// Calls that failed count as they would have when they were made. They count as often as this is told.
+    pub fn after(self, recording: &Recording, first: usize) -> Self {
+        for call in recording.held_after(first) {
+            let amount = self.most(&call.model, &call.request).unwrap_or_default();
+            let mut reservation = Reservation { budget: &self, amount, used: amount };
+            reservation.settle(&call.model, &call.outcome);
+        }
         self
     }
 

@@ -65,6 +65,13 @@ pub struct Recording {
     tape: Option<Arc<Tape>>,
 }
 
+/// A call that a file holds.
+pub(super) struct Held {
+    pub(super) model: ModelId,
+    pub(super) request: Request,
+    pub(super) outcome: Result<Response, Error>,
+}
+
 #[derive(Debug)]
 struct Tape {
     path: PathBuf,
@@ -115,6 +122,22 @@ impl Recording {
     /// Whether no call is made, and all answers come from the file.
     pub fn is_replay(&self) -> bool {
         self.tape.as_ref().is_some_and(|it| it.writer.is_none())
+    }
+
+    /// How many calls the file held when it was opened, failed ones included.
+    pub fn calls(&self) -> usize {
+        self.tape.as_ref().map_or(0, |it| it.contents.lines.len())
+    }
+
+    /// The calls that the file held when it was opened, in the order in which they ended, without the first so many.
+    pub(super) fn held_after(&self, first: usize) -> impl Iterator<Item = Held> {
+        let lines = self.tape.iter().flat_map(|it| &it.contents.lines);
+        lines.skip(first).filter_map(|line| {
+            let field = |name: &str| line.call.get(name).cloned().unwrap_or_default();
+            let model = serde_json::from_value(field("model")).ok()?;
+            let request = serde_json::from_value(field("request")).ok()?;
+            Some(Held { model, request, outcome: line.outcome.as_result() })
+        })
     }
 
     /// A model that answers from the recording alone.

@@ -29,6 +29,10 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<Ending, Problem> {
         Some(path) => Some(review::read(path)?),
         None => None,
     };
+    let limit = args.going.limit().or(run.manifest().limit);
+    if !(limit.is_none() || args.shown.quiet) {
+        eprintln!("The whole run may spend {limit}.");
+    }
     go::go(&run, &args.going, args.shown, reviewed).await
 }
 

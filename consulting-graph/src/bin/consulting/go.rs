@@ -10,7 +10,7 @@ use consulting_graph::{
     event::Numbered,
     pipeline::{Review, Reviewed},
     report::Report,
-    run::{Ended, Going, Run},
+    run::{Ended, Going, Run, RunProblem},
 };
 use serde_json::json;
 use tokio::{
@@ -44,9 +44,10 @@ pub(crate) async fn go(
         let Some(ended) = watch(View::of(run, shown).catch_up(run), work).await else {
             return Ok(interrupted(run));
         };
-        let ended = ended.map_err(|problem| {
-            let folder = run.folder().to_owned();
-            Problem::Stopped { folder, problem }
+        let ended = ended.map_err(|problem| match problem {
+            RunProblem::Busy(_) => Problem::Run(problem),
+            RunProblem::NothingToReview => Problem::NothingToReview,
+            problem => Problem::Stopped { folder: run.folder().to_owned(), problem },
         })?;
         match ended {
             Ended::Done { report, .. } => {

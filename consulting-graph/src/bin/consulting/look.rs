@@ -1,12 +1,18 @@
 //! Commands that only look: graphs, plans, events, sandboxes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use consulting_graph::{
     config::Config,
     data::Ticker,
     debate, debates,
-    event::{EventLog, PipelineEvent},
+    event::{EventLog, Numbered, PipelineEvent},
     models::Choice,
     pipeline,
     plan::{Assumptions, Plan},
@@ -22,7 +28,8 @@ use crate::{
     args::{EventsArgs, Format, GraphArgs, PlanArgs},
     begin, folder,
     out::say,
-    problem::Problem,
+    problem::{Problem, with},
+    review,
 };
 
 /// Whose prices are told to someone without a key: a script costs nothing, which is no plan.
@@ -61,29 +68,48 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<(), Problem> {
     say(&if args.json { format!("{:#}\n", json!(plan)) } else { plan.text() })
 }
 
-/// Prints the events of a run, and those to come if it is asked for.
+/// Prints the events of a run, and those to come if it is asked for: until it is done, failed, or waits for a person.
 pub(crate) async fn events(args: &EventsArgs) -> Result<(), Problem> {
     let run = Run::look(folder::find(&args.run)?)?;
     let path = run.folder().join("events.jsonl");
-    let mut after = args.after;
+    // What is wrong with the list is said before anything of it.
+    EventLog::read(&path)?;
+    let mut read = 0;
+    let mut is_over = false;
     loop {
-        let events = match path.exists() {
-            true => EventLog::read(&path)?,
-            false => Vec::new(),
-        };
-        let mut is_over = false;
-        for event in &events {
-            is_over |= matches!(event.event, PipelineEvent::PipelineComplete { .. });
-            if event.seq > after {
-                after = event.seq;
-                say(&(serde_json::to_string(event).unwrap_or_default() + "\n"))?;
+        // Asked before the list is read, so that nothing is missed which was told before.
+        let waits = review::is_wanted(&run);
+        for event in more(&path, &mut read).map_err(with(&path))? {
+            is_over = is_last(&event.event);
+            if event.seq > args.after {
+                say(&(serde_json::to_string(&event).unwrap_or_default() + "\n"))?;
             }
         }
-        if !args.follow || is_over {
+        if !args.follow || is_over || waits {
             return Ok(());
         }
         sleep(Duration::from_millis(300)).await;
     }
+}
+
+/// The events in the whole lines that a list has got since so many of its bytes were read.
+fn more(path: &Path, read: &mut u64) -> io::Result<Vec<Numbered>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(*read))?;
+    file.read_to_end(&mut bytes)?;
+    let whole = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+    *read += whole as u64;
+    let lines = bytes[..whole].split(|it| *it == b'\n').filter(|it| !it.is_empty());
+    lines.map(|it| serde_json::from_slice(it).map_err(io::Error::from)).collect()
+}
+
+/// Whether a run that told this has ended: what is told after it is told by somebody who resumed it.
+fn is_last(event: &PipelineEvent) -> bool {
+    matches!(event, PipelineEvent::PipelineComplete { .. } | PipelineEvent::PipelineError { .. })
 }
 
 /// Says which sandboxes this machine offers, and who would speak.

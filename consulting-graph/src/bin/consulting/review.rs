@@ -31,6 +31,11 @@ pub(crate) fn leave(run: &Run, review: &Review) -> Result<String, Problem> {
     ))
 }
 
+/// Whether a run waits for a person.
+pub(crate) fn is_wanted(run: &Run) -> bool {
+    run.folder().join(REVIEW).exists() && !run.is_reviewed()
+}
+
 /// What a person made of the moves, from a file.
 pub(crate) fn read(path: &Path) -> Result<Reviewed, Problem> {
     let text = fs::read_to_string(path).map_err(with(path))?;

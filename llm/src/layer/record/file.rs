@@ -93,14 +93,16 @@ impl Outcome {
         matches!(self, Self::Error(error) if error.is_retryable())
     }
 
-    pub(super) fn replay(&self, listener: &mut Listener<'_>) -> Result<Response, Error> {
+    pub(super) fn as_result(&self) -> Result<Response, Error> {
         match self {
-            Self::Response(response) => {
-                listener.tell_all(response);
-                Ok(response.clone())
-            }
+            Self::Response(response) => Ok(response.clone()),
             Self::Error(error) => Err(error.clone()),
         }
+    }
+
+    pub(super) fn replay(&self, listener: &mut Listener<'_>) -> Result<Response, Error> {
+        let outcome = self.as_result();
+        outcome.inspect(|response| listener.tell_all(response))
     }
 }
 
