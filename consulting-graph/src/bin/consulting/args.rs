@@ -61,7 +61,7 @@ Examples:
 pub(crate) struct RunArgs {
     /// The company, like NVDA or BRK.B
     pub(crate) ticker: String,
-    /// The run's folder; it must be empty or not there [default: runs/<run id>]
+    /// The run's folder; it must be empty or not there [default: runs/ and its id]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub(crate) struct VoiceArgs {
     pub(crate) seed: u64,
 }
 
-/// How a run is gone on with; none of it changes what it comes to.
+/// How a run is gone on with; apart from a limit, none of it changes what it comes to.
 #[derive(Debug, Args)]
 pub(crate) struct GoingArgs {
     /// Debates at once
@@ -235,7 +235,7 @@ pub(crate) struct ForkArgs {
     /// Debate only that move again, and leave the others as they were
     #[arg(long)]
     pub(crate) only: bool,
-    /// The new run's folder [default: runs/<run id>]
+    /// The new run's folder [default: runs/ and its id]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
