@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use graph_core::checkpoint::CheckpointId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,9 @@ use crate::{Error, cgroup};
 
 const LOCK: &str = "lock";
 const LIST: &str = "leftovers";
+
+/// What the name of a sandbox's container begins with: none of another name is removed.
+pub const CONTAINER: &str = "sandbox-vm-";
 
 /// The folder of one sandbox. Dropping it removes the folder.
 #[derive(Debug)]
@@ -44,8 +48,13 @@ pub enum Leftover {
     },
     /// A control group.
     Cgroup(PathBuf),
-    /// A command to be run, whose back end keeps things where no file system shows them.
-    Command(Vec<String>),
+    /// A container of a Docker engine.
+    Container {
+        /// Where the engine listens.
+        host: String,
+        /// The container's name.
+        name: String,
+    },
 }
 
 impl Leftover {
@@ -56,7 +65,8 @@ impl Leftover {
 }
 
 impl Berth {
-    /// Makes a berth below a folder.
+    /// Makes a berth below a folder. Its id ends with one that [`CheckpointId::next`] made: other folders are none of
+    /// the reaper's business.
     pub fn new(state: &Path, id: &str) -> Result<Self, Error> {
         let what = || format!("the folder of sandbox {id} in {}", state.display());
         make_private(state).map_err(Error::io(what()))?;
@@ -71,7 +81,7 @@ impl Berth {
     /// A berth in the usual place, for a guest that is started to see whether one can be.
     pub(crate) fn temporary(name: &str) -> Result<Self, Error> {
         // Several may be tried out at once.
-        let id = format!("{name}-{}", graph_core::checkpoint::CheckpointId::next());
+        let id = format!("{name}-{}", CheckpointId::next());
         Self::new(&default_state_folder(), &id)
     }
 
@@ -116,16 +126,27 @@ impl Drop for Berth {
 }
 
 /// Removes what crashed owners left behind below a folder, and says of how many sandboxes.
+///
+/// Nothing is looked at in a folder that somebody else could have put files in, and nothing but berths is removed.
 pub fn reap(state: &Path) -> usize {
+    if let Err(error) = check_private(state) {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            tracing::warn!(folder = %state.display(), %error, "what crashed processes left here stays");
+        }
+        return 0;
+    }
     let mut reaped = 0;
     for entry in fs::read_dir(state).into_iter().flatten().flatten() {
         let folder = entry.path();
+        if !is_berth(&folder) {
+            continue;
+        }
         let Ok(lock) = File::open(folder.join(LOCK)) else {
             // Its owner is about to make the lock, or was killed before it did: nothing is in it yet.
             let old =
                 entry.metadata().and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
             if old.is_some_and(|it| it > Duration::from_secs(60)) {
-                let _ = fs::remove_dir_all(&folder);
+                let _ = fs::remove_dir(&folder);
             }
             continue;
         };
@@ -141,6 +162,13 @@ pub fn reap(state: &Path) -> usize {
         }
     }
     reaped
+}
+
+/// Whether a folder has the name of a berth: it ends with an id.
+fn is_berth(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+    let id = name.rsplit_once('-').map_or(name, |(_, id)| id);
+    id.parse::<CheckpointId>().is_ok()
 }
 
 /// Where berths are unless it is said.
@@ -194,16 +222,23 @@ fn clean(folder: &Path) {
             Leftover::Cgroup(folder) => {
                 tracing::warn!(folder = %folder.display(), "not a control group of a sandbox");
             }
-            Leftover::Command(words) => {
-                let Some((program, args)) = words.split_first() else { continue };
-                if let Err(error) = std::process::Command::new(program).args(args).output() {
-                    tracing::warn!(program, %error, "a leftover cannot be removed");
-                }
+            Leftover::Container { host, name } if name.starts_with(CONTAINER) => {
+                remove_container(&host, &name);
+            }
+            Leftover::Container { name, .. } => {
+                tracing::warn!(name, "not a container of a sandbox");
             }
         }
     }
     if let Err(error) = fs::remove_dir_all(folder) {
         tracing::warn!(folder = %folder.display(), %error, "an orphan's folder stays behind");
+    }
+}
+
+fn remove_container(host: &str, name: &str) {
+    let mut docker = std::process::Command::new("docker");
+    if let Err(error) = docker.args(["--host", host, "rm", "--force", name]).output() {
+        tracing::warn!(host, name, %error, "a container stays behind: is the program `docker` here?");
     }
 }
 
@@ -229,34 +264,102 @@ fn start_time(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, process::Command};
+    use std::{
+        fs::{self, File, Permissions},
+        os::unix::fs::{PermissionsExt, chown},
+        path::{Path, PathBuf},
+        process::{Child, Command},
+        time::{Duration, SystemTime},
+    };
 
-    use super::{Berth, Leftover, reap};
+    use tempfile::TempDir;
+
+    use super::{Berth, CheckpointId, Leftover, reap};
+
+    fn id() -> String {
+        CheckpointId::next().to_string()
+    }
+
+    /// A state folder with one berth as a crash leaves it: a list, and nobody who holds the lock. The process is on it.
+    fn crashed() -> (TempDir, PathBuf, Child) {
+        let folder = tempfile::tempdir().unwrap();
+        let process = Command::new("sleep").arg("1000").spawn().unwrap();
+        let dead = folder.path().join(id());
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("lock"), "").unwrap();
+        let known = serde_json::to_string(&Leftover::process(process.id())).unwrap();
+        let other = format!(r#"{{"process":{{"pid":{},"started":1}}}}"#, std::process::id());
+        fs::write(dead.join("leftovers"), format!("{known}\n{other}\n{{\"cut")).unwrap();
+        (folder, dead, process)
+    }
+
+    /// Makes a folder so old that whoever made it is done with it.
+    fn age(folder: &Path) {
+        let hours_ago = SystemTime::now() - Duration::from_secs(7200);
+        File::open(folder).unwrap().set_modified(hours_ago).unwrap();
+    }
 
     #[test]
     fn a_berth_in_use_is_left_alone_and_an_orphan_is_removed() {
-        let state = tempfile::tempdir().unwrap();
-        let state = state.path().join("state");
-        let berth = Berth::new(&state, "live").unwrap();
-        let mut process = Command::new("sleep").arg("1000").spawn().unwrap();
-        // As a crash leaves it: a folder with a list, and nobody who holds the lock.
-        fs::create_dir(state.join("dead")).unwrap();
-        fs::write(state.join("dead/lock"), "").unwrap();
-        let known = serde_json::to_string(&Leftover::process(process.id())).unwrap();
-        let other = format!(r#"{{"process":{{"pid":{},"started":1}}}}"#, std::process::id());
-        fs::write(state.join("dead/leftovers"), format!("{known}\n{other}\n{{\"cut")).unwrap();
-        assert_eq!(reap(&state), 1);
+        let (state, dead, mut process) = crashed();
+        let berth = Berth::new(state.path(), &id()).unwrap();
+        assert_eq!(reap(state.path()), 1);
         assert!(!process.wait().unwrap().success());
-        assert!(!state.join("dead").exists() && state.join("live").exists());
+        assert!(!dead.exists() && berth.folder().exists());
+        let folder = berth.folder().to_owned();
         drop(berth);
-        assert!(!state.join("live").exists());
+        assert!(!folder.exists());
     }
 
     #[test]
     fn a_folder_that_others_can_write_to_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
         let state = tempfile::tempdir().unwrap();
-        fs::set_permissions(state.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(state.path(), Permissions::from_mode(0o777)).unwrap();
         assert!(Berth::new(state.path(), "x").is_err());
+    }
+
+    #[test]
+    fn nothing_is_done_that_a_folder_of_somebody_else_asks_for() {
+        let (state, dead, mut process) = crashed();
+        fs::set_permissions(state.path(), Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(reap(state.path()), 0);
+        fs::set_permissions(state.path(), Permissions::from_mode(0o755)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(state.path(), Some(65_534), None).unwrap();
+            assert_eq!(reap(state.path()), 0);
+        }
+        assert!(dead.exists() && process.try_wait().unwrap().is_none());
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    #[test]
+    fn folders_that_are_no_berths_are_left_alone_though_they_look_like_orphans() {
+        let state = tempfile::tempdir().unwrap();
+        let [letters, locked] = ["letters", "locked"].map(|it| state.path().join(it));
+        let [empty, full] = [id(), format!("probe-{}", id())].map(|it| state.path().join(it));
+        for folder in [&letters, &locked, &empty, &full] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(locked.join("lock"), "").unwrap();
+        fs::write(full.join("precious"), "").unwrap();
+        for folder in [&letters, &locked, &empty, &full] {
+            age(folder);
+        }
+        assert_eq!(reap(state.path()), 0);
+        assert!(letters.exists() && locked.exists() && full.exists());
+        assert!(!empty.exists());
+    }
+
+    #[test]
+    fn a_list_of_leftovers_names_no_command() {
+        let state = tempfile::tempdir().unwrap();
+        let (dead, trace) = (state.path().join(id()), state.path().join("trace"));
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("lock"), "").unwrap();
+        let list = format!(r#"{{"command":["touch","{}"]}}"#, trace.display());
+        fs::write(dead.join("leftovers"), list).unwrap();
+        assert_eq!(reap(state.path()), 1);
+        assert!(!trace.exists());
     }
 }

@@ -5,10 +5,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     Error, Sandbox,
     protocol::{
-        MAX_MESSAGE,
+        MAX_MESSAGE, ProtocolError,
         message::{Bytes, Entry, Fault, FaultCode, Order},
     },
     sandbox::PATIENCE,
+    session::{AskError, Closed},
 };
 
 /// How many bytes a file may have that goes through the channel in one piece.
@@ -39,6 +40,9 @@ impl<'a> Files<'a> {
     pub async fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         let order = Order::Read { path: path.to_owned(), limit: MAX_FILE };
         let Bytes { bytes } = self.sandbox.order(&order, PATIENCE).await?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(self.violated("more of a file than was asked for").await);
+        }
         Ok(bytes)
     }
 
@@ -54,8 +58,15 @@ impl<'a> Files<'a> {
     }
 
     /// Lists a folder, sorted by name; `""` is the workspace itself.
+    ///
+    /// No name leads out of a folder that it is joined to: a guest that gives one that does is taken down.
     pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
-        self.sandbox.order(&Order::List { path: path.to_owned() }, PATIENCE).await
+        let order = Order::List { path: path.to_owned() };
+        let entries: Vec<Entry> = self.sandbox.order(&order, PATIENCE).await?;
+        if entries.iter().any(|it| !is_name(&it.name)) {
+            return Err(self.violated("a list with a name that is none").await);
+        }
+        Ok(entries)
     }
 
     /// Removes a file, or a folder with all that is in it.
@@ -82,4 +93,15 @@ impl<'a> Files<'a> {
         let fault = Fault::new(FaultCode::Refused, problem);
         Error::Guest { name: self.sandbox.name().to_owned(), fault }
     }
+
+    /// Takes the guest down for an answer that it may not give.
+    async fn violated(&self, rule: &'static str) -> Error {
+        let breach = Closed::Protocol(ProtocolError::OutOfTurn(rule));
+        self.sandbox.failed(AskError::Closed(breach)).await
+    }
+}
+
+/// Whether this names an entry of a folder, and nothing elsewhere.
+fn is_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }

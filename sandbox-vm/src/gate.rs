@@ -1,5 +1,8 @@
 //! The gate: what a graph in a guest may ask from outside, and the journal of what it was answered.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -9,11 +12,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::checkpoint::TaskId;
+use graph_core::checkpoint::{Place, TaskId};
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
 use crate::protocol::message::{Call, Fault, FaultCode};
+
+/// How long a call's key, node and namespace may each be.
+const MAX_NAME: usize = 4096;
 
 /// Makes calls to the outside for graphs in guests: it holds the keys that never enter one.
 #[async_trait]
@@ -59,7 +65,8 @@ impl CallError {
 ///
 /// It also keeps what was answered, by thread, task and key. A guest may die between a call and the checkpoint that
 /// stores its result; the new guest that goes on from the last checkpoint makes the same call in the same task, and
-/// gets the same answer. So give one gate to all runs of a thread.
+/// gets the same answer. So give one gate to all runs of a thread. When a run of the thread has come to its end the
+/// answers are let go of.
 ///
 /// ```
 /// use sandbox_vm::{CallError, Gate};
@@ -96,15 +103,30 @@ struct State {
     made: u64,
     /// When the next call may be made, for a gate with a rate.
     next: Option<Instant>,
-    journal: BTreeMap<Key, watch::Receiver<Option<Answer>>>,
+    journal: BTreeMap<Name, Entry>,
+}
+
+/// A call that was answered, or is under way.
+#[derive(Debug)]
+struct Entry {
+    answer: watch::Receiver<Option<Answer>>,
+    /// Where in the thread the answer was stored last.
+    recorded: Option<Place>,
 }
 
 /// Names a call: the same when a task is run again by another guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    thread: String,
-    task: TaskId,
-    key: String,
+pub(crate) struct Name {
+    pub(crate) thread: String,
+    pub(crate) task: TaskId,
+    pub(crate) key: String,
+}
+
+impl Name {
+    /// The name of a call of this thread.
+    pub(crate) fn of(thread: &str, call: &Call) -> Self {
+        Self { thread: thread.to_owned(), task: call.task, key: call.key.clone() }
+    }
 }
 
 type Answer = Result<Value, CallError>;
@@ -169,29 +191,47 @@ impl Gate {
         self.state().made
     }
 
+    /// How many answers it keeps.
+    #[cfg(all(test, feature = "testkit"))]
+    pub(crate) fn kept(&self) -> usize {
+        self.state().journal.len()
+    }
+
+    /// Lets go of the answers of a thread, as the end of a run does. For threads that nobody goes on with.
+    pub fn forget(&self, thread: &str) {
+        self.state().journal.retain(|name, _| name.thread != thread);
+    }
+
     /// Makes a guest's call, or gives the answer that the same call of the same task got before.
     ///
     /// The call itself is the gate's: it goes on to its end though the guest dies, because it is paid for.
-    pub(crate) async fn pass(&self, thread: &str, call: Call) -> Result<Value, Fault> {
+    pub(crate) async fn pass(&self, name: &Name, call: Call) -> Result<Value, Fault> {
         self.check(&call)?;
-        let key = Key { thread: thread.to_owned(), task: call.task, key: call.key.clone() };
-        let mut answered = self.enter(&key, call)?;
-        let answer = match answered.wait_for(Option::is_some).await {
+        let mut answer = self.enter(name, call)?;
+        let answer = match answer.wait_for(Option::is_some).await {
             Ok(answer) => answer.clone(),
             Err(_) => None,
         };
         match answer {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) => {
-                // An error is not kept: whoever tries again makes the call again.
-                self.state().journal.remove(&key);
                 let code = if error.terminal { FaultCode::Terminal } else { FaultCode::Failed };
                 Err(Fault::new(code, error))
             }
-            None => {
-                self.state().journal.remove(&key);
-                Err(Fault::new(FaultCode::Failed, "the call was lost; it may be made again"))
-            }
+            None => Err(Fault::new(FaultCode::Failed, "the call was lost; it may be made again")),
+        }
+    }
+
+    /// Whether the answer of a call is known to be stored in this place of its thread.
+    pub(crate) fn is_recorded(&self, name: &Name, place: &Place) -> bool {
+        let state = self.state();
+        state.journal.get(name).is_some_and(|it| it.recorded.as_ref() == Some(place))
+    }
+
+    /// Notes that the answer of a call is stored in this place of its thread.
+    pub(crate) fn recorded(&self, name: &Name, place: Place) {
+        if let Some(entry) = self.state().journal.get_mut(name) {
+            entry.recorded = Some(place);
         }
     }
 
@@ -204,6 +244,11 @@ impl Gate {
                 "calls of kind `{kind}` are not allowed; allowed are: {kinds}"
             )));
         }
+        if [&call.key, &call.node, &call.namespace].iter().any(|it| it.len() > MAX_NAME) {
+            return Err(refused(format!(
+                "a call's key, node and namespace may have {MAX_NAME} bytes each"
+            )));
+        }
         let size = call.request.to_string().len();
         if size > self.rules.max_request {
             let max = self.rules.max_request;
@@ -213,10 +258,10 @@ impl Gate {
     }
 
     /// Finds the call in the journal, or starts it.
-    fn enter(&self, key: &Key, call: Call) -> Result<watch::Receiver<Option<Answer>>, Fault> {
+    fn enter(&self, name: &Name, call: Call) -> Result<watch::Receiver<Option<Answer>>, Fault> {
         let mut state = self.state();
-        if let Some(known) = state.journal.get(key) {
-            return Ok(known.clone());
+        if let Some(known) = state.journal.get(name) {
+            return Ok(known.answer.clone());
         }
         if self.rules.budget.is_some_and(|it| state.made >= it) {
             let budget = self.rules.budget.unwrap_or_default();
@@ -225,18 +270,48 @@ impl Gate {
         state.made += 1;
         let turn = state.turn(self.rules.per_second);
         let (sender, receiver) = watch::channel(None);
-        state.journal.insert(key.clone(), receiver.clone());
+        state.journal.insert(name.clone(), Entry { answer: receiver.clone(), recorded: None });
         drop(state);
-        let (outside, rules) = (self.outside.clone(), self.rules.clone());
+        let mut under_way = UnderWay {
+            gate: self.clone(),
+            name: name.clone(),
+            answer: receiver.clone(),
+            is_answered: false,
+        };
         tokio::spawn(async move {
             tokio::time::sleep_until(turn).await;
-            sender.send_replace(Some(make(&*outside, &rules, call).await));
+            let gate = &under_way.gate;
+            let answer = make(&*gate.outside, &gate.rules, call).await;
+            under_way.is_answered = answer.is_ok();
+            // First: whoever hears of an error may try again at once.
+            drop(under_way);
+            sender.send_replace(Some(answer));
         });
         Ok(receiver)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that is being made. Unless it is answered the journal forgets it: whoever tries again makes it again.
+struct UnderWay {
+    gate: Gate,
+    name: Name,
+    answer: watch::Receiver<Option<Answer>>,
+    is_answered: bool,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut state = self.gate.state();
+        let known = state.journal.get(&self.name);
+        // Since the thread was forgotten the name may be another call's.
+        let is_own = known.is_some_and(|it| it.answer.same_channel(&self.answer));
+        if is_own && !self.is_answered {
+            state.journal.remove(&self.name);
+        }
     }
 }
 
@@ -272,103 +347,5 @@ fn refused(problem: String) -> Fault {
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("rules", &self.rules).field("made", &self.made()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-        time::Duration,
-    };
-
-    use graph_core::checkpoint::{CheckpointId, TaskId};
-    use serde_json::{Value, json};
-
-    use super::{Call, CallError, FaultCode, Gate};
-
-    fn call(task: &str, kind: &str) -> Call {
-        Call {
-            kind: kind.to_owned(),
-            request: json!("hello"),
-            key: format!("{kind}:1"),
-            task: TaskId::of(&[task.as_bytes()]),
-            node: "node".to_owned(),
-            namespace: String::new(),
-            checkpoint: CheckpointId::from_bytes([1; 16]),
-        }
-    }
-
-    fn counting() -> (Gate, Arc<AtomicUsize>) {
-        let made = Arc::new(AtomicUsize::new(0));
-        let count = made.clone();
-        let gate = Gate::new(move |_: String, _: Value| {
-            let nth = count.fetch_add(1, Ordering::SeqCst);
-            async move { Ok(json!(nth)) }
-        });
-        (gate.allow("llm.chat"), made)
-    }
-
-    #[tokio::test]
-    async fn the_same_call_of_the_same_task_is_made_once() {
-        let (gate, made) = counting();
-        for _ in 0..3 {
-            assert_eq!(gate.pass("t", call("a", "llm.chat")).await, Ok(json!(0)));
-        }
-        assert_eq!(gate.pass("t", call("b", "llm.chat")).await, Ok(json!(1)));
-        assert_eq!(gate.pass("other", call("a", "llm.chat")).await, Ok(json!(2)));
-        assert_eq!(made.load(Ordering::SeqCst), 3);
-    }
-
-    #[tokio::test]
-    async fn a_call_whose_guest_dies_is_finished_and_answers_the_next_guest() {
-        let (go, wait) = tokio::sync::watch::channel(false);
-        let made = Arc::new(AtomicUsize::new(0));
-        let count = made.clone();
-        let gate = Gate::new(move |_: String, _: Value| {
-            count.fetch_add(1, Ordering::SeqCst);
-            let mut wait = wait.clone();
-            async move {
-                wait.wait_for(|it| *it).await.map_err(|_| CallError::new("gone"))?;
-                Ok(json!("paid"))
-            }
-        })
-        .allow("llm.chat");
-        let first =
-            tokio::time::timeout(Duration::from_millis(20), gate.pass("t", call("a", "llm.chat")));
-        assert!(first.await.is_err());
-        go.send_replace(true);
-        assert_eq!(gate.pass("t", call("a", "llm.chat")).await, Ok(json!("paid")));
-        assert_eq!(made.load(Ordering::SeqCst), 1);
-    }
-
-    #[tokio::test]
-    async fn what_is_not_allowed_too_much_or_too_large_is_refused() {
-        let (gate, made) = counting();
-        let gate = gate.budget(1).max_request(10);
-        let code = |outcome: Result<Value, super::Fault>| outcome.unwrap_err().code;
-        assert_eq!(code(gate.pass("t", call("a", "shell")).await), FaultCode::Refused);
-        let large = Call { request: json!("x".repeat(20)), ..call("a", "llm.chat") };
-        assert_eq!(code(gate.pass("t", large).await), FaultCode::Refused);
-        assert!(gate.pass("t", call("a", "llm.chat")).await.is_ok());
-        assert_eq!(code(gate.pass("t", call("b", "llm.chat")).await), FaultCode::Refused);
-        assert_eq!(made.load(Ordering::SeqCst), 1);
-        let (gate, _) = counting();
-        let gate = gate.max_answer(0);
-        assert_eq!(code(gate.pass("t", call("a", "llm.chat")).await), FaultCode::Terminal);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn calls_beyond_the_rate_wait_for_their_turn() {
-        let (gate, _) = counting();
-        let gate = gate.rate(2);
-        let started = tokio::time::Instant::now();
-        for task in ["a", "b", "c"] {
-            gate.pass("t", call(task, "llm.chat")).await.unwrap();
-        }
-        assert_eq!(started.elapsed(), Duration::from_secs(1));
     }
 }

@@ -52,7 +52,7 @@ use tokio::{
 };
 
 pub use self::host::Host;
-pub(crate) use self::line::EVENT_WINDOW;
+pub(crate) use crate::protocol::EVENT_WINDOW;
 pub use enter::{GuestArgs, enter, enter_with, serve_here};
 
 use self::{
@@ -191,7 +191,7 @@ impl Serving {
                 Kind::Cancel => {
                     if let Some(task) = running.remove(&id) {
                         task.abort();
-                        self.line.close_credit(id);
+                        self.line.over(id);
                     }
                 }
                 Kind::Reply => self.line.answered(id, Ok(payload)),
@@ -221,7 +221,7 @@ impl Serving {
             Some(Ok(done)) => done,
             Some(Err(_)) | None => Err(Fault::new(FaultCode::Terminal, "the agent panicked")),
         };
-        self.line.close_credit(id);
+        self.line.over(id);
         match done {
             Ok(payload) => self.line.send(Kind::Reply, id, &payload).await,
             Err(fault) => {

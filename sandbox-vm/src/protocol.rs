@@ -11,16 +11,27 @@ pub mod frame;
 pub mod from_guest;
 pub mod message;
 pub mod shape;
+mod text;
 
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use frame::{Assembler, Frame, Kind, MAX_FRAME};
+pub(crate) use text::{harmless, plain};
 
 /// The version of the protocol; both sides must speak the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// How long a whole message may be.
 pub const MAX_MESSAGE: usize = 64 << 20;
+
+/// How many events a graph may send before the host has read any; the host counts along.
+pub(crate) const EVENT_WINDOW: usize = 16;
+
+/// How much memory an event may take.
+pub const MAX_EVENT: u64 = 16 << 20;
+
+/// How much memory the questions of a graph may take that have no answer yet.
+pub const MAX_ASKED: u64 = 128 << 20;
 
 /// Why what was read is not the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,12 +70,16 @@ pub enum ProtocolError {
     Truncated,
 }
 
-/// A value as the payload of a frame.
+/// A value as the payload of a frame, if it is one that the other side takes.
 pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
-    rmp_serde::to_vec_named(value).map_err(|error| ProtocolError::Malformed {
-        what: "message to send",
-        problem: error.to_string(),
-    })
+    let refused = |problem| ProtocolError::Malformed { what: "message to send", problem };
+    let payload = rmp_serde::to_vec_named(value).map_err(|error| refused(error.to_string()))?;
+    if payload.len() > MAX_MESSAGE {
+        let length = payload.len();
+        return Err(refused(format!("it has {length} bytes; at most {MAX_MESSAGE} go through")));
+    }
+    shape::check(&payload).map_err(|problem| refused(problem.to_owned()))?;
+    Ok(payload)
 }
 
 /// The value of a payload, after its shape has been looked at.
@@ -75,5 +90,19 @@ pub(crate) fn decode<T: DeserializeOwned>(
     shape::check(payload)
         .map_err(|problem| ProtocolError::Malformed { what, problem: problem.to_owned() })?;
     rmp_serde::from_slice(payload)
-        .map_err(|error| ProtocolError::Malformed { what, problem: error.to_string() })
+        .map_err(|error| ProtocolError::Malformed { what, problem: plain(&error.to_string()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_MESSAGE, encode, shape::MAX_PARTS};
+
+    #[test]
+    fn what_the_other_side_would_not_take_is_not_sent() {
+        let long = encode(&"x".repeat(MAX_MESSAGE)).unwrap_err().to_string();
+        assert!(long.contains("at most 67108864 go through"), "{long}");
+        let many = encode(&vec![0; MAX_PARTS]).unwrap_err().to_string();
+        assert!(many.contains("too many parts"), "{many}");
+        assert!(encode(&vec![0; MAX_PARTS - 1]).is_ok());
+    }
 }

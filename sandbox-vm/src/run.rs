@@ -1,7 +1,11 @@
 //! Running a graph in a sandbox: the host's side.
 
 mod desk;
+mod quota;
 mod replace;
+#[cfg(test)]
+#[cfg(feature = "testkit")]
+mod tests;
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +21,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use self::desk::Desk;
+use self::{desk::Desk, quota::Quota};
 use crate::{
     Error, Gate, Sandbox,
     guest::EVENT_WINDOW,
@@ -37,6 +41,7 @@ pub struct GraphRun {
     saver: Arc<dyn Checkpointer>,
     gate: Gate,
     wall: Option<Duration>,
+    storage: u64,
 }
 
 impl GraphRun {
@@ -57,7 +62,8 @@ impl GraphRun {
             config: Map::new(),
             metadata: Map::new(),
         };
-        Self { start, saver: Arc::new(MemorySaver::new()), gate: Gate::closed(), wall: None }
+        let (saver, gate) = (Arc::new(MemorySaver::new()), Gate::closed());
+        Self { start, saver, gate, wall: None, storage: quota::DEFAULT }
     }
 
     /// Starts with fresh input: the fields it sets, as a JSON object.
@@ -150,6 +156,13 @@ impl GraphRun {
         self.wall = Some(limit);
         self
     }
+
+    /// Lets each of its guests store so many bytes in the thread, checkpoints and answers of calls together; 256 MiB
+    /// unless it is said. Each record counts for 256 bytes more than it has.
+    pub fn storage(mut self, bytes: u64) -> Self {
+        self.storage = bytes;
+        self
+    }
 }
 
 impl Sandbox {
@@ -177,14 +190,15 @@ impl Sandbox {
     pub async fn run_graph(&self, run: GraphRun) -> Result<RunningGraph, Error> {
         self.check()?;
         let busy = self.busy().await;
-        let GraphRun { start, saver, gate, wall } = run;
+        let GraphRun { start, saver, gate, wall, storage } = run;
         let (run, thread) = (Arc::from(start.run.as_str()), start.thread.clone());
         let room = Room::for_graph(EVENT_WINDOW as u64);
         let exchange = match self.session().start(&Order::Run(Box::new(start)), room).await {
             Ok(exchange) => exchange,
             Err(error) => return Err(self.failed(error).await),
         };
-        let desk = Arc::new(Desk::new(self.session().clone(), thread, saver, gate));
+        let (session, quota) = (self.session().clone(), Quota::new(storage));
+        let desk = Arc::new(Desk::new(session, thread.clone(), saver, gate.clone(), quota));
         let credit = exchange.credit();
         let (sender, events) = mpsc::unbounded_channel();
         let mut driver = JoinSet::new();
@@ -198,10 +212,12 @@ impl Sandbox {
                 },
                 None => driven.await,
             };
-            match ended {
-                Ok(payload) => sandbox.session().read::<Ended>(&payload).map_err(AskError::from),
-                Err(error) => Err(error),
+            let ended = sandbox.session().read::<Ended>(&ended?)?;
+            if matches!(ended, Ended::Done(_)) {
+                // Nothing of the thread is run again. One that failed or waits for an answer may be.
+                gate.forget(&thread);
             }
+            Ok(ended)
         });
         Ok(RunningGraph {
             sandbox: self.clone(),

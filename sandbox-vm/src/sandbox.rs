@@ -253,9 +253,16 @@ impl Sandbox {
     /// Ends it for this reason, unless it has ended for another; returns the one that counts.
     pub(crate) async fn end(&self, why: Gone) -> Gone {
         let why = self.inner.gone.get_or_init(|| why).clone();
-        let _ending = self.inner.ending.lock().await;
-        self.inner.handle.kill().await;
-        drop(lock(&self.inner.berth).take());
+        let inner = self.inner.clone();
+        // A task of its own, which goes on though whoever waits for it is dropped: from here on nobody looks after it.
+        let ending = tokio::spawn(async move {
+            let _ending = inner.ending.lock().await;
+            inner.handle.kill().await;
+            drop(lock(&inner.berth).take());
+        });
+        if let Err(error) = ending.await {
+            tracing::warn!(sandbox = self.name(), %error, "a guest may not have ended");
+        }
         why
     }
 

@@ -93,16 +93,11 @@ impl Sandboxes {
         spec.check()?;
         loop {
             let slot = lock(&self.shared.live).entry(spec.name.clone()).or_default().clone();
-            let made = slot.get_or_try_init(|| self.shared.make(spec.clone(), Origin::Boot)).await;
-            let sandbox = match made {
-                Ok(sandbox) => sandbox.clone(),
-                Err(error) => {
-                    self.shared.forget(&spec.name, &slot);
-                    return Err(error);
-                }
-            };
+            let make = || self.shared.make(&spec, &Origin::Boot);
+            // If it fails the next one who waits for it tries, and the slot stays known meanwhile.
+            let sandbox = slot.get_or_try_init(make).await?;
             match sandbox.gone() {
-                None => return Ok(sandbox),
+                None => return Ok(sandbox.clone()),
                 Some(_) => self.shared.forget(&spec.name, &slot),
             }
         }
@@ -116,28 +111,23 @@ impl Sandboxes {
             let problem = format!("{} made it, and here is {}", snapshot.backend, self.backend());
             return Err(Error::Snapshot { folder: snapshot.folder, problem });
         }
-        let slot = Slot::default();
-        let taken = {
-            let mut live = lock(&self.shared.live);
-            match live.contains_key(&spec.name) {
-                true => true,
-                false => live.insert(spec.name.clone(), slot.clone()).is_some(),
-            }
+        let problem = "one of this name lives; delete it first or choose another name";
+        let taken = Error::BadSpec { name: spec.name.clone(), problem };
+        let Some(slot) = self.shared.free_slot(&spec.name) else { return Err(taken) };
+        let (origin, mut is_ours) = (Origin::Snapshot(snapshot), false);
+        let make = || {
+            is_ours = true;
+            self.shared.make(&spec, &origin)
         };
-        if taken {
-            let problem = "one of this name lives; delete it first or choose another name";
-            return Err(Error::BadSpec { name: spec.name, problem });
-        }
-        let name = spec.name.clone();
-        let made =
-            slot.get_or_try_init(|| self.shared.make(spec, Origin::Snapshot(snapshot))).await;
-        made.cloned().inspect_err(|_| self.shared.forget(&name, &slot))
+        let sandbox = slot.get_or_try_init(make).await?.clone();
+        // Or somebody who wants any sandbox of this name was faster.
+        if is_ours { Ok(sandbox) } else { Err(taken) }
     }
 
     /// The sandbox of this name, if it lives.
     pub fn get(&self, name: &str) -> Option<Sandbox> {
-        let slot = lock(&self.shared.live).get(name).cloned()?;
-        slot.get().filter(|it| it.gone().is_none()).cloned()
+        let live = lock(&self.shared.live);
+        live.get(name)?.get().filter(|it| it.gone().is_none()).cloned()
     }
 
     /// All that live, sorted by name.
@@ -298,21 +288,41 @@ enum Origin {
 }
 
 impl Shared {
-    async fn make(&self, spec: Spec, origin: Origin) -> Result<Sandbox, Error> {
+    /// A new slot for a name that no sandbox has, and none is about to have.
+    fn free_slot(&self, name: &str) -> Option<Slot> {
+        let mut live = lock(&self.live);
+        let is_taken = |it: &Slot| is_wanted(it) && it.get().is_none_or(|it| it.gone().is_none());
+        if live.get(name).is_some_and(is_taken) {
+            return None;
+        }
+        let slot = Slot::default();
+        live.insert(name.to_owned(), slot.clone());
+        Some(slot)
+    }
+
+    async fn make(&self, spec: &Spec, origin: &Origin) -> Result<Sandbox, Error> {
         let berth = Berth::new(&self.state, &CheckpointId::next().to_string())?;
         let (guest, reseed) = match origin {
-            Origin::Boot => (self.backend.start(&spec, &berth).await?, false),
+            Origin::Boot => (self.backend.start(spec, &berth).await?, false),
             Origin::Snapshot(snapshot) => {
-                (self.backend.restore(&spec, &berth, &snapshot).await?, true)
+                (self.backend.restore(spec, &berth, snapshot).await?, true)
             }
         };
         let place = (self.backend.name(), self.isolated);
-        let sandbox = Sandbox::greet(spec, place, berth, guest, self.patience).await?;
+        let sandbox = Sandbox::greet(spec.clone(), place, berth, guest, self.patience).await?;
         if reseed && !sandbox.reseed(fresh_seed()?).await?.is_complete() {
             let problem = "the restored guest took no new randomness, or not the time".to_owned();
             return Err(Error::Start { backend: self.backend.name(), problem });
         }
         Ok(sandbox)
+    }
+
+    /// The slots that have a sandbox; those that nobody will ever give one are taken out.
+    fn filled(&self) -> Vec<(String, Slot)> {
+        let mut live = lock(&self.live);
+        live.retain(|_, it| is_wanted(it));
+        let filled = live.iter().filter(|(_, it)| it.initialized());
+        filled.map(|(name, it)| (name.clone(), it.clone())).collect()
     }
 
     /// Takes a slot out, unless another one has taken its place.
@@ -332,14 +342,18 @@ impl Drop for Shared {
     }
 }
 
+/// Whether a slot has a sandbox, or somebody who is about to make one and so holds the slot too. To be asked under the
+/// lock: otherwise somebody may take hold of it right after.
+fn is_wanted(slot: &Slot) -> bool {
+    slot.initialized() || Arc::strong_count(slot) > 1
+}
+
 /// Removes sandboxes that have expired, broken a limit of time, or died.
 async fn keep(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(ROUND).await;
         let Some(shared) = shared.upgrade() else { return };
-        let live: Vec<_> =
-            lock(&shared.live).iter().map(|(name, it)| (name.clone(), it.clone())).collect();
-        for (name, slot) in live {
+        for (name, slot) in shared.filled() {
             let Some(sandbox) = slot.get() else { continue };
             if sandbox.gone().is_none()
                 && let Some(why) = sandbox.overdue().await

@@ -4,8 +4,9 @@
 //! anybody, so a slow reader of one answer holds up no other: what may pile up for a question is bounded when it is
 //! asked, and a guest that sends more has broken the protocol.
 
+mod room;
+
 use std::{
-    collections::BTreeMap,
     fmt,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -17,25 +18,26 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
-    sync::mpsc,
+    runtime::Handle,
+    sync::mpsc::{self, error::TrySendError},
     task::JoinSet,
 };
 
+pub(crate) use self::room::Room;
+use self::room::{Questions, Waiting};
 use crate::{
     backend::Channel,
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError,
         frame::{self, ReadError},
         from_guest::{self, FromGuest, Stream},
-        message::{Ask, Fault, GraphEvent, GuestHello, HostHello, Order},
+        message::{Ask, Fault, FaultCode, GraphEvent, GuestHello, HostHello, Order},
     },
+    sandbox::PATIENCE,
 };
 
 /// How many messages may wait to be written before whoever writes waits.
 const OUTBOX: usize = 64;
-
-/// How many questions of a guest may wait for their answers.
-const MAX_ASKS: usize = 256;
 
 /// The channel to one guest. Cheap to clone; the channel closes with the last clone.
 #[derive(Clone)]
@@ -49,38 +51,9 @@ pub(crate) struct Session {
 struct Shared {
     outbox: mpsc::Sender<Vec<u8>>,
     // A std mutex: held for a moment, never over an await.
-    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    questions: Mutex<Questions>,
     next: AtomicU64,
     closed: OnceLock<Closed>,
-}
-
-/// Somebody who waits for answers.
-struct Waiting {
-    queue: mpsc::UnboundedSender<Incoming>,
-    room: Room,
-}
-
-/// How much a guest may send for a question before its answer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Room {
-    /// Events; more are allowed as they are read.
-    pub(crate) events: u64,
-    /// Bytes of output.
-    pub(crate) output: u64,
-    /// Questions back.
-    pub(crate) asks: usize,
-}
-
-impl Room {
-    /// Room for a graph's run.
-    pub(crate) fn for_graph(events: u64) -> Self {
-        Self { events, output: 0, asks: MAX_ASKS }
-    }
-
-    /// Room for a program's output.
-    pub(crate) fn for_output(bytes: u64) -> Self {
-        Self { output: bytes, ..Self::default() }
-    }
 }
 
 /// What came for a question.
@@ -130,7 +103,7 @@ impl Session {
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let shared = Arc::new(Shared {
             outbox,
-            waiting: Mutex::default(),
+            questions: Mutex::default(),
             next: AtomicU64::new(1),
             closed: OnceLock::new(),
         });
@@ -146,14 +119,16 @@ impl Session {
         order: &Order,
         patience: Duration,
     ) -> Result<T, AskError> {
-        let mut exchange = self.start(order, Room::default()).await?;
-        let answer = tokio::time::timeout(patience, exchange.next());
-        match answer.await.map_err(|_| AskError::NoAnswer(patience))? {
-            Ok(Incoming::Reply(payload)) => Ok(self.read(&payload)?),
-            Ok(Incoming::Failure(fault)) => Err(AskError::Fault(fault)),
+        let answer = async {
+            let mut exchange = self.start(order, Room::default()).await?;
+            exchange.next().await.map_err(AskError::Closed)
+        };
+        let answer = tokio::time::timeout(patience, answer);
+        match answer.await.map_err(|_| AskError::NoAnswer(patience))?? {
+            Incoming::Reply(payload) => Ok(self.read(&payload)?),
+            Incoming::Failure(fault) => Err(AskError::Fault(fault)),
             // The room for anything else was nought.
-            Ok(_) => Err(ProtocolError::OutOfTurn("something before the answer").into()),
-            Err(closed) => Err(AskError::Closed(closed)),
+            _ => Err(ProtocolError::OutOfTurn("something before the answer").into()),
         }
     }
 
@@ -163,23 +138,28 @@ impl Session {
             .inspect_err(|error| self.shared.close(Closed::Protocol(error.clone())))
     }
 
-    /// Asks something that many messages may come for.
+    /// Asks something that many messages may come for. An order that the guest would not take is refused here.
     pub(crate) async fn start(&self, order: &Order, room: Room) -> Result<Exchange, AskError> {
-        let payload = protocol::encode(order)?;
+        let refused = |error| AskError::Fault(Fault::new(FaultCode::Refused, error));
+        let payload = protocol::encode(order).map_err(refused)?;
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (queue, incoming) = mpsc::unbounded_channel();
-        self.shared.waiting().insert(id, Waiting { queue, room });
+        self.shared.questions().waiting.insert(id, Waiting::new(queue, room));
         let exchange = Exchange { session: self.clone(), id, incoming, over: false };
         // Looked at after the queue was put there: whoever closes the session takes all queues out after it is closed.
         if let Some(closed) = self.closed() {
             return Err(AskError::Closed(closed));
         }
-        self.send(Kind::Request, id, &payload).await;
+        // A guest that reads nothing leaves no place for another order.
+        let sent = tokio::time::timeout(PATIENCE, self.send(Kind::Request, id, &payload));
+        sent.await.map_err(|_| AskError::NoAnswer(PATIENCE))?;
         Ok(exchange)
     }
 
     /// Answers a question of the guest.
     pub(crate) async fn answer(&self, id: u64, answer: Result<Vec<u8>, Fault>) {
+        // The question itself is gone by now; the guest may ask another one as soon as it hears the answer.
+        self.shared.questions().answered(id);
         match answer {
             Ok(payload) => self.send(Kind::Reply, id, &payload).await,
             Err(fault) => {
@@ -239,7 +219,7 @@ impl Exchange {
 
     /// A question back was answered: there is room for another.
     pub(crate) fn answered(&self) {
-        if let Some(waiting) = self.session.shared.waiting().get_mut(&self.id) {
+        if let Some(waiting) = self.session.shared.questions().waiting.get_mut(&self.id) {
             waiting.room.asks += 1;
         }
     }
@@ -254,73 +234,74 @@ pub(crate) struct Credit {
 
 impl Credit {
     /// Lets the guest send so many more events.
+    ///
+    /// Whoever reads events does not wait for a guest that does not read: there is room for more only once the guest can
+    /// be told, so few of these tasks wait at once, and they end with the session.
     pub(crate) async fn grant(&self, events: u64) {
-        if let Some(waiting) = self.session.shared.waiting().get_mut(&self.id) {
-            waiting.room.events += events;
-        }
+        let (shared, id) = (self.session.shared.clone(), self.id);
         let payload = protocol::encode(&events).unwrap_or_default();
-        self.session.send(Kind::Credit, self.id, &payload).await;
+        tokio::spawn(async move {
+            let Ok(place) = shared.outbox.reserve().await else { return };
+            if let Some(waiting) = shared.questions().waiting.get_mut(&id) {
+                waiting.room.events += events;
+                place.send(frame::write(Kind::Credit, id, &payload));
+            }
+        });
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.session.shared.waiting().remove(&self.id);
-        if !self.over {
-            // Where the outbox is full the guest learns of it by its next message, which nobody waits for.
-            let _ = self.session.shared.outbox.try_send(frame::write(Kind::Cancel, self.id, &[]));
+        self.session.shared.questions().cancel(self.id);
+        if self.over {
+            return;
+        }
+        let outbox = &self.session.shared.outbox;
+        let cancel = frame::write(Kind::Cancel, self.id, &[]);
+        // Where there is no place it is told as soon as there is one.
+        if let Err(TrySendError::Full(cancel)) = outbox.try_send(cancel)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let outbox = outbox.clone();
+            runtime.spawn(async move { outbox.send(cancel).await });
         }
     }
 }
 
 impl Shared {
-    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn questions(&self) -> std::sync::MutexGuard<'_, Questions> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn close(&self, why: Closed) {
         let _ = self.closed.set(why);
-        self.waiting().clear();
+        self.questions().waiting.clear();
     }
 
     /// Gives a message to whoever waits for it. One that nobody waits for is late, and no fault.
-    fn deliver(&self, message: FromGuest) -> Result<(), ProtocolError> {
-        let mut waiting = self.waiting();
-        let (id, incoming) = match message {
+    fn deliver(&self, message: Frame) -> Result<(), ProtocolError> {
+        let question = from_guest::question(&message)?;
+        if !self.questions().take(question, &message)? {
+            return Ok(());
+        }
+        // There is room for it: only now anything is made of it.
+        let incoming = match from_guest::parse(message)? {
             FromGuest::Hello(_) => return Err(ProtocolError::OutOfTurn("a second greeting")),
-            FromGuest::Reply(id, payload) => (id, Incoming::Reply(payload)),
-            FromGuest::Failure(id, fault) => (id, Incoming::Failure(fault)),
-            FromGuest::Event(id, event) => (id, Incoming::Event(event)),
-            FromGuest::Output(id, stream, bytes) => (id, Incoming::Output(stream, bytes)),
-            FromGuest::Ask(id, ask) => (ask.run, Incoming::Ask(id, ask)),
+            FromGuest::Reply(_, payload) => Incoming::Reply(payload),
+            FromGuest::Failure(_, fault) => Incoming::Failure(fault),
+            FromGuest::Event(_, event) => Incoming::Event(event),
+            FromGuest::Output(_, stream, bytes) => Incoming::Output(stream, bytes),
+            FromGuest::Ask(id, ask) => Incoming::Ask(id, ask),
         };
-        let Some(entry) = waiting.get_mut(&id) else { return Ok(()) };
-        entry.room.take(&incoming)?;
         let last = matches!(incoming, Incoming::Reply(_) | Incoming::Failure(_));
-        let _ = entry.queue.send(incoming);
+        let mut questions = self.questions();
+        if let Some(waiting) = questions.waiting.get(&question) {
+            let _ = waiting.queue.send(incoming);
+        }
         if last {
-            waiting.remove(&id);
+            questions.remove(question);
         }
         Ok(())
-    }
-}
-
-impl Room {
-    fn take(&mut self, incoming: &Incoming) -> Result<(), ProtocolError> {
-        let left = match incoming {
-            Incoming::Reply(_) | Incoming::Failure(_) => return Ok(()),
-            Incoming::Event(_) => {
-                self.events.checked_sub(1).map(|it| self.events = it).ok_or("an event too many")
-            }
-            Incoming::Output(_, bytes) => {
-                let left = self.output.checked_sub(bytes.len() as u64);
-                left.map(|it| self.output = it).ok_or("more output than is allowed")
-            }
-            Incoming::Ask(..) => {
-                self.asks.checked_sub(1).map(|it| self.asks = it).ok_or("a question too many")
-            }
-        };
-        left.map_err(ProtocolError::OutOfTurn)
     }
 }
 
@@ -388,7 +369,7 @@ async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
             Err(ReadError::Protocol(error)) => break Closed::Protocol(error),
         };
         let step = step.and_then(|message| match message {
-            Some(message) => shared.deliver(from_guest::parse(message)?),
+            Some(message) => shared.deliver(message),
             None => Ok(()),
         });
         match step {
@@ -402,6 +383,5 @@ async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
 
 /// An answer to the guest as bytes.
 pub(crate) fn answer(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
-    protocol::encode(value)
-        .map_err(|error| Fault::new(protocol::message::FaultCode::Terminal, error))
+    protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }

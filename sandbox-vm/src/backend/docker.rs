@@ -32,7 +32,7 @@ use self::handle::DockerHandle;
 use super::{Backend, Guest};
 use crate::{
     Error,
-    berth::{Berth, Leftover},
+    berth::{Berth, CONTAINER, Leftover},
     report::{Guarantee, Report},
     spec::{Image, Spec},
 };
@@ -120,8 +120,9 @@ impl Backend for Docker {
     async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
         let engine = self.engine()?;
         let image = self.image(&engine, &spec.image).await?;
-        let name = format!("sandbox-vm-{}", berth.id());
-        berth.note(Leftover::Command(removal(&self.host, &name)))?;
+        let name = format!("{CONTAINER}{}", berth.id());
+        // An agent whose host is gone ends by itself; its container stays.
+        berth.note(Leftover::Container { host: self.host.clone(), name: name.clone() })?;
         let body = container::body(spec, berth.id(), image)?;
         let named = CreateContainerOptionsBuilder::default().name(&name).build();
         engine.create_container(Some(named), body).await.map_err(start)?;
@@ -135,11 +136,6 @@ impl Backend for Docker {
         engine.start_container(&name, None).await.map_err(start)?;
         Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
     }
-}
-
-/// How whoever comes after a crash removes a container: an agent whose host is gone ends by itself, its container stays.
-fn removal(host: &str, name: &str) -> Vec<String> {
-    ["docker", "--host", host, "rm", "--force", name].map(str::to_owned).to_vec()
 }
 
 /// What holds, as far as the engine says that it does what it is asked for. That only listed system calls reach the

@@ -10,6 +10,8 @@ use tokio::{
     task::JoinHandle,
 };
 
+use crate::protocol::harmless;
+
 /// How much of it is kept: the end.
 const MAX_WORDS: usize = 8 << 10;
 
@@ -49,7 +51,8 @@ impl Words {
     /// The last of it.
     pub(super) fn last(&self) -> String {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&heard.last).trim().to_owned()
+        // A console ends its lines with both characters.
+        harmless(&String::from_utf8_lossy(&heard.last).trim().replace("\r\n", "\n"))
     }
 
     /// The whole lines that were said since this was last asked.
@@ -77,6 +80,13 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     use super::{MAX_WORDS, Words};
+
+    #[tokio::test]
+    async fn last_words_do_nothing_to_a_terminal() {
+        let words = Words::of(&b"one\r\n\x1b[2Jtwo\xff\r\n"[..]);
+        words.wait().await;
+        assert_eq!(words.last(), "one\n\\u{1b}[2Jtwo\u{fffd}");
+    }
 
     #[tokio::test]
     async fn news_are_whole_lines_and_told_once() {

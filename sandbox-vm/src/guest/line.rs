@@ -9,15 +9,20 @@ use std::{
 };
 
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::protocol::{
-    self, Kind, decode, frame,
+    self, EVENT_WINDOW, Kind, MAX_ASKED, MAX_EVENT, decode, frame,
     message::{Ask, Fault, FaultCode, GraphEvent, Wish},
+    shape,
 };
 
-/// How many events a graph may send before the host has read any; the host counts along.
-pub(crate) const EVENT_WINDOW: usize = 256;
+/// How many questions may be under way at once; further ones wait. A large one takes the place of several, so that all
+/// of them together never take more of the host's memory than it allows.
+const ASK_WINDOW: u32 = 256;
+
+/// How much memory of the host's a question may take for each place.
+const PLACE: u64 = MAX_ASKED / ASK_WINDOW as u64;
 
 /// The guest's end of the channel. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -29,9 +34,19 @@ pub(super) struct Line {
 struct Shared {
     outbox: mpsc::Sender<Vec<u8>>,
     // Std mutexes: held for a moment, never over an await.
-    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Result<Vec<u8>, Fault>>>>,
+    waiting: Mutex<BTreeMap<u64, Question>>,
     credits: Mutex<BTreeMap<u64, Arc<Semaphore>>>,
+    places: Arc<Semaphore>,
     next: AtomicU64,
+}
+
+/// A question under way.
+#[derive(Debug)]
+struct Question {
+    run: u64,
+    answer: oneshot::Sender<Result<Vec<u8>, Fault>>,
+    /// Taken until the answer comes, though nobody may wait for it any more: the host still works on it.
+    _places: OwnedSemaphorePermit,
 }
 
 impl Line {
@@ -40,6 +55,7 @@ impl Line {
             outbox,
             waiting: Mutex::default(),
             credits: Mutex::default(),
+            places: Arc::new(Semaphore::new(ASK_WINDOW as usize)),
             next: AtomicU64::new(1),
         };
         Self { shared: Arc::new(shared) }
@@ -53,19 +69,25 @@ impl Line {
     /// Asks the host something for the run that this question of the host's started.
     pub(super) async fn ask<T: DeserializeOwned>(&self, run: u64, what: Wish) -> Result<T, Fault> {
         let terminal = |error| Fault::new(FaultCode::Terminal, error);
+        let gone = || Fault::new(FaultCode::Failed, "the host is gone");
         let payload = protocol::encode(&Ask { run, what }).map_err(terminal)?;
+        let memory = memory_within(&payload, MAX_ASKED, "what is asked of the host or stored")?;
+        let places = u32::try_from(memory.div_ceil(PLACE)).unwrap_or(ASK_WINDOW);
+        let places = self.shared.places.clone().acquire_many_owned(places).await;
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
-        lock(&self.shared.waiting).insert(id, answer);
-        self.send(Kind::Request, id, &payload).await;
-        let gone = |_| Fault::new(FaultCode::Failed, "the host is gone");
-        decode("answer", &answered.await.map_err(gone)??).map_err(terminal)
+        let question = Question { run, answer, _places: places.map_err(|_| gone())? };
+        // Whoever is dropped while there is no room to send has asked nothing.
+        let room = self.shared.outbox.reserve().await.map_err(|_| gone())?;
+        lock(&self.shared.waiting).insert(id, question);
+        room.send(frame::write(Kind::Request, id, &payload));
+        decode("answer", &answered.await.map_err(|_| gone())??).map_err(terminal)
     }
 
     /// An answer came.
     pub(super) fn answered(&self, id: u64, answer: Result<Vec<u8>, Fault>) {
-        if let Some(waiting) = lock(&self.shared.waiting).remove(&id) {
-            let _ = waiting.send(answer);
+        if let Some(question) = lock(&self.shared.waiting).remove(&id) {
+            let _ = question.answer.send(answer);
         }
     }
 
@@ -73,6 +95,7 @@ impl Line {
     pub(super) async fn event(&self, run: u64, event: &GraphEvent) -> Result<(), Fault> {
         let terminal = |error| Fault::new(FaultCode::Terminal, error);
         let payload = protocol::encode(event).map_err(terminal)?;
+        memory_within(&payload, MAX_EVENT, "an event; ask for other modes, or emit less at once")?;
         let credit = self.credits(run);
         let permit = credit.acquire().await;
         permit.map_err(|_| Fault::new(FaultCode::Refused, "the run was cancelled"))?.forget();
@@ -89,7 +112,9 @@ impl Line {
         }
     }
 
-    pub(super) fn close_credit(&self, run: u64) {
+    /// A run is over: the host gives it no more answers and no more credit.
+    pub(super) fn over(&self, run: u64) {
+        lock(&self.shared.waiting).retain(|_, it| it.run != run);
         lock(&self.shared.credits).remove(&run);
     }
 
@@ -103,6 +128,16 @@ impl Line {
         let mut credits = lock(&self.shared.credits);
         credits.entry(run).or_insert_with(|| Arc::new(Semaphore::new(EVENT_WINDOW))).clone()
     }
+}
+
+/// How much memory of the host's a payload may take, if it is no more than that.
+fn memory_within(payload: &[u8], limit: u64, what: &str) -> Result<u64, Fault> {
+    let memory = shape::check(payload).map_err(|it| Fault::new(FaultCode::Terminal, it))?;
+    if memory <= limit {
+        return Ok(memory);
+    }
+    let problem = format!("the host would need {memory} bytes, and gives {limit}, for {what}");
+    Err(Fault::new(FaultCode::Terminal, problem))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

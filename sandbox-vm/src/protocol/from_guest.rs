@@ -8,9 +8,6 @@ use super::{
     message::{Ask, Fault, GraphEvent, GuestHello},
 };
 
-/// How many bytes a text of a guest keeps when it is put into an error or a log.
-const MAX_TEXT: usize = 4 << 10;
-
 /// A message of a guest.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -44,7 +41,7 @@ pub fn parse(message: Frame) -> Result<FromGuest, ProtocolError> {
     Ok(match kind {
         Kind::Hello => FromGuest::Hello(decode("greeting", &payload)?),
         Kind::Reply => FromGuest::Reply(id, payload),
-        Kind::Failure => FromGuest::Failure(id, shortened(decode("failure", &payload)?)),
+        Kind::Failure => FromGuest::Failure(id, decode("failure", &payload)?),
         Kind::Event => FromGuest::Event(id, decode("event", &payload)?),
         Kind::Stdout => FromGuest::Output(id, Stream::Stdout, payload),
         Kind::Stderr => FromGuest::Output(id, Stream::Stderr, payload),
@@ -53,15 +50,22 @@ pub fn parse(message: Frame) -> Result<FromGuest, ProtocolError> {
     })
 }
 
+/// The question of the host's that a message belongs to, without making anything of the rest of it.
+pub fn question(message: &Frame) -> Result<u64, ProtocolError> {
+    /// An [`Ask`], of which only this is read.
+    #[derive(serde::Deserialize)]
+    struct Head {
+        run: u64,
+    }
+    match message.kind {
+        Kind::Hello => Err(ProtocolError::OutOfTurn("a second greeting")),
+        Kind::Cancel | Kind::Credit => Err(ProtocolError::UnknownKind(message.kind as u8)),
+        Kind::Request => Ok(decode::<Head>("request", &message.payload)?.run),
+        _ => Ok(message.id),
+    }
+}
+
 /// Reads the answer to a question.
 pub fn reply<T: serde::de::DeserializeOwned>(payload: &[u8]) -> Result<T, ProtocolError> {
     decode("reply", payload)
-}
-
-fn shortened(mut fault: Fault) -> Fault {
-    if fault.message.len() > MAX_TEXT {
-        let end = (0..=MAX_TEXT).rev().find(|it| fault.message.is_char_boundary(*it));
-        fault.message.truncate(end.unwrap_or(0));
-    }
-    fault
 }

@@ -235,6 +235,7 @@ pub enum Ended {
     /// It failed, for this reason.
     Failed {
         /// The error in words.
+        #[serde(deserialize_with = "plain")]
         error: String,
         /// Whether starting it again cannot help.
         terminal: bool,
@@ -297,6 +298,7 @@ pub struct Fault {
     /// What kind of failure it is.
     pub code: FaultCode,
     /// What is wrong, in words.
+    #[serde(deserialize_with = "plain")]
     pub message: String,
 }
 
@@ -325,8 +327,13 @@ impl Fault {
     /// A failure of this kind.
     #[expect(clippy::needless_pass_by_value, reason = "errors are given away here")]
     pub fn new(code: FaultCode, message: impl ToString) -> Self {
-        Self { code, message: message.to_string() }
+        Self { code, message: super::plain(&message.to_string()) }
     }
+}
+
+/// Reads a text that goes into errors and logs: only its beginning, and nothing that acts.
+fn plain<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(super::plain(&String::deserialize(from)?))
 }
 
 impl From<CheckpointError> for Fault {

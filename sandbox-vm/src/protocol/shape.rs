@@ -10,9 +10,20 @@ pub const MAX_DEPTH: usize = 160;
 /// How many values a payload may hold.
 pub const MAX_PARTS: usize = 2_000_000;
 
-/// Refuses a payload that is not exactly one value, or one that is too deep or has too many parts.
-pub fn check(payload: &[u8]) -> Result<(), &'static str> {
+/// How much memory a payload may take once it is read.
+pub const MAX_MEMORY: u64 = 256 << 20;
+
+/// The memory that a value takes beside its bytes: its place in a list that has grown, a text's own piece.
+const VALUE: u64 = 64;
+
+/// The memory that a list or a map takes beside its values: a map with a single entry has room for eleven.
+const CONTAINER: u64 = 640;
+
+/// Refuses a payload that is not exactly one value, or one that is too deep or has too many parts. Says how much memory
+/// the value can take.
+pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
     let mut rest = payload;
+    let mut memory = payload.len() as u64;
     let mut parts = 0usize;
     // How many values each open array or map still waits for.
     let mut open: Vec<u64> = Vec::new();
@@ -22,6 +33,10 @@ pub fn check(payload: &[u8]) -> Result<(), &'static str> {
         parts += 1;
         if parts > MAX_PARTS {
             return Err("too many parts");
+        }
+        memory += if contents > 0 { VALUE + CONTAINER } else { VALUE };
+        if memory > MAX_MEMORY {
+            return Err("more memory than a message may take");
         }
         if contents > 0 {
             if open.len() >= MAX_DEPTH {
@@ -39,7 +54,7 @@ pub fn check(payload: &[u8]) -> Result<(), &'static str> {
             open.pop();
         }
         if open.is_empty() {
-            return if rest.is_empty() { Ok(()) } else { Err("bytes after the end") };
+            return if rest.is_empty() { Ok(memory) } else { Err("bytes after the end") };
         }
     }
 }
@@ -112,18 +127,23 @@ mod tests {
             "long": vec![7; 70_000],
         });
         let bytes = rmp_serde::to_vec_named(&value).unwrap();
-        assert_eq!(check(&bytes), Ok(()));
+        // 70,023 values, three of them lists and maps that hold something.
+        assert_eq!(check(&bytes), Ok(bytes.len() as u64 + 70_023 * 64 + 3 * 640));
         assert_eq!(rmp_serde::from_slice::<Value>(&bytes).unwrap(), value);
     }
 
     #[test]
     fn what_is_too_deep_too_many_or_cut_short_is_refused() {
-        assert_eq!(check(&nested(MAX_DEPTH)), Ok(()));
+        assert!(check(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(check(&nested(MAX_DEPTH + 1)), Err("nested too deeply"));
         let mut many = vec![0xdd];
         many.extend(u32::try_from(MAX_PARTS + 1).unwrap().to_be_bytes());
         many.resize(MAX_PARTS + 10, 0xc0);
         assert_eq!(check(&many), Err("too many parts"));
+        // A list of lists of one number each, two bytes for each of them.
+        let mut lists = [&[0xdd][..], &1_000_000u32.to_be_bytes()].concat();
+        lists.extend([0x91, 0].repeat(1_000_000));
+        assert_eq!(check(&lists), Err("more memory than a message may take"));
         for cut in
             [&[][..], &[0x91], &[0xdf, 0xff, 0xff, 0xff, 0xff], &[0xc6, 0xff, 0xff, 0xff, 0xff, 1]]
         {

@@ -4,15 +4,21 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use graph_core::checkpoint::{Checkpointer, Event as Recorded, Lease, Place, TaskRecord};
-
+use graph_core::checkpoint::{
+    Checkpoint, Checkpointer, Event as Recorded, History, Lease, Place, TaskRecord, Write,
+};
 use serde_json::Value;
 
+use super::quota::Quota;
 use crate::{
     Gate,
+    gate::Name,
     protocol::message::{Call, Fault, FaultCode, Wish},
     session::{Session, answer},
 };
+
+/// How many checkpoints a guest gets at once; it may ask for those before them.
+const MAX_HISTORY: usize = 256;
 
 /// What one run may reach of the host.
 #[derive(Debug)]
@@ -21,6 +27,7 @@ pub(super) struct Desk {
     thread: String,
     saver: Arc<dyn Checkpointer>,
     gate: Gate,
+    quota: Quota,
     // A std mutex: held for a moment, never over an await.
     lease: Mutex<Option<Lease>>,
 }
@@ -31,8 +38,9 @@ impl Desk {
         thread: String,
         saver: Arc<dyn Checkpointer>,
         gate: Gate,
+        quota: Quota,
     ) -> Self {
-        Self { session, thread, saver, gate, lease: Mutex::new(None) }
+        Self { session, thread, saver, gate, quota, lease: Mutex::new(None) }
     }
 
     /// Answers one question.
@@ -44,7 +52,8 @@ impl Desk {
     async fn grant(&self, wish: Wish) -> Result<Vec<u8>, Fault> {
         match wish {
             Wish::Call(call) => {
-                answer(&journaled(&*self.saver, &self.gate, &self.thread, *call).await?)
+                let journal = Journal { saver: &*self.saver, gate: &self.gate, quota: &self.quota };
+                answer(&journal.call(&self.thread, *call).await?)
             }
             Wish::Lease => {
                 let lease = self.saver.lease(&self.thread).await?;
@@ -55,6 +64,7 @@ impl Desk {
                 for write in &writes {
                     self.own(write.thread())?;
                 }
+                self.quota.take(&writes)?;
                 self.saver.write(writes).await?;
                 answer(&())
             }
@@ -64,7 +74,7 @@ impl Desk {
             }
             Wish::List(history) => {
                 self.own(&history.thread)?;
-                answer(&self.saver.list(&history).await?)
+                answer(&list(&*self.saver, history).await?)
             }
             Wish::Namespaces => answer(&self.saver.namespaces(&self.thread).await?),
         }
@@ -79,21 +89,38 @@ impl Desk {
     }
 }
 
-/// Makes a call and journals its result under its task before the guest hears of it: if the guest dies now, the next one
-/// finds the answer in the thread.
-async fn journaled(
-    saver: &dyn Checkpointer,
-    gate: &Gate,
-    thread: &str,
-    call: Call,
-) -> Result<Value, Fault> {
-    let place =
-        Place { thread: thread.to_owned(), namespace: call.namespace.clone(), id: call.checkpoint };
-    let (task, node, key) = (call.task, call.node.clone(), call.key.clone());
-    let result = gate.pass(thread, call).await?;
-    let event = Recorded::Effect { key, result: result.clone() };
-    saver.record(&place, vec![TaskRecord { task, node, event }]).await?;
-    Ok(result)
+/// The newest of the checkpoints that are asked for.
+async fn list(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoint>, Fault> {
+    let limit = history.limit.map_or(MAX_HISTORY, |it| it.min(MAX_HISTORY));
+    Ok(saver.list(&history.limit(limit)).await?)
+}
+
+/// Where calls and their answers go.
+struct Journal<'a> {
+    saver: &'a dyn Checkpointer,
+    gate: &'a Gate,
+    quota: &'a Quota,
+}
+
+impl Journal<'_> {
+    /// Makes a call and journals its result under its task before the guest hears of it: if the guest dies now, the next
+    /// one finds the answer in the thread.
+    async fn call(&self, thread: &str, call: Call) -> Result<Value, Fault> {
+        self.quota.check()?;
+        let id = call.checkpoint;
+        let place = Place { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
+        let (name, node) = (Name::of(thread, &call), call.node.clone());
+        let result = self.gate.pass(&name, call).await?;
+        if !self.gate.is_recorded(&name, &place) {
+            let event = Recorded::Effect { key: name.key.clone(), result: result.clone() };
+            let record = TaskRecord { task: name.task, node, event };
+            let write = vec![Write::Record(place.clone(), vec![record])];
+            self.quota.take(&write)?;
+            self.saver.write(write).await?;
+            self.gate.recorded(&name, place);
+        }
+        Ok(result)
+    }
 }
 
 #[cfg(test)]
@@ -104,12 +131,30 @@ mod tests {
         Checkpointer, MemorySaver,
         checkpoint::{
             CheckpointId, Cursor, Event, Header, Lookup, NewCheckpoint, Place, Source, TaskId,
+            TaskRecord,
         },
     };
     use serde_json::{Map, Value, json};
 
-    use super::{Call, journaled};
-    use crate::{CallError, Gate};
+    use super::{Call, History, Journal, MAX_HISTORY, Quota, Write, list};
+    use crate::{CallError, Gate, protocol::message::FaultCode};
+
+    fn call(checkpoint: CheckpointId) -> Call {
+        Call {
+            kind: "llm.chat".to_owned(),
+            request: json!("hello"),
+            key: "llm.chat:1".to_owned(),
+            task: TaskId::of(&[b"task"]),
+            node: "speak".to_owned(),
+            namespace: String::new(),
+            checkpoint,
+        }
+    }
+
+    fn gate() -> Gate {
+        let outside = async |_: String, _: Value| Ok::<_, CallError>(json!("paid"));
+        Gate::new(outside).allow("llm.chat")
+    }
 
     fn checkpoint(id: CheckpointId) -> NewCheckpoint {
         NewCheckpoint {
@@ -137,23 +182,75 @@ mod tests {
         let saver = MemorySaver::new();
         let id = CheckpointId::next();
         saver.put(checkpoint(id)).await.unwrap();
-        let outside = async |_: String, _: Value| Ok::<_, CallError>(json!("paid"));
-        let gate = Gate::new(outside).allow("llm.chat");
-        let call = Call {
-            kind: "llm.chat".to_owned(),
-            request: json!("hello"),
-            key: "llm.chat:1".to_owned(),
-            task: TaskId::of(&[b"task"]),
-            node: "speak".to_owned(),
-            namespace: String::new(),
-            checkpoint: id,
-        };
-        let task = call.task;
-        let answer = journaled(&saver, &gate, "t", call).await.unwrap();
+        let (gate, quota) = (gate(), Quota::new(1 << 20));
+        let journal = Journal { saver: &saver, gate: &gate, quota: &quota };
+        let task = call(id).task;
+        let answer = journal.call("t", call(id)).await.unwrap();
         assert_eq!(answer, "paid");
         let stored = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
         let effect = Event::Effect { key: "llm.chat:1".to_owned(), result: json!("paid") };
         assert_eq!(stored.records[0].task, task);
         assert_eq!(stored.records[0].event, effect);
+    }
+    /// How many of the calls at these checkpoints go through, with so many bytes to store their answers.
+    async fn calls_within(bytes: u64, checkpoints: &[CheckpointId]) -> usize {
+        let (saver, gate, quota) = (MemorySaver::new(), gate(), Quota::new(bytes));
+        let journal = Journal { saver: &saver, gate: &gate, quota: &quota };
+        let mut through = 0;
+        for id in checkpoints {
+            match journal.call("t", call(*id)).await {
+                Ok(_) => through += 1,
+                Err(fault) => assert_eq!(fault.code, FaultCode::Refused),
+            }
+        }
+        through
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_given_again_is_stored_once_for_each_place_and_within_the_quota() {
+        let [one, two, three] = [(); 3].map(|()| CheckpointId::next());
+        // Room for one record, and not for two.
+        assert_eq!(calls_within(800, &[one, one, one]).await, 3);
+        assert_eq!(calls_within(800, &[one, two, three]).await, 1);
+    }
+
+    #[test]
+    fn what_a_run_stores_is_bounded_in_bytes_and_in_records() {
+        let write = |bytes: usize| {
+            let mut checkpoint = checkpoint(CheckpointId::next());
+            checkpoint.header.run = "r".repeat(bytes);
+            vec![Write::Put(Box::new(checkpoint))]
+        };
+        let quota = Quota::new(1 << 20);
+        quota.take(&write(1 << 19)).unwrap();
+        assert_eq!(quota.take(&write(1 << 19)).unwrap_err().code, FaultCode::Refused);
+        // What was refused once does not come back in smaller pieces.
+        assert!(quota.take(&write(0)).is_err() && quota.check().is_err());
+        // Small ones count for more than their bytes.
+        let event = Event::Answered { answers: Vec::new() };
+        let record = TaskRecord { task: TaskId::of(&[b"task"]), node: String::new(), event };
+        let place = checkpoint(CheckpointId::next()).place;
+        let records = vec![Write::Record(place, vec![record; 4096])];
+        assert!(serde_json::to_string(&records).unwrap().len() < 1 << 19);
+        assert!(Quota::new(1 << 20).take(&records).is_err());
+        Quota::new(1 << 21).take(&records).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_guest_reads_a_long_history_in_parts() {
+        let saver = MemorySaver::new();
+        let mut head = None;
+        for _ in 0..MAX_HISTORY + 1 {
+            let id = CheckpointId::next();
+            let next = NewCheckpoint { expected_head: head, ..checkpoint(id) };
+            saver.put(next).await.unwrap();
+            head = Some(id);
+        }
+        let all = History::of("t", "");
+        let newest = list(&saver, all.clone()).await.unwrap();
+        assert_eq!(newest.len(), MAX_HISTORY);
+        assert_eq!(list(&saver, all.clone().limit(usize::MAX)).await.unwrap().len(), MAX_HISTORY);
+        let rest = all.before(newest[MAX_HISTORY - 1].place.id);
+        assert_eq!(list(&saver, rest).await.unwrap().len(), 1);
     }
 }

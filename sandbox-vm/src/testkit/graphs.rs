@@ -20,6 +20,11 @@ pub(super) fn register(agent: Agent) -> Agent {
             let graph = StateGraph::<Chatter>::new().node(chatter).edge(START, chatter);
             Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
         })
+        .graph("crowd", |host: &Host| {
+            let graph = StateGraph::<Crowd, Host>::new().node(gather).node(call);
+            let graph = graph.edge(START, gather).branch(gather, call_up);
+            Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, host.clone()))
+        })
         .graph("thief", |host: &Host| {
             let graph =
                 StateGraph::<Order, Arc<dyn Checkpointer>>::new().node(thief).edge(START, thief);
@@ -149,6 +154,31 @@ async fn chatter(chatter: &Chatter, cx: &Context) {
     for number in 0..chatter.events {
         cx.emit(number).await;
     }
+}
+
+/// Many who all call the host at once.
+#[derive(State, Clone, Debug, Default)]
+struct Crowd {
+    callers: u32,
+    #[reduce(append)]
+    answers: Vec<u32>,
+}
+
+#[derive(Route)]
+enum Callers {
+    #[to(call)]
+    All(Vec<u32>),
+}
+
+fn call_up(crowd: &Crowd) -> Callers {
+    Callers::All((0..crowd.callers).collect())
+}
+
+async fn gather(_: &Crowd) {}
+
+async fn call(caller: u32, cx: &Context<Host>) -> Result<CrowdUpdate, NodeError> {
+    let answer = cx.deps().call(cx, "count", 0, caller).await?;
+    Ok(Crowd::update().answers([answer]))
 }
 
 /// Reaches for a thread that is not its own.

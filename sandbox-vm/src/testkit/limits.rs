@@ -54,8 +54,16 @@ async fn goes_on(bench: &Bench, sandbox: &Sandbox) -> Result<(), Failure> {
     match sandbox.gone() {
         Some(_) => Ok(()),
         None => {
-            // A later failure has a reason of its own.
-            let failed = sandbox.exec(program(bench, "exit").arg("3")).await?;
+            // A later failure has a reason of its own. What was killed may take a moment to be gone, and leaves no room
+            // for another process until then.
+            let mut tries = 0;
+            let failed = loop {
+                match sandbox.exec(program(bench, "exit").arg("3")).await {
+                    Err(Error::Guest { .. }) if tries < 50 => tries += 1,
+                    outcome => break outcome?,
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            };
             ensure!(failed.status == Status::Exited(3), "a failure is {:?}", failed.status);
             works(bench, sandbox).await
         }

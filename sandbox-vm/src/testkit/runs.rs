@@ -2,7 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use graph_core::{Checkpointer, Durability, Exit, MemorySaver, Mode};
@@ -15,6 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!("graph: it runs in the guest and asks the host for its calls", debate),
     check!("graph: a question waits in the thread, and another guest takes the answer", question),
     check!("graph: more events than there is room for come in order", events),
+    check!("graph: more calls at once than there is room for are all made", calls),
     check!("graph: a call that is not allowed is not made", refused),
     check!("graph: a guest reaches no thread but its own", thread),
     check!(
@@ -97,6 +102,31 @@ async fn events(bench: Bench) -> Result<(), Failure> {
     }
     let _ = running.finish().await?;
     ensure!(expected == count, "{expected} of {count} events came");
+    Ok(())
+}
+
+async fn calls(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(bench.spec()).await?;
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (count, peak) = (under_way.clone(), most.clone());
+    let gate = Gate::new(move |_: String, caller: Value| {
+        peak.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let count = count.clone();
+        async move {
+            // Long enough that all who may call at once do.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            count.fetch_sub(1, Ordering::SeqCst);
+            Ok::<_, CallError>(caller)
+        }
+    });
+    let crowd = Map::from_iter([("callers".to_owned(), json!(400))]);
+    let run = GraphRun::new("crowd").input(crowd).gate(gate.allow("count"));
+    let exit = sandbox.run_graph(run).await?.finish().await?;
+    let expected: Vec<u32> = (0..400).collect();
+    ensure!(exit.state()["answers"] == json!(expected), "{exit:?}");
+    let most = most.load(Ordering::SeqCst);
+    ensure!(most <= 256, "{most} calls were under way at once");
     Ok(())
 }
 

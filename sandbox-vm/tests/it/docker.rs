@@ -9,6 +9,7 @@ use graph_core::MemorySaver;
 use sandbox_vm::{
     Cause, GraphRun, Spec,
     backend::{Backend, Docker},
+    berth::Leftover,
     fields,
     report::Guarantee,
 };
@@ -65,7 +66,9 @@ async fn a_container_has_walls_and_limits() {
     let id = body["Labels"]["sandbox-vm"].as_str().unwrap();
     let list = folder.path().join("state").join(id).join("leftovers");
     let list = fs::read_to_string(list).unwrap();
-    assert!(list.contains(&format!(r#""rm","--force","sandbox-vm-{id}""#)), "{list}");
+    let leftover: Leftover = serde_json::from_str(list.trim()).unwrap();
+    let expected = format!("sandbox-vm-{id}");
+    assert!(matches!(leftover, Leftover::Container { name, .. } if name == expected), "{list}");
 }
 
 #[tokio::test]

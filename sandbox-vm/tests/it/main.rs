@@ -8,6 +8,7 @@ mod false_guests;
 mod greeting;
 mod isolation;
 mod microvm;
+mod names;
 mod parsing;
 mod pool;
 mod suite;

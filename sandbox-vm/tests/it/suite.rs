@@ -1,5 +1,7 @@
 //! The suite on every back end of this machine.
 
+use std::{fs, os::unix::fs::PermissionsExt};
+
 use sandbox_vm::{
     backend::{Backend, Gvisor, InProcess, Jail},
     testkit,
@@ -17,14 +19,16 @@ async fn the_jail_passes() {
 /// Lets the tests of gVisor fail, and not skip, where it cannot be used.
 const REQUIRE_GVISOR: &str = "GRAPH_REQUIRE_GVISOR";
 
-/// The back end, or `None` where the test is to be skipped.
+/// The back end, or `None` where the test is to be skipped: where gVisor is not installed, and need not be.
 pub(crate) async fn gvisor() -> Option<Gvisor> {
     let gvisor = Gvisor::program(HOSTILE);
     let report = gvisor.probe().await;
     if report.is_available() {
         return Some(gvisor);
     }
-    assert!(std::env::var_os(REQUIRE_GVISOR).is_none(), "{report}");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_installed = std::env::split_paths(&path).any(|it| it.join("runsc").is_file());
+    assert!(!is_installed && std::env::var_os(REQUIRE_GVISOR).is_none(), "{report}");
     eprintln!("SKIPPED: tests in gVisor; {report}");
     None
 }
@@ -36,6 +40,21 @@ async fn gvisor_passes() {
     eprintln!("gvisor: {report}");
     report.assert();
     assert!(report.passed() > 35, "{report}");
+}
+
+#[test]
+fn where_gvisor_is_installed_and_does_not_work_its_tests_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let passes = || {
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        test.args(["suite::gvisor_passes", "--exact"]).env("PATH", folder.path());
+        test.env_remove(REQUIRE_GVISOR).output().unwrap().status.success()
+    };
+    assert!(passes(), "where it is not installed they are skipped");
+    let runsc = folder.path().join("runsc");
+    fs::write(&runsc, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&runsc, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(!passes());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

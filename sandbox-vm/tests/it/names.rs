@@ -1,0 +1,165 @@
+//! One name, one sandbox: though starts fail, and though whoever asked is dropped.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use sandbox_vm::{
+    Cause, Error, Spec, Usage,
+    backend::{Backend, Guest, Handle, InProcess, Snapshot},
+    berth::Berth,
+    report::Report,
+    testkit,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::sandboxes;
+
+/// How long its starts and its ends take.
+const SLOW: Duration = Duration::from_millis(200);
+
+/// A back end of slow guests, the first of which fail to start.
+#[derive(Clone, Debug)]
+struct Slow {
+    inner: InProcess,
+    fail: usize,
+    started: Arc<AtomicUsize>,
+    killed: Arc<AtomicBool>,
+}
+
+impl Slow {
+    fn failing(fail: usize) -> Self {
+        let inner = InProcess::new(testkit::agent);
+        Self { inner, fail, started: Arc::default(), killed: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Backend for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    async fn probe(&self) -> Report {
+        self.inner.probe().await
+    }
+
+    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+        let nth = self.started.fetch_add(1, Ordering::SeqCst);
+        sleep(SLOW).await;
+        if nth < self.fail {
+            return Err(Error::Start { backend: self.name(), problem: "not yet".to_owned() });
+        }
+        let Guest { channel, handle } = self.inner.start(spec, berth).await?;
+        Ok(Guest { channel, handle: Arc::new(SlowHandle(handle, self.killed.clone())) })
+    }
+}
+
+#[derive(Debug)]
+struct SlowHandle(Arc<dyn Handle>, Arc<AtomicBool>);
+
+#[async_trait]
+impl Handle for SlowHandle {
+    async fn kill(&self) {
+        sleep(SLOW).await;
+        self.0.kill().await;
+        self.1.store(true, Ordering::SeqCst);
+    }
+
+    async fn pause(&self) -> Result<(), Error> {
+        self.0.pause().await
+    }
+
+    async fn resume(&self) -> Result<(), Error> {
+        self.0.resume().await
+    }
+
+    async fn usage(&self) -> Option<Usage> {
+        self.0.usage().await
+    }
+
+    async fn cause(&self) -> Option<Cause> {
+        self.0.cause().await
+    }
+
+    async fn last_words(&self) -> String {
+        self.0.last_words().await
+    }
+
+    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error> {
+        self.0.snapshot(folder).await
+    }
+}
+
+fn spec() -> Spec {
+    Spec::new("job")
+}
+
+/// Its back end restores nothing, which it is asked for only if the name is free.
+fn snapshot(backend: &'static str) -> Snapshot {
+    Snapshot { backend, folder: PathBuf::from("/no/such/snapshot") }
+}
+
+#[tokio::test]
+async fn the_sandbox_that_is_made_after_a_start_failed_is_one_that_is_known() {
+    let slow = Slow::failing(1);
+    let (sandboxes, _folder) = sandboxes(slow.clone()).await;
+    let ask = || sandboxes.create_if_not_exists(spec());
+    let (first, second, third) = tokio::join!(ask(), ask(), ask());
+    assert!(first.is_err());
+    let (second, third) = (second.unwrap(), third.unwrap());
+    assert_eq!((second.name(), third.name()), ("job", "job"));
+    assert_eq!(sandboxes.list().len(), 1);
+    assert!(sandboxes.get("job").is_some());
+    ask().await.unwrap();
+    assert_eq!(slow.started.load(Ordering::SeqCst), 2, "one that failed, and one for all others");
+    sandboxes.delete_all().await;
+    assert!(second.gone().is_some() && third.gone().is_some());
+}
+
+#[tokio::test]
+async fn a_start_that_is_dropped_leaves_its_name_free() {
+    let (sandboxes, _folder) = sandboxes(Slow::failing(0)).await;
+    assert!(timeout(SLOW / 4, sandboxes.create_if_not_exists(spec())).await.is_err());
+    let error = sandboxes.restore(spec(), snapshot("slow")).await.unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    // One who waits for a start that is dropped makes the sandbox, and it is known.
+    let dropped = timeout(SLOW / 4, sandboxes.create_if_not_exists(spec()));
+    let (dropped, made) = tokio::join!(dropped, sandboxes.create_if_not_exists(spec()));
+    assert!(dropped.is_err() && made.is_ok());
+    assert_eq!(sandboxes.list().len(), 1);
+    sandboxes.delete_all().await;
+}
+
+#[tokio::test]
+async fn a_name_is_free_as_soon_as_its_sandbox_is_deleted() {
+    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+    let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
+    let error = sandboxes.restore(spec(), snapshot("in-process")).await.unwrap_err();
+    assert!(matches!(error, Error::BadSpec { .. }), "{error}");
+    sandbox.delete().await;
+    let error = sandboxes.restore(spec(), snapshot("in-process")).await.unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_guest_ends_though_whoever_deletes_it_is_dropped() {
+    let slow = Slow::failing(0);
+    let (sandboxes, folder) = sandboxes(slow.clone()).await;
+    let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
+    assert!(timeout(SLOW / 4, sandbox.delete()).await.is_err());
+    assert!(!slow.killed.load(Ordering::SeqCst));
+    let is_over = async {
+        let berths = || std::fs::read_dir(folder.path().join("state")).unwrap().count();
+        while !slow.killed.load(Ordering::SeqCst) || berths() > 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(timeout(Duration::from_secs(10), is_over).await.is_ok(), "the guest goes on");
+}
