@@ -85,7 +85,7 @@ fn tests(depth: Depth) -> [Step; 2] {
 fn conformance() -> Step {
     Step::cargo(
         "conformance with LangGraph",
-        "run -q --release --bin conformance -- \
+        "run -q --release -p graph-tests --bin conformance -- \
          fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
     )
 }
@@ -174,7 +174,7 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
 cargo test -p llm -p consulting-graph
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
+cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
         );
         let left_out: Vec<&str> = plan.left_out.iter().map(|it| it.install).collect();
         assert_eq!(
@@ -211,7 +211,7 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test -p llm -p consulting-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-cargo run -q --release --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
+cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
 cargo run -q -p graph-store --example b
 cargo fetch --locked

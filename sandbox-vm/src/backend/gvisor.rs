@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 pub use init::init;
 pub use outer::outer;
 
-use super::{Backend, Guest, confine::Bounds, jail::launch};
+use super::{Backend, Guest, Jail, confine::Bounds, jail::launch};
 use crate::{
     Error,
     berth::Berth,
@@ -81,21 +81,10 @@ impl Gvisor {
         Self { program: path.into(), probed: Arc::default() }
     }
 
+    /// The jail's, and a kernel of its own.
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
-        let mut guarantees = vec![
-            Guarantee::OwnKernel,
-            Guarantee::FilteredCalls,
-            Guarantee::NoNetwork,
-            Guarantee::NoHostFiles,
-            Guarantee::OwnProcesses,
-            Guarantee::NoPrivileges,
-            Guarantee::ProcessLimit,
-            Guarantee::DiskLimit,
-        ];
-        let has = |of| cgroup.is_some_and(|it| it.has(of));
-        guarantees.extend(has(Controller::Memory).then_some(Guarantee::MemoryLimit));
-        guarantees.extend(has(Controller::Cpu).then_some(Guarantee::CpuShare));
-        guarantees.extend(has(Controller::Freezer).then_some(Guarantee::Pause));
+        let mut guarantees = Jail::guarantees(cgroup);
+        guarantees.insert(0, Guarantee::OwnKernel);
         guarantees
     }
 

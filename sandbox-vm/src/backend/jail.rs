@@ -57,7 +57,7 @@ impl Jail {
         Self { program: path.into() }
     }
 
-    fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
+    pub(super) fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
         let mut guarantees = vec![
             Guarantee::FilteredCalls,
             Guarantee::NoNetwork,

@@ -127,7 +127,8 @@ async fn memory(bench: Bench) -> Result<(), Failure> {
 }
 
 async fn processes(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
+    // Many processes have much memory, which is not what is tried here.
+    let sandbox = bench.sandbox(spec(&bench).memory(512 << 20)).await?;
     ended(sandbox.exec(program(&bench, "fork-bomb")).await, Cause::Processes)?;
     goes_on(&bench, &sandbox).await
 }
