@@ -25,6 +25,8 @@ mod snapshots;
 
 use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
+use graph_core::checkpoint::CheckpointId;
+
 use crate::{
     Image, Isolation, Sandbox, Sandboxes, Spec,
     backend::Backend,
@@ -53,7 +55,8 @@ pub async fn run_some<B: Backend + 'static>(
     checks: impl Iterator<Item = Check>,
 ) -> Report {
     let mut report = Report::default();
-    let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", std::process::id()));
+    // Several suites may run at once in one process.
+    let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
     for check in checks {
         let folder = state.join(report.outcomes.len().to_string());
         let bench = Bench::open(make(), folder, hostile).await;
