@@ -312,11 +312,10 @@ async fn drive(
     desk: Arc<Desk>,
     events: mpsc::UnboundedSender<Box<GraphEvent>>,
 ) -> Result<Vec<u8>, AskError> {
-    // Dropped with the run, and with it the thread's lease.
     let mut asks = JoinSet::new();
-    loop {
+    let ended = loop {
         let incoming = tokio::select! {
-            incoming = exchange.next() => incoming.map_err(AskError::Closed)?,
+            incoming = exchange.next() => incoming,
             Some(_) = asks.join_next() => {
                 exchange.answered();
                 continue;
@@ -324,18 +323,22 @@ async fn drive(
         };
         match incoming {
             // Who does not read the events does not want them.
-            Incoming::Event(event) => drop(events.send(event)),
-            Incoming::Ask(id, ask) => {
+            Ok(Incoming::Event(event)) => drop(events.send(event)),
+            Ok(Incoming::Ask(id, ask)) => {
                 let desk = desk.clone();
                 asks.spawn(async move { desk.serve(id, ask.what).await });
             }
-            Incoming::Reply(payload) => return Ok(payload),
-            Incoming::Failure(fault) => return Err(AskError::Fault(fault)),
-            Incoming::Output(..) => {
-                return Err(ProtocolError::OutOfTurn("a graph writes output").into());
+            Ok(Incoming::Reply(payload)) => break Ok(payload),
+            Ok(Incoming::Failure(fault)) => break Err(AskError::Fault(fault)),
+            Ok(Incoming::Output(..)) => {
+                break Err(ProtocolError::OutOfTurn("a graph writes output").into());
             }
+            Err(closed) => break Err(AskError::Closed(closed)),
         }
-    }
+    };
+    // Whoever goes on with the thread needs its lease, which the last of these lets go.
+    asks.shutdown().await;
+    ended
 }
 
 /// The fields of a value that is to be a graph's input.
