@@ -106,7 +106,7 @@ pub(crate) struct CompanyArgs {
     /// the folder `edgar`
     #[arg(long, value_name = "NAME AND MAIL")]
     pub(crate) contact: Option<String>,
-    /// Read nothing that became known after this day [default: today]
+    /// The day of the knowledge [default: today]: nothing filed later is read; own files are taken as they are
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) as_of: Option<NaiveDate>,
 }
@@ -148,6 +148,9 @@ pub(crate) struct GoingArgs {
     /// The one sandbox to use, instead of the strongest that works
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
+    /// Where sandboxes run, for back ends that have several places
+    #[arg(long, value_name = "REGION")]
+    pub(crate) region: Option<String>,
     /// Dollars the whole run may cost; what is left is kept for scoring
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,

@@ -69,6 +69,7 @@ fn going(args: &GoingArgs) -> Going {
         concurrency: args.concurrency,
         isolation: args.isolation.into(),
         backend: args.sandbox.clone(),
+        region: args.region.clone(),
         limit: args.limit(),
         ..Going::default()
     }
