@@ -25,6 +25,8 @@ pub mod docker;
 pub mod gvisor;
 pub mod in_process;
 pub mod jail;
+#[cfg(target_arch = "x86_64")]
+pub mod kvm_process;
 pub mod microvm;
 mod words;
 
@@ -33,6 +35,8 @@ pub use docker::Docker;
 pub use gvisor::Gvisor;
 pub use in_process::InProcess;
 pub use jail::Jail;
+#[cfg(target_arch = "x86_64")]
+pub use kvm_process::KvmProcess;
 pub use microvm::MicroVm;
 
 /// A way to start guests.

@@ -101,6 +101,8 @@ pub enum Guarantee {
     ProcessLimit,
     /// Room and number of files of the workspace are bounded by a kernel.
     DiskLimit,
+    /// Programs can be run in a guest.
+    Programs,
     /// A guest can be paused.
     Pause,
     /// A guest can be kept as a snapshot and started from it.
@@ -109,7 +111,7 @@ pub enum Guarantee {
 
 impl Guarantee {
     /// All there are.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::OwnKernel,
         Self::FilteredCalls,
         Self::NoNetwork,
@@ -120,6 +122,7 @@ impl Guarantee {
         Self::CpuShare,
         Self::ProcessLimit,
         Self::DiskLimit,
+        Self::Programs,
         Self::Pause,
         Self::Snapshot,
     ];
@@ -137,6 +140,7 @@ impl Guarantee {
             Self::CpuShare => "a kernel bounds the guest's share of the processors",
             Self::ProcessLimit => "a kernel bounds the guest's processes",
             Self::DiskLimit => "a kernel bounds the workspace's size and files",
+            Self::Programs => "guests can run programs",
             Self::Pause => "guests can be paused",
             Self::Snapshot => "guests can be kept as snapshots",
         }

@@ -7,9 +7,19 @@ use serde_json::{Value, json};
 
 const POLICY: &str = include_str!("../../policy/calls.json");
 
+/// What the monitor of a VM may call, which starts nothing and opens nothing.
+#[cfg(target_arch = "x86_64")]
+const MONITOR: &str = include_str!("../../policy/monitor.json");
+
 /// The list as a program for the kernel.
 pub(super) fn filter() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
-    compile(std::env::consts::ARCH)
+    compile(POLICY, std::env::consts::ARCH)
+}
+
+/// The list of a VM's monitor as a program for the kernel.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn monitor() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    compile(MONITOR, std::env::consts::ARCH)
 }
 
 /// From here on this process, and all it starts, can make the listed calls only.
@@ -17,8 +27,11 @@ pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(filter)
 }
 
-fn compile(arch: &str) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
-    let policy: Value = serde_json::from_str(POLICY)?;
+fn compile(
+    policy: &str,
+    arch: &str,
+) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    let policy: Value = serde_json::from_str(policy)?;
     let listed = |part: &str| policy[part].as_array().cloned().unwrap_or_default();
     let rules = [listed("common"), listed(arch)].concat();
     let no_such_call = rustix::io::Errno::NOSYS.raw_os_error();
@@ -34,12 +47,12 @@ fn compile(arch: &str) -> Result<BpfProgram, Box<dyn std::error::Error + Send + 
 
 #[cfg(test)]
 mod tests {
-    use super::compile;
+    use super::{POLICY, compile};
 
     #[test]
     fn the_list_is_understood_for_both_architectures() {
         for arch in ["x86_64", "aarch64"] {
-            assert!(compile(arch).unwrap().len() > 100, "{arch}");
+            assert!(compile(POLICY, arch).unwrap().len() > 100, "{arch}");
         }
     }
 }

@@ -15,6 +15,7 @@ use rustix::{
     process::{DumpableBehavior, Resource, Rlimit},
     thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets},
 };
+use seccompiler::BpfProgram;
 use serde::{Deserialize, Serialize};
 
 use super::calls;
@@ -89,28 +90,40 @@ pub(super) fn below(base: &Path, path: &Path) -> PathBuf {
 /// Bounds this process and all it starts, and takes from them every way to more: files outside the workspace,
 /// capabilities but those to be kept, which no program that is started gets, and system calls that are not listed.
 pub(super) fn close(bounds: &Bounds, keep: CapabilitySet) -> Result<(), ConfineError> {
-    drop_capabilities(keep).map_err(door("drop its capabilities"))?;
-    close_rest(bounds)
+    close_to(bounds, keep, &guest_calls()?)
 }
 
-/// The same for a process that has been left no capabilities, and so cannot drop any.
+/// Like [`close`], with another list of system calls.
+pub(super) fn close_to(
+    bounds: &Bounds,
+    keep: CapabilitySet,
+    calls: &BpfProgram,
+) -> Result<(), ConfineError> {
+    drop_capabilities(keep).map_err(door("drop its capabilities"))?;
+    close_rest(bounds, calls)
+}
+
+/// Like [`close`], for a process that has been left no capabilities, and so cannot drop any.
 pub(super) fn close_powerless(bounds: &Bounds) -> Result<(), ConfineError> {
     let own = rustix::thread::capabilities(None).map_err(door("look at its capabilities"))?;
     if !(own.permitted.is_empty() && own.inheritable.is_empty()) {
         return Err(door("be without capabilities")(format!("it has {:?}", own.permitted)));
     }
     rustix::thread::set_no_new_privs(true).map_err(door("give up new privileges"))?;
-    close_rest(bounds)
+    close_rest(bounds, &guest_calls()?)
 }
 
-fn close_rest(bounds: &Bounds) -> Result<(), ConfineError> {
+fn guest_calls() -> Result<BpfProgram, ConfineError> {
+    calls::filter().map_err(door("read the list of system calls"))
+}
+
+fn close_rest(bounds: &Bounds, calls: &BpfProgram) -> Result<(), ConfineError> {
     bound(bounds).map_err(door("bound its resources"))?;
-    let filter = calls::filter().map_err(door("read the list of system calls"))?;
     restrict_files().map_err(door("restrict its files with landlock"))?;
     // What runs in the guest is the same user, and could otherwise read and write this process's memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(door("hide its memory"))?;
-    calls::apply(&filter).map_err(door("restrict its system calls"))
+    calls::apply(calls).map_err(door("restrict its system calls"))
 }
 
 fn door<E: Into<Box<dyn std::error::Error + Send + Sync>>>(

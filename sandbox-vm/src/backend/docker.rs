@@ -142,6 +142,7 @@ impl Backend for Docker {
 /// kernel is not among it until the suite has shown so with a real engine.
 fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
     let mut guarantees = vec![
+        Guarantee::Programs,
         Guarantee::NoNetwork,
         Guarantee::NoHostFiles,
         Guarantee::OwnProcesses,

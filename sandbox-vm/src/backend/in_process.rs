@@ -14,7 +14,7 @@ use crate::{
     berth::Berth,
     guest::Agent,
     limits::{Cause, Usage},
-    report::Report,
+    report::{Guarantee, Report},
     spec::Spec,
 };
 
@@ -49,7 +49,7 @@ impl Backend for InProcess {
     }
 
     async fn probe(&self) -> Report {
-        Report::works(NAME, []).advise(
+        Report::works(NAME, [Guarantee::Programs]).advise(
             "this back end isolates NOTHING: what it runs has all the rights of this process; use it for code you trust",
         )
     }

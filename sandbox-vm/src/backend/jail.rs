@@ -66,6 +66,7 @@ impl Jail {
             Guarantee::NoPrivileges,
             Guarantee::ProcessLimit,
             Guarantee::DiskLimit,
+            Guarantee::Programs,
         ];
         let has = |of| cgroup.is_some_and(|it| it.has(of));
         guarantees.extend(has(Controller::Memory).then_some(Guarantee::MemoryLimit));
@@ -89,6 +90,18 @@ pub struct Stage {
 pub struct Plan {
     image: Image,
     bounds: Bounds,
+}
+
+impl Plan {
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn new(image: Image, bounds: Bounds) -> Self {
+        Self { image, bounds }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
 }
 
 /// Why a jail was not built.

@@ -128,6 +128,7 @@ impl MicroVm {
             Guarantee::MemoryLimit,
             Guarantee::ProcessLimit,
             Guarantee::DiskLimit,
+            Guarantee::Programs,
             Guarantee::Pause,
             Guarantee::Snapshot,
         ];

@@ -59,6 +59,8 @@ fn doctor(form: Form) -> ExitCode {
     };
     let backends: Vec<Box<dyn Backend>> = vec![
         Box::new(MicroVm::this_program()),
+        #[cfg(target_arch = "x86_64")]
+        Box::new(sandbox_vm::backend::KvmProcess::this_program()),
         Box::new(Gvisor::this_program()),
         Box::new(Jail::this_program()),
         #[cfg(feature = "docker")]

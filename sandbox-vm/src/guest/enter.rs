@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Agent, ServeError};
+#[cfg(target_arch = "x86_64")]
+use crate::backend::kvm_process;
 use crate::backend::{contained, gvisor, jail, microvm};
 
 /// The first argument of a process that is to be a guest.
@@ -33,6 +35,12 @@ pub enum GuestArgs {
     Contained(contained::Plan),
     /// Makes a system around itself, as the first program of a VM, and serves on the VM's channel.
     MicroVm(microvm::Plan),
+    /// Builds the jail around itself and runs a VM in it; standard input is the channel, standard output `/dev/kvm`.
+    #[cfg(target_arch = "x86_64")]
+    KvmMonitor(kvm_process::Plan),
+    /// Serves as the one program of a VM without a kernel; standard input is the channel.
+    #[cfg(target_arch = "x86_64")]
+    KvmGuest,
     /// Serves on standard input and output, without any walls of its own.
     Plain,
 }
@@ -54,6 +62,15 @@ impl GuestArgs {
         let json = serde_json::to_vec(self).unwrap_or_default();
         let hex: String = json.iter().map(|it| format!("{it:02x}")).collect();
         format!("{MARK} {hex}")
+    }
+
+    /// A device that the stage before has to open for this one, which has no right to, as its standard output.
+    pub(crate) fn device(&self) -> Option<&'static str> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::KvmMonitor(_) => Some(kvm_process::DEVICE),
+            _ => None,
+        }
     }
 
     fn parse(argument: &str) -> Result<Self, serde_json::Error> {
@@ -90,6 +107,10 @@ pub fn enter_with(
         GuestArgs::GvisorInit(plan) => gvisor::init(&plan, agent()).map_err(Failure::Jail),
         GuestArgs::Contained(plan) => contained::init(&plan, agent()).map_err(Failure::Jail),
         GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(Failure::Init),
+        #[cfg(target_arch = "x86_64")]
+        GuestArgs::KvmMonitor(plan) => kvm_process::monitor(&plan).map_err(Failure::Jail),
+        #[cfg(target_arch = "x86_64")]
+        GuestArgs::KvmGuest => kvm_process::guest(agent()).map_err(Failure::Serve),
         GuestArgs::Plain => {
             let pair = || Ok((tokio::io::stdin(), tokio::io::stdout()));
             serve_here(agent(), pair).map_err(Failure::Serve)

@@ -11,19 +11,27 @@ use crate::{Program, report::Guarantee};
 pub(super) const CHECKS: &[Check] = &[
     check!(
         "escape: a program has no capability and cannot get any",
-        [FilteredCalls, NoPrivileges],
+        [Programs, FilteredCalls, NoPrivileges],
         powerless
     ),
-    check!("escape: no network of any kind reaches the host or beyond", [NoNetwork], network),
-    check!("escape: no file of the host is seen", [NoHostFiles], host_files),
-    check!("escape: nothing of the image can be written", [NoHostFiles], read_only),
-    check!("escape: no process of the host is seen or signalled", [OwnProcesses], processes),
+    check!(
+        "escape: no network of any kind reaches the host or beyond",
+        [Programs, NoNetwork],
+        network
+    ),
+    check!("escape: no file of the host is seen", [Programs, NoHostFiles], host_files),
+    check!("escape: nothing of the image can be written", [Programs, NoHostFiles], read_only),
+    check!(
+        "escape: no process of the host is seen or signalled",
+        [Programs, OwnProcesses],
+        processes
+    ),
     check!(
         "escape: the kernel's own files and devices are out of reach",
-        [FilteredCalls],
+        [Programs, FilteredCalls],
         kernel_files
     ),
-    check!("escape: no dangerous system call is made", [FilteredCalls], system_calls),
+    check!("escape: no dangerous system call is made", [Programs, FilteredCalls], system_calls),
 ];
 
 /// Tries each; all must be held.

@@ -5,9 +5,9 @@ use crate::{EntryKind, Error, Program, Status, protocol::message::FaultCode};
 
 pub(super) const CHECKS: &[Check] = &[
     check!("fs: files are written, read, listed and removed", round_trip),
-    check!("fs: programs and the host see the same files", shared),
+    check!("fs: programs and the host see the same files", [Programs], shared),
     check!("fs: no path leads out", paths),
-    check!("fs: no link that the guest makes leads out", links),
+    check!("fs: no link that the guest makes leads out", [Programs], links),
     check!("fs: a large file goes through", large),
 ];
 

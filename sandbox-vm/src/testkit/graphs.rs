@@ -31,6 +31,10 @@ pub(super) fn register(agent: Agent) -> Agent {
             let graph = graph.shared_checkpointer(host.checkpointer()).compile()?;
             Ok((graph, host.checkpointer()))
         })
+        .graph("glutton", |host: &Host| {
+            let graph = StateGraph::<Order, Host>::new().node(glutton).edge(START, glutton);
+            Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, host.clone()))
+        })
         .graph("hang", |host: &Host| {
             let graph = StateGraph::<Order>::new().node(hang).edge(START, hang);
             Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
@@ -188,6 +192,30 @@ async fn thief(
 ) -> Result<OrderUpdate, NodeError> {
     let at = graph_core::checkpoint::Lookup::head(&order.item, "");
     cx.deps().get(&at).await?;
+    Ok(Order::update().approved(true))
+}
+
+/// Takes more than it may, of what the order names.
+async fn glutton(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeError> {
+    let workspace = cx.deps().workspace();
+    match order.item.as_str() {
+        "memory" => {
+            let mut held = Vec::new();
+            loop {
+                held.push(vec![1_u8; 1 << 20]);
+                std::hint::black_box(&held);
+            }
+        }
+        "disk" => std::fs::write(workspace.join("large"), vec![1; 64 << 20])?,
+        "files" => {
+            for number in 0..100_000 {
+                std::fs::write(workspace.join(number.to_string()), "")?;
+            }
+        }
+        "threads" => drop(std::thread::Builder::new().spawn(|| {})?),
+        "programs" => drop(std::process::Command::new(super::PROGRAM).spawn()?),
+        _ => std::process::abort(),
+    }
     Ok(Order::update().approved(true))
 }
 

@@ -6,15 +6,19 @@ use super::{Bench, Check, Failure, check, ensure, programs::works};
 use crate::{Cause, Error, ExecLimits, Output, Program, Sandbox, Spec, Status};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("limits: time", wall),
-    check!("limits: processor time", cpu_time),
-    check!("limits: processor time of the whole sandbox", [OwnProcesses], cpu_time_of_all),
-    check!("limits: processor share", [CpuShare], cpu_share),
-    check!("limits: output", output),
-    check!("limits: memory", memory),
-    check!("limits: processes", [ProcessLimit], processes),
-    check!("limits: disk", [DiskLimit], disk),
-    check!("limits: files", [DiskLimit], files),
+    check!("limits: time", [Programs], wall),
+    check!("limits: processor time", [Programs], cpu_time),
+    check!(
+        "limits: processor time of the whole sandbox",
+        [Programs, OwnProcesses],
+        cpu_time_of_all
+    ),
+    check!("limits: processor share", [Programs, CpuShare], cpu_share),
+    check!("limits: output", [Programs], output),
+    check!("limits: memory", [Programs], memory),
+    check!("limits: processes", [Programs, ProcessLimit], processes),
+    check!("limits: disk", [Programs, DiskLimit], disk),
+    check!("limits: files", [Programs, DiskLimit], files),
 ];
 
 fn spec(bench: &Bench) -> Spec {

@@ -1,16 +1,20 @@
 //! Programs: what they read, write and are given.
 
 use super::{Bench, Check, Failure, check, ensure};
-use crate::{Program, Sandbox, Status};
+use crate::{Program, Sandbox, Status, report::Guarantee};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("exec: output and error come back apart, with the exit code", apart),
-    check!("exec: a program reads its input", input),
-    check!("exec: a program's environment is what it is given, and nothing is inherited", scrubbed),
-    check!("exec: a program that does not exist is an error that says so", missing),
-    check!("exec: what a program leaves behind ends with it", left_behind),
-    check!("exec: orphans leave no trace", [OwnProcesses], orphans),
-    check!("exec: programs run at once", at_once),
+    check!("exec: output and error come back apart, with the exit code", [Programs], apart),
+    check!("exec: a program reads its input", [Programs], input),
+    check!(
+        "exec: a program's environment is what it is given, and nothing is inherited",
+        [Programs],
+        scrubbed
+    ),
+    check!("exec: a program that does not exist is an error that says so", [Programs], missing),
+    check!("exec: what a program leaves behind ends with it", [Programs], left_behind),
+    check!("exec: orphans leave no trace", [Programs, OwnProcesses], orphans),
+    check!("exec: programs run at once", [Programs], at_once),
 ];
 
 async fn apart(bench: Bench) -> Result<(), Failure> {
@@ -97,6 +101,9 @@ async fn at_once(bench: Bench) -> Result<(), Failure> {
 
 /// Whether a sandbox can still be used.
 pub(super) async fn works(bench: &Bench, sandbox: &Sandbox) -> Result<(), Failure> {
+    if !bench.capabilities.has(Guarantee::Programs) {
+        return Ok(sandbox.ping().await?);
+    }
     let output =
         sandbox.exec(Program::new(&*bench.program).args(["say", "still here", ""])).await?;
     ensure!(output.stdout == b"still here", "{output:?}");

@@ -7,6 +7,8 @@ mod docker;
 mod false_guests;
 mod greeting;
 mod isolation;
+#[cfg(target_arch = "x86_64")]
+mod kvm_process;
 mod microvm;
 mod names;
 mod parsing;

@@ -20,7 +20,7 @@ const REQUIRE: &str = "GRAPH_REQUIRE_MICROVM";
 const CHECKS: &str = "SANDBOX_VM_CHECKS";
 
 /// The suite's program as a VM's agent: linked without libraries, in the folder that cargo builds into.
-fn agent() -> Option<PathBuf> {
+pub(crate) fn agent() -> Option<PathBuf> {
     let program = env::current_exe().unwrap();
     let folders = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
     let mut agents = folders.map(|it| it.join("sandbox-vm-hostile"));

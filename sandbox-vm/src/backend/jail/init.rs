@@ -17,12 +17,18 @@ use crate::{
 
 /// Builds the jail around this process and serves in it until the host is done.
 pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
+    let channel = enter(plan)?;
+    serve(&plan.bounds, channel, agent)
+}
+
+/// Builds the root around this process and gives it its channel; its doors are still open.
+pub(in crate::backend) fn enter(plan: &Plan) -> Result<StdStream, JailError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(JailError::new("end with its host"))?;
     let channel = take_channel().map_err(JailError::new("take its channel"))?;
     root::build(plan)?;
     rustix::system::sethostname(b"sandbox").map_err(JailError::new("take a host name"))?;
-    serve(&plan.bounds, channel, agent)
+    Ok(channel)
 }
 
 /// Closes the doors of a guest whose root is built, and serves on the channel until the host is done.

@@ -28,9 +28,12 @@ pub fn outer(stage: &Stage) -> Result<(), JailError> {
         let what = format!("join the control group {}", group.display());
         fs::write(group, "0").map_err(JailError::new(what))?;
     }
+    // Opened while this process may still open it, and before there are namespaces in which it may not be there.
+    let device = stage.next.device().map(|it| fs::File::options().read(true).write(true).open(it));
+    let device = device.transpose().map_err(JailError::new("open the device of the guest"))?;
     become_nobody().map_err(JailError::new("become an unprivileged user"))?;
     enter_namespaces()?;
-    let mut guest = start(&stage.next).map_err(JailError::new("start the guest"))?;
+    let mut guest = start(&stage.next, device).map_err(JailError::new("start the guest"))?;
     tell(guest.id()).map_err(JailError::new("say that the guest has started"))?;
     stay(guest.id()).map_err(JailError::new("watch over the guest"))?;
     let status = guest.wait().map_err(JailError::new("wait for the guest"))?;
@@ -74,10 +77,11 @@ fn enter_namespaces() -> Result<(), JailError> {
 }
 
 /// The first process that is started now is process 1 of the new namespace.
-fn start(next: &GuestArgs) -> io::Result<std::process::Child> {
+fn start(next: &GuestArgs, device: Option<fs::File>) -> io::Result<std::process::Child> {
     let mut command = Command::new("/proc/self/exe");
     next.apply(&mut command)?;
-    command.env_clear().stdin(Stdio::inherit()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    let stdout = device.map_or_else(Stdio::null, Stdio::from);
+    command.env_clear().stdin(Stdio::inherit()).stdout(stdout).stderr(Stdio::inherit());
     let guest = command.spawn()?;
     // The channel is the guest's alone: the host is to see it close with the guest.
     let null = fs::File::open("/dev/null")?;

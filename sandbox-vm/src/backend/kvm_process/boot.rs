@@ -1,0 +1,193 @@
+//! What the processor needs before it can run a program: descriptor tables, and the few instructions outside the guest.
+//!
+//! There is no kernel in the guest. A system call jumps to two instructions that tell the monitor of it by a port; an
+//! exception jumps to one that tells it which. Nothing else ever runs with the rights of a kernel.
+
+use kvm_bindings::{kvm_dtable, kvm_msr_entry, kvm_segment, kvm_sregs};
+use rustix::io::Errno;
+
+use super::space::{Space, SystemPage};
+
+/// Written to when the guest makes a system call.
+pub(super) const CALL_PORT: u16 = 0x42;
+
+/// Written to when the guest caused an exception: this port and its number.
+pub(super) const FAULT_PORT: u16 = 0x80;
+
+/// How many exceptions there are.
+pub(super) const EXCEPTIONS: u16 = 32;
+
+/// How much of the memory, from its start, is used by this.
+pub(super) const RESERVED: u64 = 0x7000;
+
+const GDT: u64 = 0x1000;
+const IDT: u64 = 0x2000;
+const TSS: u64 = 0x3000;
+const STACK: u64 = 0x4000;
+const FAULT_CODE: u64 = 0x5000;
+const CALL_CODE: u64 = 0x6000;
+
+/// Where a system call of our own is: the first one, which shows how the processor makes them.
+pub(super) const FIRST_CALL: u64 = CALL_CODE + 0x10;
+
+const KERNEL_CODE: u16 = 0x08;
+const USER_DATA: u16 = 0x18 | 3;
+const USER_CODE: u16 = 0x20 | 3;
+const TASK: u16 = 0x28;
+
+/// The bytes of a task's state before the list of ports.
+const TASK_STATE: usize = 104;
+
+/// Ports that the list speaks of; all others are closed.
+const PORTS: usize = 256;
+
+/// Writes the tables and the code into the guest's memory, and maps them where only the processor reaches them.
+pub(super) fn write(space: &mut Space) -> Result<(), Errno> {
+    for (page, kind) in [
+        (GDT, SystemPage::Data),
+        (IDT, SystemPage::Data),
+        (TSS, SystemPage::Data),
+        (STACK, SystemPage::Stack),
+        (FAULT_CODE, SystemPage::Code),
+        (CALL_CODE, SystemPage::SharedCode),
+    ] {
+        space.map_system(page, kind)?;
+    }
+    let parts = [
+        (GDT, gdt()),
+        (IDT, idt()),
+        (TSS, tss()),
+        (FAULT_CODE, fault_code()),
+        (CALL_CODE, call_code()),
+    ];
+    for (at, bytes) in parts {
+        space.ram_mut().write(at, &bytes).ok_or(Errno::NOMEM)?;
+    }
+    Ok(())
+}
+
+/// Closes the port of system calls to the guest's own instructions, for a processor that makes the calls with the
+/// rights of a kernel: nobody else is to use it then.
+pub(super) fn close_port(space: &mut Space) -> Result<(), Errno> {
+    let at = TSS + TASK_STATE as u64 + u64::from(CALL_PORT) / 8;
+    space.ram_mut().write(at, &[0xff]).ok_or(Errno::NOMEM)
+}
+
+/// A processor that runs a user's program in 64 bits, with page tables that start at `root`.
+pub(super) fn sregs(root: u64, before: kvm_sregs) -> kvm_sregs {
+    /// Protection, paging, the coprocessor, and no writing to what is read-only for anybody.
+    const CR0: u64 = 1 << 31 | 1 << 16 | 1 << 5 | 1 << 4 | 1 << 1 | 1;
+    /// Long page table entries, and vector registers.
+    const CR4: u64 = 1 << 18 | 1 << 10 | 1 << 9 | 1 << 5;
+    /// System calls, 64 bits, and pages without execution.
+    const EFER: u64 = 1 << 11 | 1 << 10 | 1 << 8 | 1;
+    let table = |base, len: usize| kvm_dtable { base, limit: len as u16 - 1, ..Default::default() };
+    let code = kvm_segment {
+        limit: u32::MAX,
+        selector: USER_CODE,
+        type_: 0xb,
+        present: 1,
+        dpl: 3,
+        s: 1,
+        l: 1,
+        g: 1,
+        ..Default::default()
+    };
+    let data = kvm_segment { selector: USER_DATA, type_: 3, l: 0, db: 1, ..code };
+    let task = kvm_segment {
+        base: TSS,
+        limit: tss().len() as u32 - 1,
+        selector: TASK,
+        type_: 0xb,
+        present: 1,
+        ..Default::default()
+    };
+    kvm_sregs {
+        cs: code,
+        ds: data,
+        es: data,
+        fs: data,
+        gs: data,
+        ss: data,
+        tr: task,
+        gdt: table(GDT, gdt().len()),
+        idt: table(IDT, idt().len()),
+        cr0: CR0,
+        cr3: root,
+        cr4: CR4,
+        efer: EFER,
+        ..before
+    }
+}
+
+/// Where system calls go, and which flags are off there.
+pub(super) fn msrs() -> [kvm_msr_entry; 3] {
+    const STAR: u32 = 0xc000_0081;
+    const LSTAR: u32 = 0xc000_0082;
+    const SFMASK: u32 = 0xc000_0084;
+    /// Traps, interrupts, direction, port rights, nesting, alignment checks.
+    const OFF: u64 = 1 << 8 | 1 << 9 | 1 << 10 | 0b11 << 12 | 1 << 14 | 1 << 18;
+    let segments = u64::from(KERNEL_CODE) << 32 | u64::from(USER_DATA - 8) << 48;
+    [(STAR, segments), (LSTAR, CALL_CODE), (SFMASK, OFF)].map(|(index, data)| kvm_msr_entry {
+        index,
+        data,
+        ..Default::default()
+    })
+}
+
+fn gdt() -> Vec<u8> {
+    let entries: [u64; 7] = [
+        0,
+        // The kernel's code and data, the user's data and code, each marked as used: the page is read-only.
+        0x00af_9b00_0000_ffff,
+        0x00cf_9300_0000_ffff,
+        0x00cf_f300_0000_ffff,
+        0x00af_fb00_0000_ffff,
+        0x0000_8b00_0000_0000 | (tss().len() as u64 - 1) | TSS << 16,
+        0,
+    ];
+    entries.iter().flat_map(|it| it.to_le_bytes()).collect()
+}
+
+/// Each exception goes to its own instruction, on a stack of its own. No gate is open to the guest.
+fn idt() -> Vec<u8> {
+    let gate = |vector: u64| {
+        let at = FAULT_CODE + vector * FAULT_STEP as u64;
+        // A present gate, of the kernel, with the first stack of the task.
+        let low = at & 0xffff | u64::from(KERNEL_CODE) << 16 | 1 << 32 | 0x8e << 40;
+        [low, 0]
+    };
+    let gates = (0..u64::from(EXCEPTIONS)).flat_map(gate);
+    gates.flat_map(u64::to_le_bytes).collect()
+}
+
+fn tss() -> Vec<u8> {
+    let mut task = vec![0; TASK_STATE];
+    let stack = (STACK + 0x1000).to_le_bytes();
+    task[4..12].copy_from_slice(&stack);
+    task[36..44].copy_from_slice(&stack);
+    task[102..104].copy_from_slice(&(TASK_STATE as u16).to_le_bytes());
+    let mut ports = [0xff; PORTS / 8];
+    ports[usize::from(CALL_PORT) / 8] &= !(1 << (CALL_PORT % 8));
+    task.extend(ports);
+    // The processor wants the list to end with a byte of ones.
+    task.push(0xff);
+    task
+}
+
+const FAULT_STEP: usize = 4;
+
+/// `out PORT, al; hlt`, for each exception.
+fn fault_code() -> Vec<u8> {
+    let each = |vector| [0xe6, (FAULT_PORT + vector) as u8, 0xf4, 0xf4];
+    (0..EXCEPTIONS).flat_map(each).collect()
+}
+
+/// `out CALL_PORT, al; sysretq`, and at [`FIRST_CALL`] a `syscall`.
+fn call_code() -> Vec<u8> {
+    let mut code = vec![0xf4; 0x20];
+    code[..5].copy_from_slice(&[0xe6, CALL_PORT as u8, 0x48, 0x0f, 0x07]);
+    let first = (FIRST_CALL - CALL_CODE) as usize;
+    code[first..first + 2].copy_from_slice(&[0x0f, 0x05]);
+    code
+}

@@ -1,0 +1,32 @@
+//! A folder of the guest's files.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+/// Entries have numbers that grow, so that a listing goes on where it was though entries come and go.
+#[derive(Debug)]
+pub(super) struct Folder {
+    pub(super) parent: u64,
+    pub(super) names: BTreeMap<Rc<[u8]>, u64>,
+    pub(super) entries: BTreeMap<u64, (Rc<[u8]>, u64)>,
+    next: u64,
+}
+
+impl Folder {
+    pub(super) fn new(parent: u64) -> Self {
+        // The first two numbers are those of the folder itself and of the one above it.
+        Self { parent, names: BTreeMap::new(), entries: BTreeMap::new(), next: 3 }
+    }
+
+    pub(super) fn add(&mut self, name: &[u8], node: u64) {
+        let name: Rc<[u8]> = Rc::from(name);
+        self.names.insert(name.clone(), self.next);
+        self.entries.insert(self.next, (name, node));
+        self.next += 1;
+    }
+
+    pub(super) fn remove(&mut self, name: &[u8]) {
+        if let Some(number) = self.names.remove(name) {
+            self.entries.remove(&number);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The list of system calls that are answered. Any other fails as if there were no such call.
+
+use nix::libc;
+use rustix::io::Errno;
+
+use super::{Answer, Call, End, Kernel, Outside, files::AT_CWD};
+
+impl<O: Outside> Kernel<O> {
+    /// Answers a system call that is on the list.
+    pub(super) fn answer(&mut self, call: Call) -> Answer {
+        let [a, b, c, d, e, f] = call.args;
+        let Ok(number) = i64::try_from(call.number) else { return Err(Errno::NOSYS.into()) };
+        match number {
+            // Memory.
+            libc::SYS_brk => self.brk(a),
+            libc::SYS_mmap => self.mmap([a, b, c, d, e, f]),
+            libc::SYS_munmap => self.munmap(a, b),
+            libc::SYS_mprotect => self.mprotect(a, b, c),
+            libc::SYS_madvise => self.madvise(a, b, c),
+
+            // Descriptors.
+            libc::SYS_close => self.close(a),
+            libc::SYS_dup => self.dup(a, 0),
+            libc::SYS_fcntl => self.fcntl(a, b, c),
+            libc::SYS_ioctl => self.ioctl(a, b, c),
+            libc::SYS_pipe2 => self.pipe(a, b),
+            libc::SYS_socketpair => self.socket_pair(a, b, d),
+            libc::SYS_eventfd2 => self.eventfd(a, b),
+            libc::SYS_epoll_create1 => self.epoll_create(),
+            libc::SYS_epoll_ctl => self.epoll_ctl(a, b, c, d),
+            libc::SYS_epoll_wait | libc::SYS_epoll_pwait => self.epoll_wait(a, b, c, d),
+            libc::SYS_poll => self.poll(a, b, c),
+
+            // Bytes.
+            libc::SYS_read => self.read(a, b, c),
+            libc::SYS_write => self.write(a, b, c),
+            libc::SYS_readv => self.read_vector(a, b, c),
+            libc::SYS_writev => self.write_vector(a, b, c),
+            libc::SYS_pread64 => self.read_at(a, b, c, d),
+            libc::SYS_pwrite64 => self.write_at(a, b, c, d),
+            libc::SYS_recvfrom => self.receive(a, [b, c], d, e),
+            libc::SYS_sendto => self.send(a, [b, c], d, e),
+            libc::SYS_lseek => self.seek(a, b, c),
+
+            // Files.
+            libc::SYS_open => self.open_at(AT_CWD, a, b, c),
+            libc::SYS_openat => self.open_at(a, b, c, d),
+            libc::SYS_fstat => self.fstat(a, b),
+            libc::SYS_newfstatat => self.stat_at(a, b, c, d),
+            libc::SYS_statx => self.statx(a, b, c, e),
+            libc::SYS_getdents64 => self.list(a, b, c),
+            libc::SYS_mkdir => self.make_folder(AT_CWD, a, b),
+            libc::SYS_mkdirat => self.make_folder(a, b, c),
+            libc::SYS_unlink => self.unlink_at(AT_CWD, a, 0),
+            libc::SYS_rmdir => self.unlink_at(AT_CWD, a, libc::AT_REMOVEDIR as u64),
+            libc::SYS_unlinkat => self.unlink_at(a, b, c),
+            libc::SYS_rename => self.rename(AT_CWD, a, AT_CWD, b),
+            libc::SYS_renameat => self.rename(a, b, c, d),
+            libc::SYS_symlink => self.make_link(a, AT_CWD, b),
+            libc::SYS_symlinkat => self.make_link(a, b, c),
+            libc::SYS_readlink => self.read_link(AT_CWD, a, b, c),
+            libc::SYS_readlinkat => self.read_link(a, b, c, d),
+            libc::SYS_access => self.access(AT_CWD, a),
+            libc::SYS_faccessat | libc::SYS_faccessat2 => self.access(a, b),
+            libc::SYS_chmod => self.change_mode(AT_CWD, a, b),
+            libc::SYS_fchmodat => self.change_mode(a, b, c),
+            libc::SYS_ftruncate => self.truncate(a, b),
+            libc::SYS_fsync | libc::SYS_fdatasync => self.open(a).map(|_| 0).map_err(Into::into),
+            libc::SYS_statfs => self.statfs(b),
+            libc::SYS_fstatfs => self.open(a).map_err(Into::into).and_then(|_| self.statfs(b)),
+            libc::SYS_getcwd => self.current_folder(a, b),
+            libc::SYS_chdir => self.change_folder(a),
+
+            // Time, randomness, waiting.
+            libc::SYS_clock_gettime => self.clock_gettime(a, b),
+            libc::SYS_clock_getres => self.clock_getres(a, b),
+            libc::SYS_nanosleep => self.nanosleep(a),
+            libc::SYS_clock_nanosleep => self.clock_nanosleep(a, b, c),
+            libc::SYS_getrandom => self.getrandom(a, b),
+            libc::SYS_futex => self.futex(a, b, c, d),
+
+            // What there is one of: a process, a thread, a user, a processor.
+            libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address => Ok(process_id()),
+            libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => {
+                Ok(65_534)
+            }
+            libc::SYS_sched_getaffinity => self.affinity(b, c),
+            libc::SYS_prlimit64 => self.resource_limits(b, c, d),
+            libc::SYS_getrusage => self.usage(b),
+            libc::SYS_uname => self.uname(a),
+            libc::SYS_set_robust_list | libc::SYS_sched_yield => Ok(0),
+            // A thread too many is something that programs know; another process is something that does not exist.
+            libc::SYS_clone if a & libc::CLONE_THREAD as u64 != 0 => Err(Errno::AGAIN.into()),
+
+            // There is nobody to send a signal but the guest itself, and that ends it.
+            libc::SYS_rt_sigaction => self.no_signals(c, 32),
+            libc::SYS_rt_sigprocmask => self.no_signals(c, 8),
+            libc::SYS_sigaltstack => self.no_signals(b, 24),
+            libc::SYS_kill | libc::SYS_tkill => self.signal(a, b),
+            libc::SYS_tgkill => self.signal(b, c),
+            libc::SYS_exit | libc::SYS_exit_group => Self::end(End::Exit(a as u8 as i32)),
+            _ => Err(Errno::NOSYS.into()),
+        }
+    }
+}
+
+/// Not the first process, for that one would wait for the orphans of others.
+pub(super) fn process_id() -> u64 {
+    2
+}

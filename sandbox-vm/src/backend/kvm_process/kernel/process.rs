@@ -1,0 +1,169 @@
+//! What a process asks of itself and of the time.
+
+use std::time::Duration;
+
+use nix::libc;
+use rustix::io::Errno;
+
+use super::{
+    Answer, Call, Clock, End, Failed, Kernel, Outside, layout, list::process_id, poll::Ready,
+};
+use crate::backend::kvm_process::space::USER;
+
+/// How many random bytes one call gives at most.
+const MAX_RANDOM: u64 = 1 << 16;
+
+/// The longest wait; nobody waits longer for a guest.
+const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
+
+/// Where the guest wants its thread's variables to be, if that is what it calls for.
+pub(super) fn thread_area(call: Call) -> Option<u64> {
+    const ARCH_SET_FS: u64 = 0x1002;
+    let [what, base, ..] = call.args;
+    let is_it = call.number == libc::SYS_arch_prctl as u64 && what == ARCH_SET_FS;
+    (is_it && USER.contains(&base)).then_some(base)
+}
+
+impl<O: Outside> Kernel<O> {
+    pub(super) fn clock_gettime(&mut self, clock: u64, at: u64) -> Answer {
+        let now = self.outside.clock(parse_clock(clock)?);
+        self.space.write(at, &layout::time(now))?;
+        Ok(0)
+    }
+
+    pub(super) fn clock_getres(&mut self, clock: u64, at: u64) -> Answer {
+        parse_clock(clock)?;
+        if at != 0 {
+            self.space.write(at, &layout::time(Duration::from_nanos(1)))?;
+        }
+        Ok(0)
+    }
+
+    pub(super) fn nanosleep(&mut self, at: u64) -> Answer {
+        let wait = self.duration(at)?;
+        self.outside.wait(Ready::default(), Some(wait));
+        Ok(0)
+    }
+
+    pub(super) fn clock_nanosleep(&mut self, clock: u64, flags: u64, at: u64) -> Answer {
+        let (clock, time) = (parse_clock(clock)?, self.duration(at)?);
+        let wait = match flags {
+            0 => time,
+            _ => time.saturating_sub(self.outside.clock(clock)),
+        };
+        self.outside.wait(Ready::default(), Some(wait.min(MAX_WAIT)));
+        Ok(0)
+    }
+
+    fn duration(&self, at: u64) -> Result<Duration, Errno> {
+        let bytes = self.number::<16>(at)?;
+        let number = |at: usize| {
+            let mut number = [0; 8];
+            number.copy_from_slice(&bytes[at..at + 8]);
+            u64::try_from(i64::from_le_bytes(number)).map_err(|_| Errno::INVAL)
+        };
+        let nanoseconds = u32::try_from(number(8)?).ok().filter(|it| *it < 1_000_000_000);
+        let time = Duration::new(number(0)?, nanoseconds.ok_or(Errno::INVAL)?);
+        Ok(time)
+    }
+
+    pub(super) fn getrandom(&mut self, at: u64, len: u64) -> Answer {
+        let len = len.min(MAX_RANDOM);
+        let mut bytes = vec![0; len as usize];
+        self.outside.random(&mut bytes)?;
+        self.space.write(at, &bytes)?;
+        Ok(len)
+    }
+
+    /// There is one thread, so nobody is woken, and a wait ends with its time or never.
+    pub(super) fn futex(&mut self, at: u64, what: u64, value: u64, time: u64) -> Answer {
+        let command = what as i32 & libc::FUTEX_CMD_MASK;
+        match command {
+            libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => Ok(0),
+            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
+                if self.number::<4>(at)? != (value as u32).to_le_bytes() {
+                    return Err(Errno::AGAIN.into());
+                }
+                if time == 0 {
+                    return Err(Failed::End(End::Stuck));
+                }
+                let mut wait = self.duration(time)?;
+                if command == libc::FUTEX_WAIT_BITSET {
+                    let is_epoch = what as i32 & libc::FUTEX_CLOCK_REALTIME != 0;
+                    let clock = if is_epoch { Clock::Epoch } else { Clock::Start };
+                    wait = wait.saturating_sub(self.outside.clock(clock));
+                }
+                self.outside.wait(Ready::default(), Some(wait.min(MAX_WAIT)));
+                Err(Errno::TIMEDOUT.into())
+            }
+            _ => Err(Errno::NOSYS.into()),
+        }
+    }
+
+    /// The one processor.
+    pub(super) fn affinity(&mut self, len: u64, at: u64) -> Answer {
+        if len < 8 {
+            return Err(Errno::INVAL.into());
+        }
+        self.space.write(at, &1_u64.to_le_bytes())?;
+        Ok(8)
+    }
+
+    /// There are no limits to ask for but those that the guest runs into, and none can be set.
+    pub(super) fn resource_limits(&mut self, what: u64, new: u64, old: u64) -> Answer {
+        if new != 0 {
+            return Err(Errno::PERM.into());
+        }
+        let limit = match u32::try_from(what) {
+            Ok(libc::RLIMIT_STACK) => 1 << 20,
+            Ok(libc::RLIMIT_CORE) => 0,
+            _ => u64::MAX,
+        };
+        if old != 0 {
+            self.space.write(old, &[limit.to_le_bytes(), limit.to_le_bytes()].concat())?;
+        }
+        Ok(0)
+    }
+
+    pub(super) fn usage(&mut self, at: u64) -> Answer {
+        let used = self.outside.clock(Clock::Processor);
+        self.space.write(at, &layout::usage(used))?;
+        Ok(0)
+    }
+
+    pub(super) fn uname(&mut self, at: u64) -> Answer {
+        self.space.write(at, &layout::names(["Linux", "sandbox", "6.1.0", "#1", "x86_64", ""]))?;
+        Ok(0)
+    }
+
+    /// Says that nothing was set before, and forgets what is set: no signal ever comes.
+    pub(super) fn no_signals(&mut self, old: u64, len: usize) -> Answer {
+        if old != 0 {
+            self.space.write(old, &vec![0; len])?;
+        }
+        Ok(0)
+    }
+
+    /// A signal to the guest itself ends it; there is nobody else.
+    pub(super) fn signal(&mut self, to: u64, signal: u64) -> Answer {
+        let signal = signal as i32;
+        match to {
+            it if it != process_id() => Err(Errno::SRCH.into()),
+            _ if signal == 0 => Ok(0),
+            _ if (1..=64).contains(&signal) => Self::end(End::Signal(signal)),
+            _ => Err(Errno::INVAL.into()),
+        }
+    }
+}
+
+fn parse_clock(clock: u64) -> Result<Clock, Errno> {
+    match clock as i32 {
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => Ok(Clock::Epoch),
+        libc::CLOCK_MONOTONIC
+        | libc::CLOCK_MONOTONIC_RAW
+        | libc::CLOCK_MONOTONIC_COARSE
+        | libc::CLOCK_BOOTTIME => Ok(Clock::Start),
+        libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID => Ok(Clock::Processor),
+        _ => Err(Errno::INVAL),
+    }
+}

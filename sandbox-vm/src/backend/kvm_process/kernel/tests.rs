@@ -1,0 +1,262 @@
+use std::{collections::VecDeque, time::Duration};
+
+use nix::libc;
+use proptest::prelude::*;
+use rustix::io::Errno;
+
+use super::{Call, Clock, End, Kernel, Outside, Ready, Step};
+use crate::backend::kvm_process::{
+    boot,
+    disk::Size,
+    ram::{PAGE, Ram},
+    space::{Access, Space, USER},
+};
+
+/// Where the guest of these tests has its memory.
+const PAGES: u64 = USER.start;
+const HEAP: u64 = USER.start + 0x10_0000;
+
+/// An outside that never waits: whoever would, moves its clock.
+#[derive(Debug, Default)]
+pub(in crate::backend::kvm_process) struct Still {
+    pub(in crate::backend::kvm_process) inbox: VecDeque<u8>,
+    pub(in crate::backend::kvm_process) sent: Vec<u8>,
+    pub(in crate::backend::kvm_process) said: Vec<u8>,
+    now: Duration,
+}
+
+impl Outside for Still {
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
+        if self.inbox.is_empty() && !into.is_empty() {
+            return Err(Errno::AGAIN);
+        }
+        let count = into.len().min(self.inbox.len());
+        for (to, byte) in into.iter_mut().zip(self.inbox.drain(..count)) {
+            *to = byte;
+        }
+        Ok(count)
+    }
+
+    fn send(&mut self, from: &[u8]) -> Result<usize, Errno> {
+        self.sent.extend(from);
+        Ok(from.len())
+    }
+
+    fn wait(&mut self, wanted: Ready, patience: Option<Duration>) -> Ready {
+        let ready = Ready { input: !self.inbox.is_empty(), output: true, hangup: false };
+        let is_ready = wanted.input && ready.input || wanted.output;
+        match patience {
+            _ if is_ready => {}
+            Some(patience) => self.now = self.now.saturating_add(patience),
+            // Whoever waits for ever hears something at last.
+            None => self.inbox.push_back(b'!'),
+        }
+        ready
+    }
+
+    fn say(&mut self, words: &[u8]) {
+        self.said.extend(words);
+    }
+
+    fn random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
+        into.fill(7);
+        Ok(())
+    }
+
+    fn clock(&self, _: Clock) -> Duration {
+        self.now
+    }
+}
+
+fn kernel() -> Kernel<Still> {
+    let ram = Ram::new(1 << 20).unwrap();
+    let mut space = Space::new(ram, boot::RESERVED).unwrap();
+    space.map(&(PAGES..PAGES + 4 * PAGE), Access::Write).unwrap();
+    Kernel::new(space, HEAP, Size { bytes: 64 << 10, files: 32 }, Still::default())
+}
+
+#[track_caller]
+fn call(kernel: &mut Kernel<Still>, number: i64, args: &[u64]) -> Result<u64, Errno> {
+    let mut all = [0; 6];
+    all[..args.len()].copy_from_slice(args);
+    match kernel.call(Call { number: number as u64, args: all }) {
+        Step::Return(value) if value.cast_signed() < 0 && value.cast_signed() > -4096 => {
+            Err(Errno::from_raw_os_error(-(value as i32)))
+        }
+        Step::Return(value) => Ok(value),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn text(kernel: &mut Kernel<Still>, text: &str) -> u64 {
+    kernel.space.write(PAGES, text.as_bytes()).unwrap();
+    kernel.space.write(PAGES + text.len() as u64, b"\0").unwrap();
+    PAGES
+}
+
+#[test]
+fn memory_is_mapped_within_its_bounds_and_never_for_both() {
+    let mut kernel = kernel();
+    let (none, both) = (0, (libc::PROT_WRITE | libc::PROT_EXEC) as u64);
+    let (rw, rx) =
+        ((libc::PROT_READ | libc::PROT_WRITE) as u64, (libc::PROT_READ | libc::PROT_EXEC) as u64);
+    let (anonymous, fixed) = (libc::MAP_ANONYMOUS as u64, libc::MAP_FIXED as u64);
+    let map = |kernel: &mut _, at, len, access, flags| {
+        call(kernel, libc::SYS_mmap, &[at, len, access, flags, u64::MAX, 0])
+    };
+    let at = map(&mut kernel, 0, 100, rw, anonymous).unwrap();
+    kernel.space.write(at + PAGE - 1, b"x").unwrap();
+    assert_eq!(map(&mut kernel, 0, PAGE, both, anonymous), Err(Errno::ACCESS));
+    assert_eq!(call(&mut kernel, libc::SYS_mprotect, &[at, PAGE, both]), Err(Errno::ACCESS));
+    assert_eq!(call(&mut kernel, libc::SYS_mprotect, &[at, PAGE, rx]), Ok(0));
+    assert_eq!(kernel.space.write(at, b"x"), Err(Errno::FAULT));
+    for (at, len) in
+        [(0, PAGE), (0x6000, PAGE), (USER.end, PAGE), (!0xfff, PAGE), (at + 1, PAGE), (at, 0)]
+    {
+        assert_eq!(map(&mut kernel, at, len, rw, anonymous | fixed), Err(Errno::INVAL), "{at:#x}");
+    }
+    assert_eq!(map(&mut kernel, 0, u64::MAX, none, anonymous), Err(Errno::NOMEM));
+    assert_eq!(map(&mut kernel, 0, PAGE, rw, 0), Err(Errno::NODEV));
+    assert_eq!(map(&mut kernel, 0, 1 << 30, rw, anonymous), Err(Errno::NOMEM));
+    let heap = call(&mut kernel, libc::SYS_brk, &[0]).unwrap();
+    assert_eq!(call(&mut kernel, libc::SYS_brk, &[heap + 10]), Ok(heap + 10));
+    assert_eq!(call(&mut kernel, libc::SYS_brk, &[heap + (1 << 30)]), Ok(heap + 10));
+}
+
+#[test]
+fn files_go_through_descriptors() {
+    let mut kernel = kernel();
+    let path = text(&mut kernel, "note");
+    let flags = (libc::O_RDWR | libc::O_CREAT) as u64;
+    let cwd = libc::AT_FDCWD as u64;
+    let fd = call(&mut kernel, libc::SYS_openat, &[cwd, path, flags, 0o644]).unwrap();
+    kernel.space.write(PAGES, b"hello").unwrap();
+    assert_eq!(call(&mut kernel, libc::SYS_write, &[fd, PAGES, 5]), Ok(5));
+    assert_eq!(call(&mut kernel, libc::SYS_lseek, &[fd, 1, 0]), Ok(1));
+    assert_eq!(call(&mut kernel, libc::SYS_read, &[fd, PAGES + 100, 50]), Ok(4));
+    assert_eq!(kernel.bytes(PAGES + 100, 4).unwrap(), b"ello");
+    // A file that cannot be paid for is written as far as there is room.
+    assert_eq!(call(&mut kernel, libc::SYS_pwrite64, &[fd, PAGES, 5, 1 << 40]), Err(Errno::NOSPC));
+    for path in ["/etc/passwd", "/proc/self/exe", "/dev/kvm", "../etc", ""] {
+        let path = text(&mut kernel, path);
+        assert_eq!(call(&mut kernel, libc::SYS_openat, &[cwd, path, 0, 0]), Err(Errno::NOENT));
+    }
+    let path = text(&mut kernel, "/owned");
+    assert_eq!(call(&mut kernel, libc::SYS_openat, &[cwd, path, flags, 0]), Err(Errno::ROFS));
+}
+
+#[test]
+fn a_channel_that_was_told_of_is_told_of_again_when_there_is_news() {
+    let mut kernel = kernel();
+    let poll = call(&mut kernel, libc::SYS_epoll_create1, &[0]).unwrap();
+    let event = [(libc::EPOLLIN | libc::EPOLLET) as u32, 42, 0].map(u32::to_le_bytes).concat();
+    kernel.space.write(PAGES, &event).unwrap();
+    call(&mut kernel, libc::SYS_epoll_ctl, &[poll, libc::EPOLL_CTL_ADD as u64, 0, PAGES]).unwrap();
+    call(&mut kernel, libc::SYS_fcntl, &[0, libc::F_SETFL as u64, libc::O_NONBLOCK as u64])
+        .unwrap();
+    let wait = |kernel: &mut _| call(kernel, libc::SYS_epoll_wait, &[poll, PAGES, 8, 0]);
+    assert_eq!(wait(&mut kernel), Ok(0));
+    kernel.outside.inbox.extend(b"twelve bytes");
+    assert_eq!(wait(&mut kernel), Ok(1));
+    assert_eq!(kernel.bytes(PAGES + 4, 8).unwrap(), 42_u64.to_le_bytes());
+    assert_eq!(wait(&mut kernel), Ok(0), "told twice");
+    assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 6]), Ok(6));
+    assert_eq!(wait(&mut kernel), Ok(0), "told though it can go on reading");
+    assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 100]), Ok(6));
+    assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 100]), Err(Errno::AGAIN));
+    kernel.outside.inbox.extend(b"more");
+    assert_eq!(wait(&mut kernel), Ok(1));
+}
+
+#[test]
+fn whoever_sent_less_than_it_wanted_hears_when_there_is_room() {
+    let mut kernel = kernel();
+    let poll = call(&mut kernel, libc::SYS_epoll_create1, &[0]).unwrap();
+    let event = [(libc::EPOLLOUT | libc::EPOLLET) as u32, 0, 0].map(u32::to_le_bytes).concat();
+    kernel.space.write(PAGES, &event).unwrap();
+    call(&mut kernel, libc::SYS_epoll_ctl, &[poll, libc::EPOLL_CTL_ADD as u64, 0, PAGES]).unwrap();
+    let wait = |kernel: &mut _| call(kernel, libc::SYS_epoll_wait, &[poll, PAGES, 8, 0]);
+    assert_eq!((wait(&mut kernel), wait(&mut kernel)), (Ok(1), Ok(0)));
+    // More than one call moves, though the channel would take it all.
+    let pieces = [PAGES, PAGE].map(u64::to_le_bytes).concat().repeat(512);
+    kernel.space.write(PAGES + PAGE, &pieces).unwrap();
+    assert_eq!(call(&mut kernel, libc::SYS_writev, &[0, PAGES + PAGE, 512]), Ok(1 << 20));
+    assert_eq!((wait(&mut kernel), wait(&mut kernel)), (Ok(1), Ok(0)));
+    assert_eq!(call(&mut kernel, libc::SYS_write, &[0, PAGES, 5]), Ok(5));
+    assert_eq!(wait(&mut kernel), Ok(0));
+}
+
+#[test]
+fn whoever_waits_for_itself_is_ended() {
+    let mut kernel = kernel();
+    let waits = [
+        (libc::SYS_futex, [PAGES, libc::FUTEX_WAIT as u64, 0, 0]),
+        (libc::SYS_poll, [PAGES, 0, u64::MAX, 0]),
+    ];
+    for (number, [a, b, c, d]) in waits {
+        let step = kernel.call(Call { number: number as u64, args: [a, b, c, d, 0, 0] });
+        assert!(matches!(step, Step::End(End::Stuck)), "{step:?}");
+    }
+    call(&mut kernel, libc::SYS_pipe2, &[PAGES, 0]).unwrap();
+    let step = kernel.call(Call { number: libc::SYS_read as u64, args: [3, PAGES, 1, 0, 0, 0] });
+    assert!(matches!(step, Step::End(End::Stuck)), "{step:?}");
+}
+
+#[test]
+fn what_is_not_listed_does_not_exist() {
+    let mut kernel = kernel();
+    for number in [
+        libc::SYS_socket,
+        libc::SYS_execve,
+        libc::SYS_fork,
+        libc::SYS_clone3,
+        libc::SYS_ptrace,
+        libc::SYS_mount,
+        libc::SYS_bpf,
+        libc::SYS_io_uring_setup,
+        libc::SYS_process_vm_readv,
+        9999,
+        -1,
+        i64::MIN,
+    ] {
+        assert_eq!(call(&mut kernel, number, &[]), Err(Errno::NOSYS), "{number}");
+    }
+}
+
+/// Numbers that have broken kernels before.
+fn argument() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0..16_u64,
+        4 => (0..4 * PAGE).prop_map(|it| PAGES + it),
+        2 => (0..6_u64).prop_map(|it| PAGES + it * PAGE),
+        1 => Just(libc::AT_FDCWD as u64),
+        1 => proptest::sample::select(vec![
+            u64::MAX, 1 << 63, (1 << 63) - 1, 1 << 32, u64::from(u32::MAX), 1 << 31, 0x6000, HEAP, USER.end,
+            USER.end - 1, 1 << 47, PAGE, 1 << 20, 1 << 40,
+        ]),
+        1 => any::<u64>(),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_calls_panics_or_lies(
+        bytes in proptest::collection::vec(any::<u8>(), 256),
+        calls in proptest::collection::vec((0..340_u64, proptest::array::uniform6(argument())), 1..60),
+    ) {
+        let mut kernel = kernel();
+        // Something for pointers to lead to: paths, pieces, times, and nonsense.
+        kernel.space.write(PAGES, &bytes).unwrap();
+        kernel.space.write(PAGES + PAGE, b"/tmp/a\0b/../c\0../x\0/workspace\0").unwrap();
+        let piece = [PAGES + PAGE, 4096].map(u64::to_le_bytes).concat();
+        kernel.space.write(PAGES + 2 * PAGE, &piece).unwrap();
+        for (number, args) in calls {
+            // A hole in the middle of its memory would only make it harder to get far.
+            if matches!(kernel.call(Call { number, args }), Step::End(_)) {
+                break;
+            }
+        }
+        let (all, free) = kernel.disk.room();
+        prop_assert!(free.bytes <= all.bytes && free.files <= all.files);
+    }
+}

@@ -1,0 +1,316 @@
+//! Programs of a few instructions that try what a user may not do, in a real VM.
+
+use std::{fs::File, io::Write};
+
+use nix::libc;
+
+use super::{End, Machine};
+use crate::backend::kvm_process::{
+    DEVICE, boot,
+    disk::Size,
+    elf::{self, Start},
+    kernel::{Kernel, Still},
+    ram::Ram,
+    space::{Space, USER},
+};
+
+/// Lets the tests fail, and not skip, where there is no KVM.
+const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
+
+/// An address at which the programs map a page.
+const AT: u64 = 0x5000_0000;
+
+const READ: i32 = libc::PROT_READ;
+const WRITE: i32 = libc::PROT_WRITE;
+const EXECUTE: i32 = libc::PROT_EXEC;
+
+/// Runs a program to its end; `None` where the test is to be skipped.
+fn run(code: &[u8]) -> Option<(End, Still)> {
+    let kvm = match File::options().read(true).write(true).open(DEVICE) {
+        Ok(kvm) => kvm,
+        Err(error) => {
+            assert!(std::env::var_os(REQUIRE).is_none(), "{DEVICE}: {error}");
+            eprintln!("SKIPPED: tests in KVM; {DEVICE}: {error}");
+            return None;
+        }
+    };
+    let mut space = Space::new(Ram::new(8 << 20).unwrap(), boot::RESERVED).unwrap();
+    let mut machine = Machine::new(kvm.into(), &mut space).unwrap();
+    let start = Start { args: &["test".to_owned()], random: [0; 16] };
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&program(code)).unwrap();
+    let loaded = elf::load(&file, &start, &mut space).unwrap();
+    let size = Size { bytes: 1 << 20, files: 64 };
+    let mut kernel = Kernel::new(space, loaded.heap, size, Still::default());
+    let end = machine.run(loaded.entry, &mut kernel).unwrap();
+    drop(machine);
+    Some((end, kernel.into_outside()))
+}
+
+/// The smallest file that is a program.
+fn program(code: &[u8]) -> Vec<u8> {
+    const HEADERS: u64 = 120;
+    let base = USER.start;
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let half = |it: u16| it.to_le_bytes().to_vec();
+    let word = |it: u32| it.to_le_bytes().to_vec();
+    let long = |it: u64| it.to_le_bytes().to_vec();
+    let len = HEADERS + code.len() as u64;
+    for part in [
+        half(2),
+        half(62),
+        word(1),
+        long(base + HEADERS),
+        long(64),
+        long(0),
+        word(0),
+        half(64),
+        half(56),
+        half(1),
+        half(0),
+        half(0),
+        half(0),
+        word(1),
+        word(5),
+        long(0),
+        long(base),
+        long(base),
+        long(len),
+        long(len),
+        long(4096),
+    ] {
+        file.extend(part);
+    }
+    assert_eq!(file.len() as u64, HEADERS);
+    file.extend(code);
+    file
+}
+
+/// Instructions that make a system call.
+fn call(number: i64, args: &[u64]) -> Vec<u8> {
+    let registers: [[u8; 2]; 6] =
+        [[0x48, 0xbf], [0x48, 0xbe], [0x48, 0xba], [0x49, 0xba], [0x49, 0xb8], [0x49, 0xb9]];
+    let mut code = [&[0x48, 0xb8][..], &number.to_le_bytes()].concat();
+    for (register, value) in registers.iter().zip(args) {
+        code.extend([&register[..], &value.to_le_bytes()].concat());
+    }
+    code.extend([0x0f, 0x05]);
+    code
+}
+
+fn map(access: i32) -> Vec<u8> {
+    let flags = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE | libc::MAP_FIXED;
+    call(libc::SYS_mmap, &[AT, 4096, access as u64, flags as u64, u64::MAX, 0])
+}
+
+fn protect(access: i32) -> Vec<u8> {
+    call(libc::SYS_mprotect, &[AT, 4096, access as u64])
+}
+
+/// `mov rcx, at`, and an instruction that uses it.
+fn with(at: u64, instruction: &[u8]) -> Vec<u8> {
+    [&[0x48, 0xb9][..], &at.to_le_bytes(), instruction].concat()
+}
+
+/// `mov byte [rcx], 0xc3`, which is also a program that returns at once.
+fn store(at: u64) -> Vec<u8> {
+    with(at, &[0xc6, 0x01, 0xc3])
+}
+
+/// `movzx edi, byte [rcx]`
+fn load(at: u64) -> Vec<u8> {
+    with(at, &[0x0f, 0xb6, 0x39])
+}
+
+/// `call rcx`
+fn jump(at: u64) -> Vec<u8> {
+    with(at, &[0xff, 0xd1])
+}
+
+fn exit(code: u64) -> Vec<u8> {
+    call(libc::SYS_exit_group, &[code])
+}
+
+/// Ends with what was loaded last as its code.
+fn exit_with_loaded() -> Vec<u8> {
+    call(libc::SYS_exit_group, &[])
+}
+
+#[track_caller]
+fn faults(name: &str, code: &[u8], words: &str) {
+    // Whoever gets through says so.
+    let Some((end, _)) = run(&[code, &exit(77)].concat()) else { return };
+    assert!(matches!(&end, End::Fault(said) if said.contains(words)), "{name}: {end:?}");
+}
+
+#[test]
+fn a_program_speaks_and_ends() {
+    let text = b"hello, host";
+    // The text stands before the code that sends it: jump over it.
+    let mut code = vec![0xeb, text.len() as u8];
+    code.extend(text);
+    let at = USER.start + 120 + 2;
+    code.extend(call(libc::SYS_write, &[0, at, text.len() as u64]));
+    code.extend(call(libc::SYS_write, &[2, at, 5]));
+    code.extend(exit(7));
+    let Some((end, outside)) = run(&code) else { return };
+    assert_eq!(end, End::Exit(7));
+    assert_eq!((outside.sent.as_slice(), outside.said.as_slice()), (&text[..], &b"hello"[..]));
+}
+
+#[test]
+fn what_only_a_kernel_may_do_ends_the_guest() {
+    const REFUSED: &str = "an instruction that is not allowed";
+    let cases: &[(&str, &[u8], &str)] = &[
+        ("hlt", &[0xf4], REFUSED),
+        ("cli", &[0xfa], REFUSED),
+        ("sti", &[0xfb], REFUSED),
+        ("in al, 0x60", &[0xe4, 0x60], REFUSED),
+        ("out 0x60, al", &[0xe6, 0x60], REFUSED),
+        ("out 0x43, al", &[0xe6, 0x43], REFUSED),
+        ("out 0x8e, al", &[0xe6, 0x8e], REFUSED),
+        ("out 0x142, al", &[0x66, 0xba, 0x42, 0x01, 0xee], REFUSED),
+        ("out 0x42, ax", &[0x66, 0xe7, 0x42], REFUSED),
+        ("insb", &[0x6c], REFUSED),
+        ("rdmsr", &[0x0f, 0x32], REFUSED),
+        ("wrmsr", &[0x0f, 0x30], REFUSED),
+        ("mov rax, cr3", &[0x0f, 0x20, 0xd8], REFUSED),
+        ("mov cr3, rax", &[0x0f, 0x22, 0xd8], REFUSED),
+        ("mov cr0, rax", &[0x0f, 0x22, 0xc0], REFUSED),
+        ("mov cr4, rax", &[0x0f, 0x22, 0xe0], REFUSED),
+        ("mov dr7, rax", &[0x0f, 0x23, 0xf8], REFUSED),
+        ("lgdt", &[0x0f, 0x01, 0x14, 0x24], REFUSED),
+        ("lidt", &[0x0f, 0x01, 0x1c, 0x24], REFUSED),
+        ("ltr", &[0x0f, 0x00, 0xd8], REFUSED),
+        ("lldt", &[0x0f, 0x00, 0xd0], REFUSED),
+        ("invlpg", &[0x0f, 0x01, 0x38], REFUSED),
+        ("wbinvd", &[0x0f, 0x09], REFUSED),
+        ("swapgs", &[0x0f, 0x01, 0xf8], REFUSED),
+        ("sysretq", &[0x48, 0x0f, 0x07], REFUSED),
+        ("sysexit", &[0x0f, 0x35], REFUSED),
+        // With nowhere to go to they are not allowed, or do not exist: hosts differ.
+        ("sysenter", &[0x0f, 0x34], "an instruction that"),
+        ("xsetbv", &[0x31, 0xc9, 0x0f, 0x01, 0xd1], REFUSED),
+        ("int 0x80", &[0xcd, 0x80], "an instruction that"),
+        ("int 14", &[0xcd, 0x0e], "an instruction that"),
+        ("far return to the kernel's code", &[0x6a, 0x08, 0x50, 0x48, 0xcb], REFUSED),
+        // The kernel's stack segment, address, flags, code segment and address, and an interrupt's return to it.
+        (
+            "iretq to the kernel's code",
+            &[0x6a, 0x10, 0x54, 0x6a, 0x02, 0x6a, 0x08, 0x50, 0x48, 0xcf],
+            REFUSED,
+        ),
+        ("ud2", &[0x0f, 0x0b], "an instruction that does not exist"),
+        ("division by zero", &[0x31, 0xc9, 0xf7, 0xf1], "a division by zero"),
+    ];
+    for (name, code, words) in cases {
+        faults(name, code, words);
+    }
+}
+
+#[test]
+fn what_is_not_the_guests_memory_is_out_of_reach() {
+    for (name, at) in [
+        ("nothing", 0),
+        ("the descriptor tables", 0x1000),
+        ("the exceptions", 0x2000),
+        ("the stack of exceptions", 0x4fff),
+        ("the code of exceptions", 0x5000),
+        ("the page tables", boot::RESERVED),
+        ("the end of its addresses", USER.end),
+        ("a kernel's addresses", 0xffff_8000_0000_0000),
+    ] {
+        let words = format!("reached for {at:#x}");
+        faults(&format!("read {name}"), &load(at), &words);
+        faults(&format!("write {name}"), &store(at), &words);
+        faults(&format!("run {name}"), &jump(at), &words);
+    }
+    faults("write the code of system calls", &store(0x6000), "reached for 0x6000");
+    faults("write its own code", &store(USER.start), "reached for 0x400000");
+    faults("read no address", &load(1 << 63), "");
+    faults("run no address", &jump(1 << 63), "");
+    // `jmp rsp`
+    faults("run its stack", &[0xff, 0xe4], "reached for 0x7f");
+}
+
+#[test]
+fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
+    let reached = format!("reached for {AT:#x}");
+    let cases = [
+        (
+            "write what was made read-only",
+            vec![map(READ | WRITE), store(AT), protect(READ), load(AT), store(AT)],
+        ),
+        ("run what can be written", vec![map(READ | WRITE), store(AT), jump(AT)]),
+        ("read what was closed", vec![map(READ | WRITE), store(AT), protect(0), load(AT)]),
+        (
+            "read what was unmapped",
+            vec![map(READ | WRITE), store(AT), call(libc::SYS_munmap, &[AT, 4096]), load(AT)],
+        ),
+        (
+            "write what can be run",
+            vec![map(READ | WRITE), store(AT), protect(READ | EXECUTE), jump(AT), store(AT)],
+        ),
+        (
+            "run what can be written again",
+            vec![
+                map(READ | WRITE),
+                store(AT),
+                protect(READ | EXECUTE),
+                jump(AT),
+                protect(READ | WRITE),
+                store(AT),
+                jump(AT),
+            ],
+        ),
+    ];
+    for (name, parts) in cases {
+        faults(name, &parts.concat(), &reached);
+    }
+    let cases = [
+        (
+            "it keeps what was written",
+            vec![map(READ | WRITE), store(AT), protect(0), protect(READ), load(AT)],
+            0xc3,
+        ),
+        (
+            "it is empty once it was given back",
+            vec![
+                map(READ | WRITE),
+                store(AT),
+                call(libc::SYS_madvise, &[AT, 4096, libc::MADV_DONTNEED as u64]),
+                load(AT),
+            ],
+            0,
+        ),
+        (
+            "it is empty when it is new",
+            vec![
+                map(READ | WRITE),
+                store(AT),
+                call(libc::SYS_munmap, &[AT, 4096]),
+                map(READ | WRITE),
+                load(AT),
+            ],
+            0,
+        ),
+        (
+            "no page is for both",
+            vec![map(READ | WRITE), store(AT), protect(WRITE | EXECUTE), store(AT), load(AT)],
+            0xc3,
+        ),
+    ];
+    for (name, parts, code) in cases {
+        let Some((end, _)) = run(&[parts.concat(), exit_with_loaded()].concat()) else { return };
+        assert_eq!(end, End::Exit(code), "{name}");
+    }
+}
+
+#[test]
+fn a_call_returns_to_the_guest_alone() {
+    // `mov rax, 0x6000; jmp rax`, with the address that the call is to return to in `rcx`.
+    for at in [0x5000, 0x6000, USER.end, 0xffff_8000_0000_0000, 1 << 63] {
+        let code = with(at, &[0x48, 0xc7, 0xc0, 0, 0x60, 0, 0, 0xff, 0xe0]);
+        faults(&format!("return to {at:#x}"), &code, "");
+    }
+}

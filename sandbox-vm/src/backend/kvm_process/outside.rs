@@ -1,0 +1,105 @@
+//! The outside of a guest: the channel, the time, randomness, and somebody who hears what it says.
+
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+    rand::GetRandomFlags,
+    time::ClockId,
+};
+
+use super::kernel::{Clock, Outside, Ready};
+
+/// What stands before each line that the guest says, so that nobody takes it for the monitor's.
+const GUEST: &[u8] = b"guest: ";
+
+/// The real outside.
+#[derive(Debug)]
+pub(super) struct Host {
+    channel: UnixStream,
+    is_in_line: bool,
+}
+
+impl Host {
+    pub(super) fn new(channel: UnixStream) -> io::Result<Self> {
+        channel.set_nonblocking(true)?;
+        Ok(Self { channel, is_in_line: false })
+    }
+}
+
+impl Outside for Host {
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.channel.read(into).map_err(|it| errno(&it))
+    }
+
+    fn send(&mut self, from: &[u8]) -> Result<usize, Errno> {
+        self.channel.write(from).map_err(|it| errno(&it))
+    }
+
+    fn wait(&mut self, wanted: Ready, patience: Option<Duration>) -> Ready {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, wanted.input);
+        flags.set(PollFlags::OUT, wanted.output);
+        // A channel that nobody wants to hear of is not watched: it would end a wait for time alone.
+        let mut watched = [PollFd::new(&self.channel, flags)];
+        let watched = if flags.is_empty() { &mut [][..] } else { &mut watched[..] };
+        let patience = patience.map(|it| Timespec {
+            tv_sec: i64::try_from(it.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: it.subsec_nanos().into(),
+        });
+        if flags.is_empty() && patience.is_none() {
+            return Ready::default();
+        }
+        // A signal ends a wait early, as it may.
+        let _ = rustix::event::poll(watched, patience.as_ref());
+        let is = watched.first().map_or(PollFlags::empty(), PollFd::revents);
+        let hangup = is.intersects(PollFlags::HUP | PollFlags::ERR);
+        Ready {
+            input: hangup || is.contains(PollFlags::IN),
+            output: hangup || is.contains(PollFlags::OUT),
+            hangup,
+        }
+    }
+
+    fn say(&mut self, words: &[u8]) {
+        let mut said = Vec::new();
+        for byte in words {
+            if !self.is_in_line {
+                said.extend(GUEST);
+            }
+            said.push(*byte);
+            self.is_in_line = *byte != b'\n';
+        }
+        // Nobody may be listening any more.
+        let _ = io::stderr().write_all(&said);
+    }
+
+    fn random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
+        let mut rest = into;
+        while !rest.is_empty() {
+            let count = rustix::rand::getrandom(&mut *rest, GetRandomFlags::empty())?;
+            rest = &mut std::mem::take(&mut rest)[count..];
+        }
+        Ok(())
+    }
+
+    fn clock(&self, clock: Clock) -> Duration {
+        let clock = match clock {
+            Clock::Epoch => ClockId::Realtime,
+            Clock::Start => ClockId::Monotonic,
+            Clock::Processor => ClockId::ProcessCPUTime,
+        };
+        let time = rustix::time::clock_gettime(clock);
+        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
+    }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

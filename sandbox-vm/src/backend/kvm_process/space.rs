@@ -1,0 +1,388 @@
+//! The guest's address space: page tables that the monitor writes, and all access of the monitor to guest memory.
+//!
+//! No page is ever writable and executable, and what the guest could not read or write itself the monitor does not
+//! read or write for it. Tables are never given back: an entry that leads to a table leads to it for good, so only the
+//! last level has entries that change.
+
+mod ranges;
+mod runs;
+
+use std::{fs::File, io, ops::Range};
+
+use rustix::io::Errno;
+
+use self::{ranges::Ranges, runs::Runs};
+use super::ram::{PAGE, Ram};
+
+/// Where the guest's addresses start; what the processor needs lies below.
+pub(super) const USER: Range<u64> = 0x40_0000..0x4000_0000_0000;
+
+/// Where room is looked for when the guest does not say where it wants it.
+const ANYWHERE: Range<u64> = 0x1000_0000_0000..USER.end;
+
+const PRESENT: u64 = 1;
+const WRITABLE: u64 = 1 << 1;
+const OF_USER: u64 = 1 << 2;
+/// Accessed and dirty: set from the start, so that nobody else has to write the tables.
+const TOUCHED: u64 = 0b11 << 5;
+const NO_EXECUTE: u64 = 1 << 63;
+const FRAME: u64 = 0x000f_ffff_ffff_f000;
+
+/// How many tables a new page may need, besides one for each 512 pages.
+const TABLES: u64 = 8;
+
+/// What may be done with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    None,
+    Read,
+    Write,
+    Execute,
+}
+
+impl Access {
+    fn bits(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Read => PRESENT | OF_USER | TOUCHED | NO_EXECUTE,
+            Self::Write => PRESENT | OF_USER | TOUCHED | NO_EXECUTE | WRITABLE,
+            Self::Execute => PRESENT | OF_USER | TOUCHED,
+        }
+    }
+}
+
+/// The guest's address space.
+#[derive(Debug)]
+pub(super) struct Space {
+    ram: Ram,
+    root: u64,
+    taken: Ranges,
+    /// The first frame that was never used.
+    fresh: u64,
+    /// Frames that were given back, and are zero.
+    free: Vec<u64>,
+    starved: bool,
+}
+
+impl Space {
+    /// An empty address space in this memory, whose first bytes are not its own.
+    pub(super) fn new(mut ram: Ram, reserved: u64) -> io::Result<Self> {
+        let root = reserved.next_multiple_of(PAGE);
+        ram.write(root, &[0; PAGE as usize]).ok_or(io::ErrorKind::OutOfMemory)?;
+        let fresh = root + PAGE;
+        Ok(Self { ram, root, taken: Ranges::default(), fresh, free: Vec::new(), starved: false })
+    }
+
+    pub(super) fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    pub(super) fn ram_mut(&mut self) -> &mut Ram {
+        &mut self.ram
+    }
+
+    /// The address of the first table.
+    pub(super) fn root(&self) -> u64 {
+        self.root
+    }
+
+    /// Whether the guest was ever refused memory because there was none left.
+    pub(super) fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    /// Maps a page below the guest's addresses to the frame of the same number, for the processor alone or for both.
+    pub(super) fn map_system(&mut self, page: u64, entry: SystemPage) -> Result<(), Errno> {
+        let bits = match entry {
+            SystemPage::Data => PRESENT | TOUCHED | NO_EXECUTE,
+            SystemPage::Stack => PRESENT | TOUCHED | NO_EXECUTE | WRITABLE,
+            SystemPage::Code => PRESENT | TOUCHED,
+            SystemPage::SharedCode => PRESENT | TOUCHED | OF_USER,
+        };
+        let at = self.entry_or_make(page)?;
+        self.set(at, page | bits);
+        Ok(())
+    }
+
+    /// Maps new, empty pages; what was there is no more.
+    pub(super) fn map(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
+        check(range)?;
+        self.unmap(range)?;
+        self.taken.take(range.clone()).ok_or(Errno::NOMEM)?;
+        match self.protect(range, access) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.unmap(range)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Maps pages of a file, which can be written here and are not written there. Nothing may be mapped there yet.
+    pub(super) fn map_file(
+        &mut self,
+        range: &Range<u64>,
+        file: &File,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        check(range)?;
+        self.taken.take(range.clone()).ok_or(Errno::NOMEM)?;
+        // First all tables, so that the frames follow one another.
+        for page in range.clone().step_by(PAGE as usize) {
+            self.entry_or_make(page)?;
+        }
+        let frames = self.fresh..self.fresh + (range.end - range.start);
+        if frames.end > self.ram.len() {
+            return Err(Errno::NOMEM);
+        }
+        self.ram.map_file(frames.clone(), file, offset).map_err(|_| Errno::IO)?;
+        self.fresh = frames.end;
+        for (page, frame) in range.clone().zip(frames).step_by(PAGE as usize) {
+            let at = self.entry_or_make(page)?;
+            self.set(at, frame | Access::Write.bits());
+        }
+        Ok(())
+    }
+
+    /// A free range of this many bytes.
+    pub(super) fn find(&self, len: u64) -> Result<Range<u64>, Errno> {
+        let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
+        self.taken.gap(len, ANYWHERE).ok_or(Errno::NOMEM)
+    }
+
+    /// Whether nothing is mapped there.
+    pub(super) fn is_free(&self, range: &Range<u64>) -> bool {
+        self.taken.is_free(range)
+    }
+
+    pub(super) fn unmap(&mut self, range: &Range<u64>) -> Result<(), Errno> {
+        check(range)?;
+        self.taken.free(range).ok_or(Errno::NOMEM)?;
+        let mut runs = Runs::default();
+        self.each_entry(range, |space, at, entry| {
+            if entry & FRAME != 0 {
+                space.set(at, 0);
+                runs.add(entry & FRAME);
+            }
+        });
+        for run in runs.0 {
+            self.ram.discard(run.clone()).map_err(|_| Errno::NOMEM)?;
+            self.free.extend(run.step_by(PAGE as usize));
+        }
+        Ok(())
+    }
+
+    /// Empties pages that stay mapped.
+    pub(super) fn clear(&mut self, range: &Range<u64>) -> Result<(), Errno> {
+        check(range)?;
+        let mut runs = Runs::default();
+        self.each_entry(range, |_, _, entry| {
+            // What may not be written may not be emptied either: it would be another program.
+            if entry & WRITABLE != 0 {
+                runs.add(entry & FRAME);
+            }
+        });
+        runs.0.into_iter().try_for_each(|it| self.ram.discard(it)).map_err(|_| Errno::NOMEM)
+    }
+
+    /// Changes what may be done with pages that are mapped.
+    pub(super) fn protect(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
+        check(range)?;
+        if !self.taken.covers(range) {
+            return Err(Errno::NOMEM);
+        }
+        let (mut framed, mut stale) = (0, Runs::default());
+        let bits = access.bits();
+        self.each_entry(range, |space, at, entry| {
+            let frame = entry & FRAME;
+            if frame != 0 {
+                framed += 1;
+                space.set(at, frame | bits);
+                if entry & PRESENT != 0 && entry != frame | bits {
+                    stale.add(frame);
+                }
+            }
+        });
+        for run in stale.0 {
+            self.ram.rewalk(run).map_err(|_| Errno::NOMEM)?;
+        }
+        match access {
+            Access::None => Ok(()),
+            _ => self.furnish(range, (range.end - range.start) / PAGE - framed, bits),
+        }
+    }
+
+    /// Gives frames to the pages that have none.
+    fn furnish(&mut self, range: &Range<u64>, missing: u64, bits: u64) -> Result<(), Errno> {
+        let left = (self.ram.len() - self.fresh) / PAGE + self.free.len() as u64;
+        if missing > 0 && missing.saturating_add(missing / 512 + TABLES) > left {
+            self.starved = true;
+            return Err(Errno::NOMEM);
+        }
+        if missing == 0 {
+            return Ok(());
+        }
+        for page in range.clone().step_by(PAGE as usize) {
+            let at = self.entry_or_make(page)?;
+            if self.get(at) & FRAME == 0 {
+                let frame = self.frame()?;
+                self.set(at, frame | bits);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what the guest itself could read.
+    pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Errno> {
+        let mut rest = into;
+        self.each_piece(at, rest.len(), 0, |frame, len| {
+            let (piece, later) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = later;
+            self.ram.read(frame, piece)
+        })
+    }
+
+    /// Whether the guest itself could write there.
+    pub(super) fn check_writable(&self, at: u64, len: usize) -> Result<(), Errno> {
+        self.each_piece(at, len, WRITABLE, |_, _| Some(()))
+    }
+
+    /// Writes what the guest itself could write.
+    pub(super) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Errno> {
+        let mut pieces = Vec::new();
+        self.each_piece(at, from.len(), WRITABLE, |frame, len| {
+            pieces.push((frame, len));
+            Some(())
+        })?;
+        let mut rest = from;
+        for (frame, len) in pieces {
+            let (piece, later) = rest.split_at(len);
+            rest = later;
+            self.ram.write(frame, piece).ok_or(Errno::FAULT)?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the places in memory of a range of the guest's addresses, page by page.
+    fn each_piece(
+        &self,
+        at: u64,
+        len: usize,
+        needed: u64,
+        mut each: impl FnMut(u64, usize) -> Option<()>,
+    ) -> Result<(), Errno> {
+        let end = at.checked_add(len as u64).ok_or(Errno::FAULT)?;
+        if len > 0 && (at < USER.start || end > USER.end) {
+            return Err(Errno::FAULT);
+        }
+        let mut at = at;
+        while at < end {
+            let page = at / PAGE * PAGE;
+            let entry = self.entry(page).map_err(|_| Errno::FAULT).map(|it| self.get(it))?;
+            let needed = needed | PRESENT | OF_USER;
+            if entry & needed != needed {
+                return Err(Errno::FAULT);
+            }
+            let next = end.min(page + PAGE);
+            each((entry & FRAME) + (at - page), (next - at) as usize).ok_or(Errno::FAULT)?;
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the place and the value of all entries of a range that have a table.
+    fn each_entry(&mut self, range: &Range<u64>, mut each: impl FnMut(&mut Self, u64, u64)) {
+        let mut page = range.start;
+        while page < range.end {
+            match self.entry(page) {
+                Ok(at) => {
+                    let entry = self.get(at);
+                    each(self, at, entry);
+                    page += PAGE;
+                }
+                // A missing table is missing for all that it would describe.
+                Err(Missing { span }) => page = (page / span + 1) * span,
+            }
+        }
+    }
+
+    /// Where the entry of a page is.
+    fn entry(&self, page: u64) -> Result<u64, Missing> {
+        let mut table = self.root;
+        for level in (1..4).rev() {
+            let entry = self.get(table + index(page, level));
+            if entry & PRESENT == 0 {
+                return Err(Missing { span: PAGE << (9 * level) });
+            }
+            table = entry & FRAME;
+        }
+        Ok(table + index(page, 0))
+    }
+
+    fn entry_or_make(&mut self, page: u64) -> Result<u64, Errno> {
+        let mut table = self.root;
+        for level in (1..4).rev() {
+            let at = table + index(page, level);
+            if self.get(at) & PRESENT == 0 {
+                let frame = self.frame()?;
+                // What may be done with a page is said at the last level alone.
+                self.set(at, frame | PRESENT | WRITABLE | OF_USER | TOUCHED);
+            }
+            table = self.get(at) & FRAME;
+        }
+        Ok(table + index(page, 0))
+    }
+
+    /// A frame that is zero.
+    fn frame(&mut self) -> Result<u64, Errno> {
+        if let Some(frame) = self.free.pop() {
+            return Ok(frame);
+        }
+        let frame = self.fresh;
+        if frame + PAGE > self.ram.len() {
+            self.starved = true;
+            return Err(Errno::NOMEM);
+        }
+        self.fresh += PAGE;
+        Ok(frame)
+    }
+
+    fn get(&self, at: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.ram.read(at, &mut bytes).expect("page tables lead to memory only");
+        u64::from_le_bytes(bytes)
+    }
+
+    fn set(&mut self, at: u64, entry: u64) {
+        self.ram.write(at, &entry.to_le_bytes()).expect("page tables lead to memory only");
+    }
+}
+
+/// What a page below the guest's addresses is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SystemPage {
+    Data,
+    Stack,
+    Code,
+    /// Code that the guest may run too, and read.
+    SharedCode,
+}
+
+/// There is no table for so many bytes around.
+struct Missing {
+    span: u64,
+}
+
+fn index(page: u64, level: u32) -> u64 {
+    (page >> (12 + 9 * level) & 0x1ff) * 8
+}
+
+/// A range of the guest's own pages.
+fn check(range: &Range<u64>) -> Result<(), Errno> {
+    let whole = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
+    let inside = USER.start <= range.start && range.start < range.end && range.end <= USER.end;
+    if whole && inside { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! Frames that something is done with together.
+
+use std::ops::Range;
+
+use crate::backend::kvm_process::ram::PAGE;
+
+/// Frames, as ranges where they follow one another.
+#[derive(Debug, Default)]
+pub(super) struct Runs(pub(super) Vec<Range<u64>>);
+
+impl Runs {
+    pub(super) fn add(&mut self, frame: u64) {
+        match self.0.last_mut() {
+            Some(run) if run.end == frame => run.end += PAGE,
+            Some(run) if run.start == frame + PAGE => run.start = frame,
+            _ => self.0.push(frame..frame + PAGE),
+        }
+    }
+}

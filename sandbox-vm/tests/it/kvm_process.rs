@@ -1,0 +1,107 @@
+//! The suite in VMs without a kernel, and what only they can show.
+//!
+//! `cargo xtask guest-image` builds the static agent that these tests need, and `cargo xtask test` calls it.
+
+use std::{env, path::PathBuf, time::Duration};
+
+use sandbox_vm::{
+    Cause, Error, GraphRun, Image, Program, Sandbox, Spec,
+    backend::{Backend, KvmProcess},
+    report::Guarantee,
+    testkit,
+};
+use serde_json::{Map, json};
+
+use crate::{microvm::agent, sandboxes};
+
+/// Lets the tests fail, and not skip, where there is no KVM.
+const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
+
+/// The back end, or `None` where the test is to be skipped.
+async fn kvm_process() -> Option<KvmProcess> {
+    let skip = |why: String| {
+        assert!(env::var_os(REQUIRE).is_none(), "{why}");
+        eprintln!("SKIPPED: tests of VMs without a kernel; {why}");
+        None
+    };
+    let Some(agent): Option<PathBuf> = agent() else {
+        return skip("run `cargo xtask guest-image` first".to_owned());
+    };
+    let backend = KvmProcess::agent(agent);
+    let report = backend.probe().await;
+    if report.is_available() { Some(backend) } else { skip(report.to_string()) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kvm_process_passes() {
+    let Some(backend) = kvm_process().await else { return };
+    let report = testkit::run(super::HOSTILE, || backend.clone()).await;
+    eprintln!("kvm-process: {report}");
+    report.assert();
+    assert!(report.passed() >= 15, "{report}");
+}
+
+/// How a graph ends that takes too much of something.
+async fn glutton(sandbox: &Sandbox, what: &str) -> Error {
+    let run = GraphRun::new("glutton").input(Map::from_iter([("item".to_owned(), json!(what))]));
+    sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err()
+}
+
+fn spec() -> Spec {
+    let mut spec = Spec::new("bounded").memory(96 << 20);
+    spec.limits.disk = 16 << 20;
+    spec.limits.files = 128;
+    spec
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_graph_may_use_is_bounded() {
+    let Some(backend) = kvm_process().await else { return };
+    let (sandboxes, _folder) = sandboxes(backend).await;
+    let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
+    for (what, words) in [
+        ("disk", "No space left"),
+        ("files", "No space left"),
+        ("threads", "temporarily unavailable"),
+        ("programs", "not implemented"),
+    ] {
+        let error = glutton(&sandbox, what).await;
+        assert!(
+            matches!(&error, Error::Graph { error, .. } if error.contains(words)),
+            "{what}: {error:?}"
+        );
+        sandbox.fs().list("").await.unwrap();
+    }
+    let error = glutton(&sandbox, "memory").await;
+    assert_eq!(error.cause(), Some(Cause::Memory), "{error:?}");
+    assert!(sandbox.gone().is_some());
+    let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
+    let error = glutton(&sandbox, "abort").await;
+    assert_eq!(error.cause(), None, "{error:?}");
+    assert!(error.to_string().contains("the guest ended by signal 6"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graph_that_never_ends_uses_up_its_processor_time() {
+    let Some(backend) = kvm_process().await else { return };
+    let (sandboxes, _folder) = sandboxes(backend).await;
+    let mut spec = spec();
+    spec.limits.cpu_time = Some(Duration::from_millis(500));
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let run = GraphRun::new("hang").input(Map::new()).wall(Duration::from_secs(60));
+    let error = sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err();
+    assert_eq!(error.cause(), Some(Cause::CpuTime), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_are_what_it_says_that_it_lacks() {
+    let Some(backend) = kvm_process().await else { return };
+    assert!(!backend.probe().await.has(Guarantee::Programs));
+    let (sandboxes, _folder) = sandboxes(backend).await;
+    let python = sandboxes.create_if_not_exists(Spec::new("python").image(Image::Python)).await;
+    assert!(matches!(python, Err(Error::Unsupported { .. })), "{python:?}");
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("base")).await.unwrap();
+    let refused = sandbox.exec(Program::new(testkit::PROGRAM)).await;
+    assert!(matches!(refused, Err(Error::Guest { .. })), "{refused:?}");
+    sandbox.ping().await.unwrap();
+}
