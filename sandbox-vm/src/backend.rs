@@ -20,6 +20,7 @@ use crate::{
 mod calls;
 mod confine;
 pub mod contained;
+mod descriptors;
 #[cfg(feature = "docker")]
 pub mod docker;
 pub mod gvisor;
@@ -52,6 +53,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Starts a guest. All that would outlive a crash of this process is noted in the berth first.
     async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error>;
+
+    /// How many bytes of the host's memory a guest of this kind may take, with all that the back end needs for it.
+    fn footprint(&self, spec: &Spec) -> u64 {
+        spec.limits.memory
+    }
 
     /// Starts a guest from a snapshot that [`Handle::snapshot`] made.
     async fn restore(&self, _: &Spec, _: &Berth, _: &Snapshot) -> Result<Guest, Error> {

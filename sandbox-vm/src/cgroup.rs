@@ -2,14 +2,22 @@
 //!
 //! A group is made below the one this process is in, which is writable for root and for whoever was given a part of the
 //! tree. Where it is not, or a controller is missing, the back end does without and says so in its report.
+//!
+//! With version 2 a group that bounds others may hold no processes itself, so ours mostly cannot: then the one above it
+//! is taken, and the guests are beside this process. Limits of a service bound its guests only if the group above is
+//! the service's own, as systemd makes it with `Delegate=yes` and `DelegateSubgroup=`.
+
+mod tree;
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
+use self::tree::Tree;
 use crate::limits::{Cause, Limits, Usage};
 
 /// Where the kernel shows its groups.
@@ -18,8 +26,8 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// How the group of a guest is called, before the guest's id.
 const PREFIX: &str = "sandbox-vm-";
 
-/// How many processes a back end itself may need inside the group.
-const OWN_PROCESSES: u32 = 16;
+/// How long the kernel has to let go of a guest's processes, usually.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the kernel can bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,10 +60,11 @@ enum Version {
 }
 
 impl Cgroup {
-    /// Names the folders that a guest's group would have, whether they can be made or not.
+    /// Names the folders that a guest's group may get, whether they can be made or not. Nothing is changed by it.
     pub fn folders_for(id: &str) -> Vec<PathBuf> {
         let tree = Tree::read(Path::new(ROOT), &own_groups());
-        let mut folders: Vec<_> = tree.parents.into_values().map(|it| it.join(name(id))).collect();
+        let mut folders: Vec<_> = tree.parents().map(|it| it.join(name(id))).collect();
+        folders.sort();
         folders.dedup();
         folders
     }
@@ -85,6 +94,7 @@ impl Cgroup {
     }
 
     /// Takes a process in that has only just been started.
+    #[must_use = "a process that is not in its group is not bounded by it"]
     pub fn take(&self, pid: u32) -> io::Result<()> {
         self.entries().iter().try_for_each(|it| fs::write(it, pid.to_string()))
     }
@@ -132,9 +142,12 @@ impl Cgroup {
         }
     }
 
-    /// Removes the group; its processes must be gone.
-    pub fn remove(&self) {
-        self.folders().iter().for_each(|it| remove(it));
+    /// Removes the group; its processes must be gone. Says whether it is gone: the kernel may take longer than this
+    /// waits, and then it is left to whoever drops the [berth](crate::berth::Berth) that it is noted in.
+    pub fn remove(&self) -> bool {
+        let until = Instant::now() + PATIENCE;
+        // All of them are tried, though one be not removed.
+        self.folders().iter().filter(|it| !remove(it, until)).count() == 0
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -171,18 +184,29 @@ pub enum Freeze {
     GoOn,
 }
 
-/// Removes one folder of a group, with the processes that are still in it.
+/// Removes one folder of a group, with the processes that are still in it, and says whether it is gone.
 ///
-/// The kernel takes a moment to let go of processes that have just ended, so this tries for a while.
-pub fn remove(folder: &Path) {
-    for _ in 0..50 {
-        if !folder.exists() || fs::remove_dir(folder).is_ok() {
-            return;
+/// The kernel takes a moment to let go of processes that have just ended, so this tries until then.
+pub fn remove(folder: &Path, until: Instant) -> bool {
+    loop {
+        match fs::remove_dir(folder) {
+            Ok(()) => return true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+            Err(_) if Instant::now() >= until => return false,
+            Err(_) => {}
         }
         // A frozen process cannot die.
-        let _ = fs::write(folder.join("freezer.state"), "THAWED");
+        thaw(folder);
         kill_all(folder);
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Lets the processes of one folder go on, if they were stopped.
+pub(crate) fn thaw(folder: &Path) {
+    for (file, word) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
+        let file = fs::OpenOptions::new().write(true).open(folder.join(file));
+        let _ = file.and_then(|mut it| it.write_all(word.as_bytes()));
     }
 }
 
@@ -209,115 +233,6 @@ fn own_groups() -> String {
     fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
 }
 
-/// The folders below which groups can be made, by controller.
-struct Tree {
-    parents: BTreeMap<Controller, PathBuf>,
-    version: Version,
-}
-
-impl Tree {
-    /// Looks at the mounts and at the lines of `/proc/self/cgroup`.
-    fn read(root: &Path, own: &str) -> Self {
-        if root.join("cgroup.controllers").exists() {
-            return Self::version_two(root, own);
-        }
-        let mut parents = BTreeMap::new();
-        for (controller, name) in [
-            (Controller::Memory, "memory"),
-            (Controller::Processes, "pids"),
-            (Controller::Cpu, "cpu"),
-            (Controller::CpuTime, "cpuacct"),
-            (Controller::Freezer, "freezer"),
-        ] {
-            let path = own.lines().find_map(|line| {
-                let (_, rest) = line.split_once(':')?;
-                let (names, path) = rest.split_once(':')?;
-                names.split(',').any(|it| it == name).then(|| path.trim_start_matches('/'))
-            });
-            // A container may see a path of its host here, which does not exist in its own mount. Links are followed now:
-            // two controllers may be one folder.
-            let folders = [path.map(|it| root.join(name).join(it)), Some(root.join(name))];
-            let folder = folders.into_iter().flatten().find_map(|it| it.canonicalize().ok());
-            parents.extend(folder.map(|it| (controller, it)));
-        }
-        Self { parents, version: Version::One }
-    }
-
-    /// A group with controllers may hold no processes beside groups, so the folder above ours is tried before ours.
-    fn version_two(root: &Path, own: &str) -> Self {
-        let path = own.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or_default();
-        let ours = root.join(path);
-        let above = ours.parent().filter(|it| it.starts_with(root)).map(Path::to_path_buf);
-        let parent = [above, Some(ours)].into_iter().flatten().find(|it| {
-            let _ = fs::write(it.join("cgroup.subtree_control"), "+memory +pids +cpu");
-            fs::read_to_string(it.join("cgroup.subtree_control"))
-                .is_ok_and(|it| it.contains("memory"))
-        });
-        let all = [
-            Controller::Memory,
-            Controller::Processes,
-            Controller::Cpu,
-            Controller::CpuTime,
-            Controller::Freezer,
-        ];
-        let parents = parent.iter().flat_map(|it| all.map(|of| (of, it.clone()))).collect();
-        Self { parents, version: Version::Two }
-    }
-
-    fn make(self, name: &str, limits: &Limits) -> Option<Cgroup> {
-        let mut folders = BTreeMap::new();
-        for (controller, parent) in self.parents {
-            let folder = parent.join(name);
-            let made = fs::create_dir(&folder);
-            let there = made.is_ok() || folders.values().any(|it| *it == folder);
-            if there && bound(self.version, controller, &folder, limits).is_ok() {
-                folders.insert(controller, folder);
-            } else if made.is_ok() {
-                let _ = fs::remove_dir(&folder);
-            }
-        }
-        (!folders.is_empty()).then(|| Cgroup {
-            folders,
-            version: self.version,
-            made: Instant::now(),
-        })
-    }
-}
-
-fn bound(
-    version: Version,
-    controller: Controller,
-    folder: &Path,
-    limits: &Limits,
-) -> io::Result<()> {
-    let write = |file: &str, value: String| fs::write(folder.join(file), value);
-    let period = 100_000;
-    let quota = ((limits.cpus * f64::from(period)) as u64).max(1000);
-    let processes = limits.processes.saturating_add(OWN_PROCESSES);
-    match (version, controller) {
-        (Version::One, Controller::Memory) => {
-            write("memory.limit_in_bytes", limits.memory.to_string())?;
-            // Missing where the kernel does not account for swap; then there is mostly none.
-            let _ = write("memory.memsw.limit_in_bytes", limits.memory.to_string());
-            Ok(())
-        }
-        (Version::Two, Controller::Memory) => {
-            write("memory.max", limits.memory.to_string())?;
-            let _ = write("memory.swap.max", "0".to_owned());
-            Ok(())
-        }
-        (_, Controller::Processes) => write("pids.max", processes.to_string()),
-        (Version::One, Controller::Cpu) => {
-            write("cpu.cfs_period_us", period.to_string())?;
-            write("cpu.cfs_quota_us", quota.to_string())
-        }
-        (Version::Two, Controller::Cpu) => write("cpu.max", format!("{quota} {period}")),
-        (_, Controller::CpuTime) => Ok(()),
-        (Version::One, Controller::Freezer) => write("freezer.state", "THAWED".to_owned()),
-        (Version::Two, Controller::Freezer) => write("cgroup.freeze", "0".to_owned()),
-    }
-}
-
 /// The number behind a name, one of each a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
@@ -328,43 +243,19 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{fs, time::Instant};
 
-    use super::{Controller, Tree, Version, field};
-
-    fn folder(root: &Path, path: &str) {
-        fs::create_dir_all(root.join(path)).unwrap();
-    }
+    use super::{field, remove};
 
     #[test]
-    fn version_one_is_found_by_the_lines_of_the_kernel() {
+    fn a_folder_that_stays_is_said_to() {
         let root = tempfile::tempdir().unwrap();
-        for path in ["memory/user/x", "pids", "cpu,cpuacct"] {
-            folder(root.path(), path);
-        }
-        for name in ["cpu", "cpuacct"] {
-            std::os::unix::fs::symlink("cpu,cpuacct", root.path().join(name)).unwrap();
-        }
-        let tree = Tree::read(root.path(), "4:memory:/user/x\n3:pids:/gone\n1:name=systemd:/\n");
-        assert_eq!(tree.version, Version::One);
-        assert_eq!(tree.parents[&Controller::Memory], root.path().join("memory/user/x"));
-        assert_eq!(tree.parents[&Controller::Processes], root.path().join("pids"));
-        assert!(!tree.parents.contains_key(&Controller::Freezer));
-        // One folder for two controllers, as many systems have it, is used for both.
-        assert_eq!(tree.parents[&Controller::Cpu], tree.parents[&Controller::CpuTime]);
-        let group = tree.make("guest", &crate::Limits::default()).unwrap();
-        assert!(group.has(Controller::Cpu) && group.has(Controller::CpuTime));
-        assert_eq!(group.folders().len(), 3);
-    }
-
-    #[test]
-    fn version_two_is_used_where_its_controllers_can_be_had() {
-        let root = tempfile::tempdir().unwrap();
-        folder(root.path(), "user/session");
-        fs::write(root.path().join("cgroup.controllers"), "memory pids cpu").unwrap();
-        let tree = Tree::read(root.path(), "0::/user/session\n");
-        assert_eq!(tree.version, Version::Two);
-        assert_eq!(tree.parents[&Controller::Memory], root.path().join("user"));
+        let group = root.path().join("group");
+        fs::create_dir_all(group.join("below")).unwrap();
+        assert!(!remove(&group, Instant::now()));
+        fs::remove_dir(group.join("below")).unwrap();
+        assert!(remove(&group, Instant::now()) && !group.exists());
+        assert!(remove(&group, Instant::now()), "it is gone already");
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Sandbox {
         self.check()?;
         let _busy = self.busy().await;
         let limits = self.exec_limits(program.limits);
-        let patience = limits.wall + GRACE;
+        let patience = limits.wall.saturating_add(GRACE);
         let room = Room::for_output(limits.output);
         let Program { program, args, env, input, .. } = program;
         let order = Order::Exec(Exec { program, args, env, input, limits });

@@ -39,10 +39,11 @@ mod exec;
 mod files;
 mod host;
 mod line;
+mod reseed;
 mod run;
 mod saver;
 
-use std::{collections::BTreeMap, fmt, io::Write, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 use graph_core::{BuildError, CompiledGraph, State};
 use tokio::{
@@ -53,6 +54,7 @@ use tokio::{
 
 pub use self::host::Host;
 pub(crate) use crate::protocol::EVENT_WINDOW;
+pub(crate) use enter::was_meant_as_guest;
 pub use enter::{GuestArgs, enter, enter_with, serve_here};
 
 use self::{
@@ -60,13 +62,10 @@ use self::{
     line::Line,
     run::{Entry, Graph},
 };
-use crate::{
-    protocol::{
-        self, Assembler, Frame, Kind, ProtocolError, decode,
-        frame::ReadError,
-        message::{Fault, FaultCode, GuestHello, HostHello, Order, Reseeded},
-    },
-    sys,
+use crate::protocol::{
+    self, Assembler, Frame, Kind, ProtocolError, decode,
+    frame::ReadError,
+    message::{Fault, FaultCode, GuestHello, HostHello, Order},
 };
 
 /// Where a guest's files are.
@@ -77,12 +76,14 @@ pub const WORKSPACE: &str = "/workspace";
 pub struct Agent {
     graphs: BTreeMap<String, Arc<dyn Entry>>,
     workspace: PathBuf,
+    /// Whether the clock and the randomness that it reaches are the host's.
+    is_in_host: bool,
 }
 
 impl Agent {
     /// An agent that runs programs and keeps files, and knows no graph yet.
     pub fn new() -> Self {
-        Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE) }
+        Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE), is_in_host: false }
     }
 
     /// Lets the host run a graph under this name.
@@ -101,6 +102,12 @@ impl Agent {
     /// Keeps files and runs programs in this folder in place of [`WORKSPACE`].
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
         self.workspace = folder.into();
+        self
+    }
+
+    /// Says that it runs in the host's own process: it changes nothing of the host's kernel.
+    pub(crate) fn in_host(mut self) -> Self {
+        self.is_in_host = true;
         self
     }
 
@@ -179,15 +186,13 @@ impl Serving {
                     self.line.forget();
                     self.greet(&decode("greeting", &payload)?).await?;
                 }
-                Kind::Request => match decode("request", &payload)? {
-                    Order::Shutdown => return Ok(()),
-                    order => {
-                        running.retain(|_, it| !it.is_finished());
-                        let serving = self.clone();
-                        let task = tasks.spawn(serving.answer(id, order));
-                        running.insert(id, task);
-                    }
-                },
+                Kind::Request => {
+                    let order = decode("request", &payload)?;
+                    running.retain(|_, it| !it.is_finished());
+                    let serving = self.clone();
+                    let task = tasks.spawn(serving.answer(id, order));
+                    running.insert(id, task);
+                }
                 Kind::Cancel => {
                     if let Some(task) = running.remove(&id) {
                         task.abort();
@@ -248,9 +253,11 @@ impl Serving {
                 let host = Host::new(self.line.clone(), id, start.thread.clone(), workspace);
                 encoded(&entry.run(*start, host).await?)
             }
-            Order::Reseed { seed, time } => encoded(&reseed(&seed, SystemTime::UNIX_EPOCH + time)),
+            Order::Reseed { .. } if self.agent.is_in_host => {
+                Err(Fault::new(FaultCode::Refused, "the clock and the randomness are the host's"))
+            }
+            Order::Reseed { seed, time } => encoded(&reseed::reseed(&seed, time)),
             Order::Ping => encoded(&()),
-            Order::Shutdown => Err(Fault::new(FaultCode::Terminal, "the guest ends")),
         }
     }
 
@@ -264,23 +271,6 @@ impl Serving {
 
 fn encoded(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
     protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
-}
-
-/// Mixes fresh randomness into the guest's kernel and sets its clock, where the guest may.
-fn reseed(seed: &[u8], time: SystemTime) -> Reseeded {
-    let mix = || -> std::io::Result<()> {
-        let mut source = std::fs::File::options().write(true).open("/dev/urandom")?;
-        source.write_all(seed)?;
-        sys::use_new_randomness(&source)
-    };
-    let random = mix().is_ok();
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let time = rustix::time::Timespec {
-        tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: since.subsec_nanos().into(),
-    };
-    let clock = rustix::time::clock_settime(rustix::time::ClockId::Realtime, time).is_ok();
-    Reseeded { random, clock }
 }
 
 async fn write_all(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Vec<u8>>) {

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs, io,
+    env, fmt, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -31,6 +31,8 @@ pub(crate) const MODULES: [&str; 5] =
 
 const MANIFEST: &str = "manifest.json";
 const KERNEL: &str = "vmlinux";
+/// The file by which a folder is known that cargo builds in.
+const BUILDS: &str = "CACHEDIR.TAG";
 /// Raised when the layout of the folder changes.
 const VERSION: u32 = 1;
 
@@ -41,15 +43,21 @@ pub struct Images {
     manifest: Manifest,
 }
 
-/// The files that start a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What starts a guest, as it was read and checked.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Parts {
     /// The kernel, an ELF file.
-    pub kernel: PathBuf,
+    pub kernel: Vec<u8>,
     /// The SHA-256 of the kernel.
     pub kernel_sum: String,
     /// The archive of the first file system, without the agent.
-    pub root: PathBuf,
+    pub root: Vec<u8>,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("kernel_sum", &self.kernel_sum).finish_non_exhaustive()
+    }
 }
 
 /// What was built, and from what.
@@ -84,6 +92,12 @@ pub enum ImageError {
         "{0} is not the file that was built; build the images again with `sandbox-vm image build`"
     )]
     Changed(PathBuf),
+    /// A folder that somebody else could have put files in.
+    #[error(
+        "{0} has to belong to root or to this user, and nobody else may write to it; build the images in another \
+         folder with `sandbox-vm image build`"
+    )]
+    Unsafe(PathBuf),
     /// A file that cannot be read.
     #[error("{path}: {source}")]
     Io {
@@ -106,14 +120,15 @@ pub enum ImageError {
 pub const IMAGES_VARIABLE: &str = "SANDBOX_VM_IMAGES";
 
 impl Images {
-    /// The folder where images are looked for and built: what [`IMAGES_VARIABLE`] names, a `guest-image` beside one
-    /// of the folders that the running program lies in (which is how a checkout has it), or the user's data folder.
+    /// The folder where images are looked for and built: what [`IMAGES_VARIABLE`] names, a `guest-image` in the folder
+    /// that cargo has built the running program in, or the user's data folder.
     pub fn usual_folder() -> Option<PathBuf> {
         if let Some(folder) = env::var_os(IMAGES_VARIABLE) {
             return Some(folder.into());
         }
         let program = env::current_exe().ok();
-        let beside = program.iter().flat_map(|it| it.ancestors()).map(|it| it.join("guest-image"));
+        let above = program.iter().flat_map(|it| it.ancestors());
+        let beside = above.filter(|it| it.join(BUILDS).is_file()).map(|it| it.join("guest-image"));
         let data = env::var_os("XDG_DATA_HOME")
             .map(PathBuf::from)
             .or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".local/share")))
@@ -133,6 +148,7 @@ impl Images {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, ImageError> {
         let folder = folder.into();
         let path = folder.join(MANIFEST);
+        check_owner(&folder)?;
         let text =
             fs::read(&path).map_err(|source| ImageError::Io { path: path.clone(), source })?;
         let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
@@ -145,28 +161,25 @@ impl Images {
         Ok(Self { folder, manifest })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// The files of an image, each checked to be the one that was built.
+    /// What starts a guest of an image, each file checked to be the one that was built.
     pub fn parts(&self, image: &Image) -> Result<Parts, ImageError> {
-        let root = match image {
-            Image::Base => "base.cpio",
-            Image::Python => "python.cpio",
-            Image::Named(_) => return Err(self.missing(image)),
-        };
+        let root = root(image).ok_or_else(|| self.missing(image))?;
         let kernel = self.checked(KERNEL, image)?;
         let kernel_sum = self.manifest.files[KERNEL].clone();
         Ok(Parts { kernel, kernel_sum, root: self.checked(root, image)? })
     }
 
-    fn checked(&self, name: &str, image: &Image) -> Result<PathBuf, ImageError> {
+    /// How many bytes the archive of an image's first file system has.
+    pub(crate) fn size_of_root(&self, image: &Image) -> Option<u64> {
+        Some(fs::metadata(self.folder.join(root(image)?)).ok()?.len())
+    }
+
+    fn checked(&self, name: &str, image: &Image) -> Result<Vec<u8>, ImageError> {
         let expected = self.manifest.files.get(name).ok_or_else(|| self.missing(image))?;
         let path = self.folder.join(name);
         let content =
             fs::read(&path).map_err(|source| ImageError::Io { path: path.clone(), source })?;
-        if sha256(&content) == *expected { Ok(path) } else { Err(ImageError::Changed(path)) }
+        if sha256(&content) == *expected { Ok(content) } else { Err(ImageError::Changed(path)) }
     }
 
     fn missing(&self, image: &Image) -> ImageError {
@@ -174,6 +187,76 @@ impl Images {
     }
 }
 
+/// Refuses a folder that somebody else could have put files in: what is in it decides what guests run.
+fn check_owner(folder: &Path) -> Result<(), ImageError> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(folder);
+    let found = found.map_err(|source| ImageError::Io { path: folder.to_path_buf(), source })?;
+    let owners = [0, rustix::process::geteuid().as_raw()];
+    match owners.contains(&found.uid()) && found.mode() & 0o022 == 0 {
+        true => Ok(()),
+        false => Err(ImageError::Unsafe(folder.to_path_buf())),
+    }
+}
+
+/// The file of an image's first file system.
+fn root(image: &Image) -> Option<&'static str> {
+    match image {
+        Image::Base => Some("base.cpio"),
+        Image::Python => Some("python.cpio"),
+        Image::Named(_) => None,
+    }
+}
+
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|it| format!("{it:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{PermissionsExt, chown},
+    };
+
+    use super::{ImageError, Images, MANIFEST, sha256};
+    use crate::Image;
+
+    fn images() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let sums = ["vmlinux", "base.cpio"].map(|name| {
+            fs::write(folder.path().join(name), name).unwrap();
+            format!(r#""{name}":"{}""#, sha256(name.as_bytes()))
+        });
+        let list = format!(r#"{{"version":1,"files":{{{}}},"packages":{{}}}}"#, sums.join(","));
+        fs::write(folder.path().join(MANIFEST), list).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let folder = images();
+        assert!(Images::open(folder.path()).is_ok());
+        for mode in [0o777, 0o775, 0o757] {
+            fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+            let outcome = Images::open(folder.path());
+            assert!(matches!(outcome, Err(ImageError::Unsafe(_))), "{outcome:?}");
+        }
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(folder.path(), Some(65_534), None).unwrap();
+            assert!(matches!(Images::open(folder.path()), Err(ImageError::Unsafe(_))));
+        }
+    }
+
+    #[test]
+    fn what_is_started_is_what_was_checked() {
+        let folder = images();
+        let images = Images::open(folder.path()).unwrap();
+        let parts = images.parts(&Image::Base).unwrap();
+        assert_eq!((parts.kernel, parts.root), (b"vmlinux".to_vec(), b"base.cpio".to_vec()));
+        assert!(matches!(images.parts(&Image::Python), Err(ImageError::Missing { .. })));
+        fs::write(folder.path().join("vmlinux"), "another").unwrap();
+        assert!(matches!(images.parts(&Image::Base), Err(ImageError::Changed(_))));
+    }
 }

@@ -56,25 +56,43 @@ pub(crate) fn sample(whose: Whose) -> Sample {
     let mut sum = Sample::default();
     for (pid, stat) in whose.find() {
         sum.threads = sum.threads.saturating_add(stat.threads);
-        let memory = fs::read_to_string(format!("/proc/{pid}/statm"));
-        let memory = memory.ok().and_then(|it| own_memory(&it)).unwrap_or(0);
+        let memory = held(pid).unwrap_or(0);
         sum.memory = sum.memory.saturating_add(memory);
         sum.cpu += stat.cpu;
     }
     sum
 }
 
-/// A second, slower look at memory, before something is ended for it: without the pages of files, which gVisor's kernel
-/// counts as every process's own.
-pub(crate) fn anonymous_memory(whose: Whose) -> u64 {
-    let maps = whose.find().into_keys().map(|pid| fs::read_to_string(format!("/proc/{pid}/smaps")));
-    maps.map(|it| anonymous(&it.unwrap_or_default())).sum()
+/// A second, slower look at memory, before something is ended for it: what several processes share counts once, and
+/// pages of files, which gVisor's kernel counts as every process's own, do not.
+pub(crate) fn exact_memory(whose: Whose) -> u64 {
+    whose.find().into_keys().filter_map(|pid| share(pid).or_else(|| held(pid))).sum()
 }
 
-/// What the lines `Anonymous:` of `/proc/PID/smaps` add up to.
-fn anonymous(maps: &str) -> u64 {
-    let lines = maps.lines().filter_map(|it| it.strip_prefix("Anonymous:")?.strip_suffix("kB"));
-    lines.filter_map(|it| it.trim().parse::<u64>().ok()).sum::<u64>().saturating_mul(1024)
+/// What a process holds that is no page of a file: its own memory, and such as it may share with others.
+fn held(pid: i32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    // gVisor's kernel has no such lines.
+    in_kilobytes(&status, &["RssAnon:", "RssShmem:"])
+        .or_else(|| own_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
+}
+
+/// The same, with its part alone of what is shared. `None` where it cannot be seen: a process may hide its memory.
+fn share(pid: i32) -> Option<u64> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+    let exact = |it: String| in_kilobytes(&it, &["Pss_Anon:", "Pss_Shmem:"]);
+    let exact = read("smaps_rollup").and_then(exact);
+    exact.or_else(|| in_kilobytes(&read("smaps")?, &["Anonymous:"]))
+}
+
+/// The sum of all lines that start with one of these names. `None` where there is none.
+fn in_kilobytes(text: &str, names: &[&str]) -> Option<u64> {
+    let value = |line: &str| {
+        let value = names.iter().find_map(|it| line.strip_prefix(it))?;
+        value.strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    let sum = text.lines().filter_map(value).reduce(u64::saturating_add)?;
+    Some(sum.saturating_mul(1024))
 }
 
 fn processes() -> HashMap<i32, Stat> {
@@ -160,7 +178,9 @@ fn own_memory(line: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stat, own_memory};
+    use std::{io::Read, os::unix::process::CommandExt};
+
+    use super::{Stat, in_kilobytes, own_memory};
 
     #[test]
     fn a_name_with_brackets_does_not_move_the_fields() {
@@ -184,22 +204,45 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_files_are_not_a_process_s_own() {
+    fn memory_is_what_is_no_page_of_a_file() {
         let maps = "1-2 r-xp 0 fe:00 7 /agent\nRss: 8 kB\nAnonymous:  0 kB\n\
                     2-3 rw-p 0 00:00 0\nRss: 12 kB\nAnonymous:  8 kB\nAnonHugePages: 4 kB\nAnonymous: 4 kB\n";
-        assert_eq!(super::anonymous(maps), 12 << 10);
-        // The kernel under this test writes such lines too.
-        assert!(super::anonymous(&std::fs::read_to_string("/proc/self/smaps").unwrap()) > 0);
+        assert_eq!(in_kilobytes(maps, &["Anonymous:"]), Some(12 << 10));
+        assert_eq!(in_kilobytes(maps, &["RssAnon:"]), None);
+        let status = "VmRSS:\t 9 kB\nRssAnon:\t 4 kB\nRssFile:\t 3 kB\nRssShmem:\t 2 kB\n";
+        assert_eq!(in_kilobytes(status, &["RssAnon:", "RssShmem:"]), Some(6 << 10));
+    }
+
+    #[test]
+    fn shared_memory_counts_and_counts_once() {
+        const LEN: u64 = 24 << 20;
+        let (before, _) = own_look();
+        crate::sys::hold_shared_memory(None, LEN as usize).unwrap();
+        let (after, exact) = own_look();
+        assert!(after >= before + LEN, "{before} became {after}");
+        // It is shared with nobody here, so all of it is ours.
+        assert!(exact >= LEN && exact <= after, "{exact} of {after}");
+    }
+
+    /// What this process holds by the first look, and by the second.
+    fn own_look() -> (u64, u64) {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        (super::held(own).unwrap(), super::share(own).unwrap())
     }
 
     #[test]
     fn children_count_with_their_parents() {
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let own = rustix::process::getpid();
-        let all = super::sample(super::Whose::Below(own)).threads;
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let alone = super::sample(super::Whose::Below(own)).threads;
-        assert!(all > 1 && alone >= 1, "{all} with the child, {alone} without");
+        let mut parent = std::process::Command::new("sh");
+        parent.args(["-c", "sleep 1000 & sleep 1000 & echo; wait"]).process_group(0);
+        let mut parent = parent.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        // It says a line when both are there.
+        let mut line = [0];
+        parent.stdout.take().unwrap().read_exact(&mut line).unwrap();
+        let id = rustix::process::Pid::from_child(&parent);
+        let all = super::sample(super::Whose::Below(id)).threads;
+        rustix::process::kill_process_group(id, rustix::process::Signal::KILL).unwrap();
+        parent.wait().unwrap();
+        assert_eq!(all, 3);
+        assert_eq!(super::sample(super::Whose::Below(id)).threads, 0);
     }
 }

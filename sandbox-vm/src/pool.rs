@@ -1,22 +1,22 @@
 //! A pool of sandboxes that are ready to be used, each once.
 
+mod template;
+
 use std::{
     collections::VecDeque,
     fmt,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use tokio::{
-    sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore},
-    task::JoinSet,
-};
+use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::{Error, Sandbox, Sandboxes, Spec, backend::Snapshot, berth::Berth, report::Guarantee};
+use self::template::Template;
+use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee};
 
 /// How many acquisitions the metrics look back on.
 const LOOK_BACK: usize = 1024;
@@ -39,7 +39,8 @@ impl PoolOptions {
         self
     }
 
-    /// Lets all its sandboxes together, ready or in use, have so many bytes of memory; 8 GiB unless it is said.
+    /// Lets all its sandboxes together, ready or in use, have so many bytes of memory; 8 GiB unless it is said. What the
+    /// back end itself needs for each counts too.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
@@ -53,9 +54,10 @@ impl PoolOptions {
 
     /// Starts to fill the pool.
     pub fn open(self) -> Pool {
-        let fitting = (self.memory / self.spec.limits.memory.max(1)).max(1);
+        let fitting = (self.memory / self.sandboxes.footprint(&self.spec).max(1)).max(1);
         let fitting = usize::try_from(fitting).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|this| Shared {
+            this: this.clone(),
             options: self,
             room: Arc::new(Semaphore::new(fitting)),
             ready: Mutex::default(),
@@ -65,17 +67,17 @@ impl PoolOptions {
             made: AtomicU64::new(0),
             template: OnceCell::new(),
         });
-        let mut filler = JoinSet::new();
-        filler.spawn(fill(shared.clone()));
-        Pool { shared, filler: Arc::new(filler) }
+        let (open, closed) = oneshot::channel();
+        tokio::spawn(serve(shared.clone(), closed));
+        Pool { shared, open: Arc::new(open) }
     }
 }
 
-/// Sandboxes that are ready to be used. Cheap to clone; it ends with the last clone.
+/// Sandboxes that are ready to be used. Cheap to clone; with the last clone those that are ready are removed.
 ///
-/// Each is used once and then removed: nothing that one user leaves in it reaches the next. While nobody asks, the pool
-/// shrinks to nothing. Where the back end has snapshots, all but the first start from one of the first, which was taken
-/// before anybody used it.
+/// Each is used once and then removed: nothing that one user leaves in it reaches the next. Its lifetime and its idle
+/// time count from when it is taken. While nobody asks, the pool shrinks to nothing. Where the back end has snapshots,
+/// all but the first start from one of the first, which was taken before anybody used it.
 ///
 /// ```no_run
 /// use sandbox_vm::{Pool, Program, Sandboxes, Spec};
@@ -91,11 +93,12 @@ impl PoolOptions {
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
-    #[expect(dead_code, reason = "held for its Drop, which ends the task that fills the pool")]
-    filler: Arc<JoinSet<()>>,
+    #[expect(dead_code, reason = "held for its Drop, which tells the task that serves the pool")]
+    open: Arc<oneshot::Sender<()>>,
 }
 
 struct Shared {
+    this: Weak<Self>,
     options: PoolOptions,
     /// One permit for each sandbox that fits into the pool's memory.
     room: Arc<Semaphore>,
@@ -107,20 +110,16 @@ struct Shared {
     filled: Notify,
     stats: Mutex<Stats>,
     made: AtomicU64,
-    /// What all but the first start from; `None` where no snapshot could be taken.
-    template: OnceCell<Option<Template>>,
+    /// What all but the first start from; `None` where no snapshot could be taken, or none could be started from it.
+    template: OnceCell<Mutex<Option<Arc<Template>>>>,
 }
 
-/// A snapshot of a sandbox that nobody has used, and the folder that it lies in.
-struct Template {
-    snapshot: Snapshot,
-    #[expect(dead_code, reason = "held for its Drop, which removes the folder")]
-    berth: Berth,
-}
-
+/// A sandbox of the pool. Dropping it removes the sandbox.
 struct Warm {
     sandbox: Sandbox,
-    room: OwnedSemaphorePermit,
+    /// Given back once the sandbox is gone.
+    room: Option<OwnedSemaphorePermit>,
+    pool: Weak<Shared>,
 }
 
 #[derive(Debug)]
@@ -169,7 +168,8 @@ impl Pool {
         };
         self.shared.taken.notify_one();
         self.shared.note(started.elapsed(), was_ready);
-        Ok(Pooled { warm: Some(warm), shared: self.shared.clone() })
+        warm.sandbox.take_over();
+        Ok(Pooled { warm })
     }
 
     /// What it has done so far.
@@ -199,15 +199,14 @@ impl fmt::Debug for Pool {
 
 /// A sandbox taken from a pool. Dropping it removes the sandbox.
 pub struct Pooled {
-    warm: Option<Warm>,
-    shared: Arc<Shared>,
+    warm: Warm,
 }
 
 impl Deref for Pooled {
     type Target = Sandbox;
 
     fn deref(&self) -> &Sandbox {
-        &self.warm.as_ref().expect("it is taken out by Drop alone").sandbox
+        &self.warm.sandbox
     }
 }
 
@@ -217,29 +216,19 @@ impl fmt::Debug for Pooled {
     }
 }
 
-impl Drop for Pooled {
+impl Drop for Warm {
     fn drop(&mut self) {
-        let Some(warm) = self.warm.take() else { return };
-        let shared = self.shared.clone();
+        let (sandbox, room, pool) = (self.sandbox.clone(), self.room.take(), self.pool.clone());
         // Without a runtime the process is about to end, and the guest with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                warm.sandbox.delete().await;
-                drop(warm.room);
-                shared.taken.notify_one();
+                sandbox.delete().await;
+                drop(room);
+                if let Some(pool) = pool.upgrade() {
+                    pool.taken.notify_one();
+                }
             });
         }
-    }
-}
-
-impl Template {
-    async fn of(sandboxes: &Sandboxes, sandbox: &Sandbox) -> Option<Self> {
-        let take = async || {
-            let berth = sandboxes.berth()?;
-            let snapshot = sandbox.snapshot(berth.folder().join("template")).await?;
-            Ok::<_, Error>(Self { snapshot, berth })
-        };
-        take().await.inspect_err(|error| tracing::warn!(%error, "the pool has no snapshot")).ok()
     }
 }
 
@@ -276,23 +265,43 @@ impl Shared {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let mut spec = self.options.spec.clone();
         spec.name = format!("{}-{number}", spec.name);
-        Ok(Warm { sandbox: self.start(spec).await?, room })
+        let restored = match self.template() {
+            Some(template) => self.restore(spec.clone(), &template).await,
+            None => None,
+        };
+        let sandbox = match restored {
+            Some(sandbox) => sandbox,
+            None => self.options.sandboxes.create_if_not_exists(spec).await?,
+        };
+        sandbox.wait_for_owner();
+        let warm = Warm { sandbox, room: Some(room), pool: self.this.clone() };
+        self.keep_template(&warm.sandbox).await;
+        Ok(warm)
     }
 
-    /// Starts a sandbox, from the template where there is one.
-    async fn start(&self, spec: Spec) -> Result<Sandbox, Error> {
-        let sandboxes = &self.options.sandboxes;
-        if let Some(Some(template)) = self.template.get() {
-            match sandboxes.restore(spec.clone(), template.snapshot.clone()).await {
-                Ok(sandbox) => return Ok(sandbox),
-                Err(error) => tracing::warn!(%error, "the pool's snapshot is of no use"),
+    fn template(&self) -> Option<Arc<Template>> {
+        self.template.get().and_then(|it| lock(it).clone())
+    }
+
+    /// Starts a sandbox from the template. One that is of no use is not tried again.
+    async fn restore(&self, spec: Spec, template: &Template) -> Option<Sandbox> {
+        let restored = self.options.sandboxes.restore(spec, template.snapshot()).await;
+        let restored = restored.inspect_err(|error| {
+            tracing::warn!(%error, "the pool's snapshot is of no use; all start without one");
+            if let Some(template) = self.template.get() {
+                lock(template).take();
             }
-        }
-        let sandbox = sandboxes.create_if_not_exists(spec).await?;
+        });
+        restored.ok()
+    }
+
+    /// Makes the template from a sandbox that nobody has used, once.
+    async fn keep_template(&self, sandbox: &Sandbox) {
+        let sandboxes = &self.options.sandboxes;
         if sandboxes.can(Guarantee::Snapshot) {
-            self.template.get_or_init(|| Template::of(sandboxes, &sandbox)).await;
+            let keep = async || Mutex::new(Template::of(sandboxes, sandbox).await.map(Arc::new));
+            self.template.get_or_init(keep).await;
         }
-        Ok(sandbox)
     }
 
     fn note(&self, took: Duration, was_ready: bool) {
@@ -314,11 +323,19 @@ impl Shared {
     }
 
     fn ready(&self) -> MutexGuard<'_, VecDeque<Warm>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ready)
     }
 
     fn stats(&self) -> MutexGuard<'_, Stats> {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stats)
+    }
+
+    fn empty(&self) {
+        self.ready().clear();
+    }
+
+    fn drop_dead(&self) {
+        self.ready().retain(|it| it.sandbox.gone().is_none());
     }
 
     /// How long until nobody has asked for so long that none is kept ready.
@@ -327,18 +344,24 @@ impl Shared {
     }
 }
 
+/// Fills the pool until nobody has it any more; then all that are ready are dropped with it. What is in use stays with
+/// whoever uses it.
+async fn serve(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
+    tokio::select! {
+        () = fill(&shared) => {}
+        _ = closed => {}
+    }
+}
+
 /// Keeps the pool full while it is used, and empty while it is not.
-async fn fill(shared: Arc<Shared>) {
+async fn fill(shared: &Shared) {
     loop {
         if shared.until_idle().is_zero() {
-            let idle: Vec<_> = shared.ready().drain(..).collect();
-            for warm in idle {
-                warm.sandbox.delete().await;
-            }
+            shared.empty();
             shared.taken.notified().await;
             continue;
         }
-        shared.ready().retain(|it| it.sandbox.gone().is_none());
+        shared.drop_dead();
         if shared.ready().len() < shared.options.size
             && let Ok(room) = shared.room.clone().try_acquire_owned()
         {
@@ -357,3 +380,7 @@ async fn fill(shared: Arc<Shared>) {
 
 /// How often the pool is looked at for sandboxes that have died.
 const ROUND: Duration = Duration::from_secs(5);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -204,7 +204,7 @@ impl Sandbox {
         let mut driver = JoinSet::new();
         let sandbox = self.clone();
         driver.spawn(async move {
-            let driven = drive(exchange, desk, sender);
+            let driven = drive(exchange, desk, sender.clone());
             let ended = match wall {
                 Some(wall) => match tokio::time::timeout(wall, driven).await {
                     Ok(ended) => ended,
@@ -212,12 +212,19 @@ impl Sandbox {
                 },
                 None => driven.await,
             };
-            let ended = sandbox.session().read::<Ended>(&ended?)?;
-            if matches!(ended, Ended::Done(_)) {
+            let read = |it: Vec<u8>| Ok(sandbox.session().read::<Ended>(&it)?);
+            let ended = match ended.and_then(read) {
+                Ok(ended) => Ok(ended),
+                // Here and not where the run is finished, which nobody has to do.
+                Err(error) => Err(sandbox.failed(error).await),
+            };
+            if matches!(ended, Ok(Ended::Done(_))) {
                 // Nothing of the thread is run again. One that failed or waits for an answer may be.
                 gate.forget(&thread);
             }
-            Ok(ended)
+            // Whoever reads to the last event may then drop the run, and with it this task.
+            drop(sender);
+            ended
         });
         Ok(RunningGraph {
             sandbox: self.clone(),
@@ -242,7 +249,7 @@ pub struct RunningGraph {
     /// How many events were read since the guest was last told that there is room.
     unread: u64,
     seq: u64,
-    driver: JoinSet<Result<Ended, AskError>>,
+    driver: JoinSet<Result<Ended, Error>>,
     _busy: Busy,
 }
 
@@ -282,8 +289,7 @@ impl RunningGraph {
     pub async fn finish(mut self) -> Result<Exit<Value>, Error> {
         while self.next().await.is_some() {}
         let ended = match self.driver.join_next().await {
-            Some(Ok(Ok(ended))) => ended,
-            Some(Ok(Err(error))) => return Err(self.sandbox.failed(error).await),
+            Some(Ok(ended)) => ended?,
             Some(Err(_)) | None => {
                 return Err(self.sandbox.failed(AskError::Closed(Closed::Ended)).await);
             }

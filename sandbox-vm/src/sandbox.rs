@@ -1,19 +1,22 @@
 //! A sandbox: the handle to one guest.
 
+mod clock;
+#[cfg(test)]
+#[cfg(feature = "testkit")]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     fmt,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    time::Duration,
 };
 
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
+use self::clock::Clock;
 use crate::{
     Error,
     backend::{Guest, Handle, Snapshot},
@@ -29,7 +32,11 @@ use crate::{
 /// How long a guest has for what takes no time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One guest and what can be done with it. Cheap to clone; it lives until it is deleted or expires.
+/// How long a guest has to end. What is left of it then is left to whoever cleans up after a crash.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// One guest and what can be done with it. Cheap to clone; it lives until it is deleted or expires, though its
+/// [`Sandboxes`](crate::Sandboxes) be dropped before, or until nobody holds it.
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Inner>,
@@ -42,11 +49,9 @@ struct Inner {
     graphs: Vec<String>,
     session: Session,
     handle: Arc<dyn Handle>,
-    started: Instant,
     // Std mutexes: held for a moment, never over an await.
     berth: Mutex<Option<Berth>>,
-    last_used: Mutex<Instant>,
-    under_way: AtomicUsize,
+    clock: Mutex<Clock>,
     /// Held by all that is under way, and alone by whoever takes a snapshot.
     quiet: Arc<RwLock<()>>,
     gone: OnceLock<Gone>,
@@ -74,12 +79,11 @@ impl Sandbox {
                         "it ended at once".to_owned()
                     }
                 };
-                handle.kill().await;
+                kill(&*handle, &spec.name).await;
                 let words = handle.last_words().await;
                 return Err(Error::Start { backend, problem: format!("{problem}; {words}") });
             }
         };
-        let now = Instant::now();
         let inner = Inner {
             spec,
             backend,
@@ -87,10 +91,8 @@ impl Sandbox {
             graphs: hello.graphs,
             session,
             handle,
-            started: now,
             berth: Mutex::new(Some(berth)),
-            last_used: Mutex::new(now),
-            under_way: AtomicUsize::new(0),
+            clock: Mutex::new(Clock::start()),
             quiet: Arc::default(),
             gone: OnceLock::new(),
             ending: tokio::sync::Mutex::default(),
@@ -188,7 +190,7 @@ impl Sandbox {
     }
 
     /// Gives it fresh randomness and the time, as after a snapshot was restored.
-    pub async fn reseed(&self, seed: Vec<u8>) -> Result<Reseeded, Error> {
+    pub(crate) async fn reseed(&self, seed: Vec<u8>) -> Result<Reseeded, Error> {
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         self.order(&Order::Reseed { seed, time: time.unwrap_or_default() }, PATIENCE).await
     }
@@ -242,7 +244,7 @@ impl Sandbox {
                 Some(cause) => Gone::Limit(cause),
                 None => {
                     // What it said last may still be on its way.
-                    self.inner.handle.kill().await;
+                    kill(&*self.inner.handle, self.name()).await;
                     Gone::Ended(self.inner.handle.last_words().await)
                 }
             },
@@ -257,7 +259,7 @@ impl Sandbox {
         // A task of its own, which goes on though whoever waits for it is dropped: from here on nobody looks after it.
         let ending = tokio::spawn(async move {
             let _ending = inner.ending.lock().await;
-            inner.handle.kill().await;
+            kill(&*inner.handle, &inner.spec.name).await;
             drop(lock(&inner.berth).take());
         });
         if let Err(error) = ending.await {
@@ -282,34 +284,77 @@ impl Sandbox {
     /// Marks it as busy until the guard is dropped: it does not expire for idleness meanwhile.
     pub(crate) async fn busy(&self) -> Busy {
         let quiet = self.inner.quiet.clone().read_owned().await;
-        self.inner.under_way.fetch_add(1, Ordering::Relaxed);
+        lock(&self.inner.clock).begin();
         Busy { inner: self.inner.clone(), _not_quiet: quiet }
     }
 
-    fn touch(&self) {
-        *lock(&self.inner.last_used) = Instant::now();
+    /// Counts its idle time from now, and says whether it still lives.
+    pub(crate) fn touch(&self) -> bool {
+        let mut clock = lock(&self.inner.clock);
+        clock.touch();
+        // Looked at under the lock, as it is judged under the lock.
+        self.gone().is_none()
     }
 
-    /// The limit of time that it has passed, if it has, or the reason why it ended by itself.
-    pub(crate) async fn overdue(&self) -> Option<Gone> {
+    /// Stops its clock: until somebody takes it over, it does not expire.
+    pub(crate) fn wait_for_owner(&self) {
+        lock(&self.inner.clock).stop();
+    }
+
+    /// Counts its time from now, for its new owner.
+    pub(crate) fn take_over(&self) {
+        lock(&self.inner.clock).start_again();
+    }
+
+    /// A way to it that does not keep it.
+    pub(crate) fn downgrade(&self) -> WeakSandbox {
+        WeakSandbox(Arc::downgrade(&self.inner))
+    }
+
+    /// Ends it if it has passed a limit of time; or says why it ended by itself.
+    pub(crate) async fn end_if_overdue(&self) -> Option<Gone> {
+        let why = self.overdue().await?;
+        tracing::info!(sandbox = self.name(), %why, "removing a sandbox");
+        Some(self.end(why).await)
+    }
+
+    async fn overdue(&self) -> Option<Gone> {
         let inner = &self.inner;
-        let limits = &inner.spec.limits;
         if let Some(closed) = inner.session.closed() {
             return Some(self.closed(closed).await);
         }
-        if inner.started.elapsed() >= inner.spec.lifetime {
-            return Some(Gone::Limit(Cause::Lifetime));
+        if let Some(cause) = self.expire() {
+            return Some(Gone::Limit(cause));
         }
-        let is_idle = inner.under_way.load(Ordering::Relaxed) == 0;
-        if is_idle && lock(&inner.last_used).elapsed() >= limits.idle {
-            return Some(Gone::Limit(Cause::Idle));
-        }
-        if let Some(limit) = limits.cpu_time
-            && inner.handle.usage().await.is_some_and(|it| it.cpu >= limit)
-        {
-            return Some(Gone::Limit(Cause::CpuTime));
-        }
-        None
+        let limit = inner.spec.limits.cpu_time?;
+        let is_over = inner.handle.usage().await.is_some_and(|it| it.cpu >= limit);
+        is_over.then_some(Gone::Limit(Cause::CpuTime))
+    }
+
+    /// Marks it as gone if its time is over.
+    fn expire(&self) -> Option<Cause> {
+        let clock = lock(&self.inner.clock);
+        let cause = clock.passed(&self.inner.spec)?;
+        // Under the lock: nobody is given it after it was judged.
+        let _ = self.inner.gone.set(Gone::Limit(cause));
+        Some(cause)
+    }
+}
+
+/// Ends a guest, and waits for that as long as it is sensible.
+async fn kill(handle: &dyn Handle, name: &str) {
+    if tokio::time::timeout(ENDING, handle.kill()).await.is_err() {
+        tracing::warn!(sandbox = name, "a guest has not ended within {ENDING:?}");
+    }
+}
+
+/// A way to a sandbox that does not keep it.
+pub(crate) struct WeakSandbox(Weak<Inner>);
+
+impl WeakSandbox {
+    /// The sandbox, if anybody still holds it.
+    pub(crate) fn upgrade(&self) -> Option<Sandbox> {
+        Some(Sandbox { inner: self.0.upgrade()? })
     }
 }
 
@@ -338,8 +383,7 @@ impl fmt::Debug for Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        *lock(&self.inner.last_used) = Instant::now();
-        self.inner.under_way.fetch_sub(1, Ordering::Relaxed);
+        lock(&self.inner.clock).finish();
     }
 }
 

@@ -1,7 +1,7 @@
 //! All sandboxes of a process: making, finding, expiring and removing them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -9,17 +9,18 @@ use std::{
 };
 
 use graph_core::checkpoint::CheckpointId;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use crate::{
     Error, Sandbox,
     backend::{Backend, Snapshot},
     berth::{self, Berth},
     report::{Guarantee, Report},
+    sandbox::WeakSandbox,
     spec::Spec,
 };
 
-/// How often sandboxes are looked at for having expired.
+/// How often a sandbox is looked at for having expired.
 const ROUND: Duration = Duration::from_millis(250);
 
 /// How much isolation is wanted.
@@ -34,7 +35,7 @@ pub enum Isolation {
     Off,
 }
 
-/// All sandboxes of a process. Cheap to clone; they are removed with the last clone.
+/// All sandboxes of a process. Cheap to clone; with the last clone all are removed that nobody else holds.
 ///
 /// ```no_run
 /// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::Jail};
@@ -60,7 +61,6 @@ struct Shared {
     patience: Duration,
     // A std mutex: held for a moment, never over an await.
     live: Mutex<BTreeMap<String, Slot>>,
-    keeper: Mutex<Option<AbortHandle>>,
 }
 
 /// A sandbox of a name: made once though many ask for it at the same time.
@@ -89,16 +89,23 @@ impl Sandboxes {
     }
 
     /// Gives the sandbox of this name: the one that lives, or a new one.
+    ///
+    /// The one that lives must be what is asked for: if its spec is another one this is an error, for it may have more
+    /// memory, another image or a shorter life than the caller counts on. Its idle time starts again.
     pub async fn create_if_not_exists(&self, spec: Spec) -> Result<Sandbox, Error> {
         spec.check()?;
         loop {
-            let slot = lock(&self.shared.live).entry(spec.name.clone()).or_default().clone();
+            let slot = self.shared.slots().entry(spec.name.clone()).or_default().clone();
             let make = || self.shared.make(&spec, &Origin::Boot);
             // If it fails the next one who waits for it tries, and the slot stays known meanwhile.
             let sandbox = slot.get_or_try_init(make).await?;
-            match sandbox.gone() {
-                None => return Ok(sandbox.clone()),
-                Some(_) => self.shared.forget(&spec.name, &slot),
+            if sandbox.gone().is_none() && *sandbox.spec() != spec {
+                let problem = "one of this name lives and has another spec; ask for the same, delete it first or choose \
+                               another name";
+                return Err(Error::BadSpec { name: spec.name, problem });
+            }
+            if sandbox.touch() {
+                return Ok(sandbox.clone());
             }
         }
     }
@@ -157,6 +164,11 @@ impl Sandboxes {
         self.reports().iter().any(|it| it.backend == self.backend() && it.has(guarantee))
     }
 
+    /// How much memory of the host such a sandbox takes.
+    pub(crate) fn footprint(&self, spec: &Spec) -> u64 {
+        self.shared.backend.footprint(spec)
+    }
+
     /// A folder for something that belongs to several sandboxes; removed like theirs.
     pub(crate) fn berth(&self) -> Result<Berth, Error> {
         Berth::new(&self.shared.state, &CheckpointId::next().to_string())
@@ -174,9 +186,8 @@ impl Sandboxes {
 
     /// Removes all that live.
     pub async fn delete_all(&self) {
-        for sandbox in self.list() {
-            sandbox.delete().await;
-        }
+        let delete = |it: Sandbox| async move { it.delete().await };
+        self.list().into_iter().map(delete).collect::<JoinSet<()>>().join_all().await;
     }
 }
 
@@ -215,13 +226,13 @@ impl Opening {
         self
     }
 
-    /// Looks at what the back ends can do, chooses one, and removes what crashed processes left behind.
+    /// Looks at what the back ends can do, chooses one, and removes what crashed processes of this user left behind,
+    /// in this folder or in others.
     pub async fn open(self) -> Result<Sandboxes, Error> {
         let Self { backends, isolation, state, patience } = self;
-        // Back ends are tried out in the usual folder, whichever the sandboxes have.
-        let folders = BTreeSet::from([state.clone(), berth::default_state_folder()]);
-        let reap = move || folders.iter().map(|it| berth::reap(it)).sum();
-        let reaped: usize = tokio::task::spawn_blocking(reap).await.unwrap_or(0);
+        let folder = state.clone();
+        let reap = move || berth::reap_all(&folder);
+        let reaped = tokio::task::spawn_blocking(reap).await.unwrap_or(0);
         if reaped > 0 {
             tracing::info!(reaped, "removed sandboxes of processes that are no more");
         }
@@ -244,10 +255,7 @@ impl Opening {
             state,
             patience,
             live: Mutex::default(),
-            keeper: Mutex::new(None),
         });
-        let keeper = tokio::spawn(keep(Arc::downgrade(&shared))).abort_handle();
-        *lock(&shared.keeper) = Some(keeper);
         Ok(Sandboxes { shared })
     }
 }
@@ -288,19 +296,26 @@ enum Origin {
 }
 
 impl Shared {
-    /// A new slot for a name that no sandbox has, and none is about to have.
-    fn free_slot(&self, name: &str) -> Option<Slot> {
+    /// All slots but those whose sandbox is gone, or that nobody will ever give one.
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<String, Slot>> {
         let mut live = lock(&self.live);
-        let is_taken = |it: &Slot| is_wanted(it) && it.get().is_none_or(|it| it.gone().is_none());
-        if live.get(name).is_some_and(is_taken) {
-            return None;
-        }
-        let slot = Slot::default();
-        live.insert(name.to_owned(), slot.clone());
-        Some(slot)
+        live.retain(|_, it| match it.get() {
+            Some(sandbox) => sandbox.gone().is_none(),
+            // Whoever is about to make one holds the slot too.
+            None => Arc::strong_count(it) > 1,
+        });
+        live
     }
 
-    async fn make(&self, spec: &Spec, origin: &Origin) -> Result<Sandbox, Error> {
+    /// A new slot for a name that no sandbox has, and none is about to have.
+    fn free_slot(&self, name: &str) -> Option<Slot> {
+        match self.slots().entry(name.to_owned()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(place) => Some(place.insert(Slot::default()).clone()),
+        }
+    }
+
+    async fn make(self: &Arc<Self>, spec: &Spec, origin: &Origin) -> Result<Sandbox, Error> {
         let berth = Berth::new(&self.state, &CheckpointId::next().to_string())?;
         let (guest, reseed) = match origin {
             Origin::Boot => (self.backend.start(spec, &berth).await?, false),
@@ -314,56 +329,25 @@ impl Shared {
             let problem = "the restored guest took no new randomness, or not the time".to_owned();
             return Err(Error::Start { backend: self.backend.name(), problem });
         }
+        tokio::spawn(watch(sandbox.downgrade(), Arc::downgrade(self)));
         Ok(sandbox)
     }
-
-    /// The slots that have a sandbox; those that nobody will ever give one are taken out.
-    fn filled(&self) -> Vec<(String, Slot)> {
-        let mut live = lock(&self.live);
-        live.retain(|_, it| is_wanted(it));
-        let filled = live.iter().filter(|(_, it)| it.initialized());
-        filled.map(|(name, it)| (name.clone(), it.clone())).collect()
-    }
-
-    /// Takes a slot out, unless another one has taken its place.
-    fn forget(&self, name: &str, slot: &Slot) {
-        let mut live = lock(&self.live);
-        if live.get(name).is_some_and(|it| Arc::ptr_eq(it, slot)) {
-            live.remove(name);
-        }
-    }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if let Some(keeper) = lock(&self.keeper).take() {
-            keeper.abort();
-        }
-    }
-}
-
-/// Whether a slot has a sandbox, or somebody who is about to make one and so holds the slot too. To be asked under the
-/// lock: otherwise somebody may take hold of it right after.
-fn is_wanted(slot: &Slot) -> bool {
-    slot.initialized() || Arc::strong_count(slot) > 1
-}
-
-/// Removes sandboxes that have expired, broken a limit of time, or died.
-async fn keep(shared: Weak<Shared>) {
+/// Removes a sandbox once it has expired, broken a limit of time, or died. Each has a task of its own: one that is slow
+/// to end holds up no other. It ends with the sandbox, and not with all of them.
+async fn watch(sandbox: WeakSandbox, all: Weak<Shared>) {
     loop {
         tokio::time::sleep(ROUND).await;
-        let Some(shared) = shared.upgrade() else { return };
-        for (name, slot) in shared.filled() {
-            let Some(sandbox) = slot.get() else { continue };
-            if sandbox.gone().is_none()
-                && let Some(why) = sandbox.overdue().await
-            {
-                tracing::info!(sandbox = name, %why, "removing a sandbox");
-                sandbox.end(why).await;
+        let Some(sandbox) = sandbox.upgrade() else { return };
+        if sandbox.gone().is_none() {
+            sandbox.end_if_overdue().await;
+        }
+        if sandbox.gone().is_some() {
+            if let Some(all) = all.upgrade() {
+                drop(all.slots());
             }
-            if sandbox.gone().is_some() {
-                shared.forget(&name, &slot);
-            }
+            return;
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct Spec {
     pub image: Image,
     /// What it is found by.
     pub labels: BTreeMap<String, String>,
-    /// Where it is to run, for back ends that have several places; a label for the others.
+    /// Where it is meant to run. It is a label, found as `region`: all back ends of this crate run guests on this machine.
     pub region: Option<String>,
     /// What it may use.
     pub limits: Limits,
@@ -74,7 +74,7 @@ impl Spec {
         self
     }
 
-    /// Says where it is to run.
+    /// Says where it is meant to run, as a label.
     pub fn region(mut self, region: impl Into<String>) -> Self {
         self.region = Some(region.into());
         self
@@ -106,6 +106,10 @@ impl Spec {
             "it needs more than no processor, and at most 1024"
         } else if self.limits.processes < 4 {
             "it needs 4 processes at least"
+        } else if self.limits.disk < MIN_DISK {
+            "it needs 64 KiB of disk at least"
+        } else if self.limits.files < MIN_FILES {
+            "it needs 16 files at least"
         } else {
             return Ok(());
         };
@@ -124,6 +128,10 @@ impl Spec {
 
 /// With less the agent itself does not start.
 const MIN_MEMORY: u64 = 32 << 20;
+
+/// A file system takes no room and no files at all for no limit.
+const MIN_DISK: u64 = 64 << 10;
+const MIN_FILES: u32 = 16;
 
 /// What is in a sandbox besides the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

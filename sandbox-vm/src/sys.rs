@@ -4,7 +4,7 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
 /// Keeps all descriptors from this one on from programs that are started later.
@@ -34,6 +34,50 @@ pub(crate) fn use_new_randomness(source: &File) -> io::Result<()> {
     // SAFETY: the call takes no pointer and changes nothing of this process; the descriptor is open, for it is borrowed.
     let done = unsafe { nix::libc::ioctl(source.as_raw_fd(), RNDRESEEDCRNG) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes a tree of mounts read-only, with all that is mounted in it, and takes from its files the power to be devices or
+/// to change whose rights a program has. What it was already it stays.
+///
+/// Kernels before 5.12 do not have the call.
+pub(crate) fn make_harmless(tree: &OwnedFd) -> io::Result<()> {
+    use nix::libc;
+    let settings = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    // SAFETY: both pointers lead to what lives until the call has returned, a text that ends with a zero and a struct of
+    // the size that is given; the kernel reads them and writes nothing. The descriptor is open, for it is borrowed.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const settings,
+            size_of_val(&settings),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes memory that could be shared, of a file or of none, writes to all of it, and keeps it until this process ends.
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) fn hold_shared_memory(file: Option<&File>, len: usize) -> io::Result<()> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+    let (access, nowhere) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
+    // SAFETY: a new mapping at a place that the kernel chooses; it replaces nothing.
+    let start = unsafe {
+        match file {
+            Some(file) => mmap(nowhere, len, access, MapFlags::SHARED, file, 0)?,
+            None => mmap_anonymous(nowhere, len, access, MapFlags::SHARED)?,
+        }
+    };
+    // SAFETY: the mapping has this many bytes, may be written to, and nobody else knows of it.
+    unsafe { start.cast::<u8>().write_bytes(1, len) };
+    Ok(())
 }
 
 #[cfg(test)]

@@ -188,9 +188,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Panics with the list of failures, if there are any.
+    /// Panics with the list of failures, if there are any, and where nothing was checked.
     #[track_caller]
     pub fn assert(&self) {
+        assert!(self.outcomes.iter().any(|it| it.1 == Outcome::Passed), "no check was run: {self}");
         assert!(!self.outcomes.iter().any(|it| matches!(it.1, Outcome::Failed(_))), "{self}");
     }
 

@@ -8,6 +8,7 @@ use std::{env, path::PathBuf, process::ExitCode};
 
 use crate::{callgrind::Baseline, error::Error, model::Model, test::Depth};
 
+mod backports;
 mod bench;
 mod callgrind;
 mod error;

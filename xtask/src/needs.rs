@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    peers,
+    backports, peers,
     step::{LeftOut, Step},
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Need {
 enum Install {
     /// Into the system, with the rights of root.
     System(&'static str),
+    /// The same, where the script wants to know where the system's backports come from.
+    Backport(&'static str),
     /// Into a folder of its own, which is the script's first argument, under [`peers::folder`].
     Folder {
         name: &'static str,
@@ -36,10 +38,12 @@ enum Install {
         /// A command that succeeds where the script can run.
         by: (&'static str, &'static [&'static str]),
     },
+    /// Nothing does: the machine has it or has it not.
+    Never,
 }
 
 /// All that the tests need.
-pub(crate) const NEEDS: [Need; 6] = [
+pub(crate) const NEEDS: [Need; 7] = [
     Need {
         name: "PostgreSQL for the tests",
         left_out: LeftOut {
@@ -118,13 +122,13 @@ apt-get install -y --no-install-recommends chromium",
         // Not every system has a package of it, and Debian 12 has one that works among its backports alone. Where it
         // is installed its tests fail, whatever the variable says, if it does not work.
         is_certain: false,
-        install: Install::System(
+        install: Install::Backport(
             "\
 export DEBIAN_FRONTEND=noninteractive
 add() { apt-get update && apt-get install -y --no-install-recommends \"$@\" runsc; }
 . /etc/os-release
 if [ \"$VERSION_CODENAME\" = bookworm ]; then
-    echo 'deb http://deb.debian.org/debian bookworm-backports main' > /etc/apt/sources.list.d/bookworm-backports.list
+    if [ $# -eq 2 ]; then printf '%s' \"$2\" > \"/etc/apt/sources.list.d/$1\"; fi
     add -t bookworm-backports
 else
     add
@@ -148,10 +152,25 @@ apt-get install -y --no-install-recommends qemu-system-x86",
         ),
         is_here: || path().iter().any(|folder| folder.join("qemu-system-x86_64").is_file()),
     },
+    Need {
+        name: "KVM for the tests",
+        left_out: LeftOut {
+            title: "tests in VMs without a kernel, on a machine that has /dev/kvm",
+            install: "sudo usermod -aG kvm $USER",
+        },
+        require: "GRAPH_REQUIRE_KVM",
+        is_certain: false,
+        install: Install::Never,
+        is_here: || {
+            let device = fs::File::options().read(true).write(true).open("/dev/kvm");
+            cfg!(target_arch = "x86_64") && device.is_ok()
+        },
+    },
 ];
 
-/// The last of [`NEEDS`]: where it is met, what its machines start is built first.
-pub(crate) const QEMU: usize = NEEDS.len() - 1;
+/// Two of [`NEEDS`]: where one is met, what its machines start is built first.
+pub(crate) const QEMU: usize = NEEDS.len() - 2;
+pub(crate) const KVM: usize = NEEDS.len() - 1;
 
 /// How a need is met on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -179,10 +198,11 @@ impl Need {
             return Found::Here;
         }
         let rights = match self.install {
-            Install::System(_) => system_rights(),
+            Install::System(_) | Install::Backport(_) => system_rights(),
             Install::Folder { by: (program, args), .. } => {
                 succeeds(program, args).then_some(Rights::User)
             }
+            Install::Never => None,
         };
         rights.map_or(Found::Missing, Found::Installable)
     }
@@ -196,13 +216,18 @@ impl Need {
             Rights::User | Rights::Root => Step::new(self.name, "sh", "-ec"),
             Rights::Sudo => Step::new(self.name, "sudo", "-n sh -ec"),
         };
-        Some(match self.install {
-            Install::System(script) => step.args([script.to_owned()]),
+        match self.install {
+            Install::System(script) => Some(step.args([script.to_owned()])),
+            Install::Backport(script) => {
+                let step = step.args([script.to_owned(), "install".to_owned()]);
+                Some(step.args(backports::missing_source()))
+            }
             Install::Folder { name, script, .. } => {
                 let folder = peers::folder().join(name).display().to_string();
-                step.args([script.to_owned(), "install".to_owned(), folder])
+                Some(step.args([script.to_owned(), "install".to_owned(), folder]))
             }
-        })
+            Install::Never => None,
+        }
     }
 
     /// Lets a step's tests fail, and not skip, where they do not find it.

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     error::Error,
     guest_image, lint,
-    needs::{Found, NEEDS, QEMU},
+    needs::{Found, KVM, NEEDS, QEMU},
     step::{LeftOut, Plan, Step, run_all},
 };
 
@@ -46,9 +46,9 @@ fn plan(here: &Here, depth: Depth) -> Plan {
     let tests = tests(depth).map(|step| {
         NEEDS.iter().zip(here.needs).fold(step, |step, (need, found)| need.require(found, step))
     });
-    if here.needs[QEMU] != Found::Missing {
-        plan.steps.extend(guest_image::steps());
-    }
+    let [qemu, kvm] = [QEMU, KVM].map(|it| here.needs[it] != Found::Missing);
+    plan.steps.extend((qemu || kvm).then(guest_image::agents));
+    plan.steps.extend(qemu.then(guest_image::images));
     if depth == Depth::Nightly {
         plan.steps.push(Step::cargo("a real model for the tests", "xtask model"));
     }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 6] };
+        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 7] };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
@@ -186,6 +186,7 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
                 "sudo apt-get install python3-pip",
                 "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports",
                 "sudo apt-get install qemu-system-x86",
+                "sudo usermod -aG kvm $USER",
                 "cargo install cargo-deny --locked"
             ]
         );
@@ -196,9 +197,9 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
         let examples = [("graph-core", "a"), ("graph-store", "b")];
         let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
         let examples = Vec::from(examples);
-        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 6] };
+        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 7] };
         let plan = plan(&here, Depth::Nightly);
-        let [agents, images] = guest_image::steps();
+        let [agents, images] = [guest_image::agents(), guest_image::images()];
         check(
             &plan,
             &format!(
@@ -208,8 +209,8 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test -p llm -p consulting-graph --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 cargo test -p llm -p consulting-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -224,14 +225,8 @@ cargo deny --offline check bans licenses sources"
     #[test]
     fn what_is_missing_is_installed_first_and_required_then() {
         for (rights, start) in [(Rights::Root, "sh -ec "), (Rights::Sudo, "sudo -n sh -ec ")] {
-            let needs = [
-                Found::Installable(rights),
-                Found::Missing,
-                Found::Missing,
-                Found::Missing,
-                Found::Missing,
-                Found::Missing,
-            ];
+            let mut needs = [Found::Missing; 7];
+            needs[0] = Found::Installable(rights);
             let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
             let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
             assert!(lines[0].starts_with(start), "{}", lines[0]);
@@ -247,7 +242,8 @@ cargo deny --offline check bans licenses sources"
     #[test]
     fn what_goes_into_a_folder_needs_no_rights() {
         let user = Found::Installable(Rights::User);
-        let needs = [Found::Here, Found::Here, user, user, Found::Missing, Found::Missing];
+        let mut needs = [Found::Missing; 7];
+        needs[..4].copy_from_slice(&[Found::Here, Found::Here, user, user]);
         let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
         for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549"]) {
@@ -257,8 +253,19 @@ cargo deny --offline check bans licenses sources"
     }
 
     #[test]
+    fn for_kvm_alone_no_image_is_built() {
+        let mut needs = [Found::Missing; 7];
+        needs[KVM] = Found::Here;
+        let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
+        let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
+        assert_eq!(lines[0], guest_image::agents().to_string());
+        assert!(lines[1].starts_with("cargo fmt"), "{}", lines[1]);
+        assert!(lines[3].starts_with("GRAPH_REQUIRE_KVM=1 cargo test"), "{}", lines[3]);
+    }
+
+    #[test]
     fn what_may_not_be_installed_is_tried_and_not_required() {
-        let mut needs = [Found::Missing; 6];
+        let mut needs = [Found::Missing; 7];
         needs[4] = Found::Installable(Rights::Root);
         let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();

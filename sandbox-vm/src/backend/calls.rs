@@ -11,15 +11,27 @@ const POLICY: &str = include_str!("../../policy/calls.json");
 #[cfg(target_arch = "x86_64")]
 const MONITOR: &str = include_str!("../../policy/monitor.json");
 
+/// Who bounds the memory of all processes of a guest together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// A kernel, by a control group or because the machine has no more.
+    Bounded,
+    /// Nobody but the agent, who looks at what each process has. So there may be none that no process has: shared memory
+    /// stays while nobody looks at it, and a file in memory while it is open.
+    Unbounded,
+}
+
 /// The list as a program for the kernel.
-pub(super) fn filter() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
-    compile(POLICY, std::env::consts::ARCH)
+pub(super) fn filter(
+    memory: Memory,
+) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    compile(POLICY, std::env::consts::ARCH, memory)
 }
 
 /// The list of a VM's monitor as a program for the kernel.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn monitor() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
-    compile(MONITOR, std::env::consts::ARCH)
+    compile(MONITOR, std::env::consts::ARCH, Memory::Bounded)
 }
 
 /// From here on this process, and all it starts, can make the listed calls only.
@@ -30,10 +42,15 @@ pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
 fn compile(
     policy: &str,
     arch: &str,
+    memory: Memory,
 ) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
     let policy: Value = serde_json::from_str(policy)?;
     let listed = |part: &str| policy[part].as_array().cloned().unwrap_or_default();
-    let rules = [listed("common"), listed(arch)].concat();
+    let memory = match memory {
+        Memory::Bounded => "bounded",
+        Memory::Unbounded => "unbounded",
+    };
+    let rules = [listed("common"), listed(arch), listed(memory)].concat();
     let no_such_call = rustix::io::Errno::NOSYS.raw_os_error();
     let filter = json!({ "guest": {
         "mismatch_action": { "errno": no_such_call },
@@ -47,12 +64,14 @@ fn compile(
 
 #[cfg(test)]
 mod tests {
-    use super::{POLICY, compile};
+    use super::{Memory, POLICY, compile};
 
     #[test]
     fn the_list_is_understood_for_both_architectures() {
         for arch in ["x86_64", "aarch64"] {
-            assert!(compile(POLICY, arch).unwrap().len() > 100, "{arch}");
+            for memory in [Memory::Bounded, Memory::Unbounded] {
+                assert!(compile(POLICY, arch, memory).unwrap().len() > 100, "{arch}");
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use rustix::{
 use seccompiler::BpfProgram;
 use serde::{Deserialize, Serialize};
 
-use super::calls;
+use super::calls::{self, Memory};
 use crate::{guest::WORKSPACE, limits::Limits};
 
 /// What the guest's programs may use, as far as its own kernel bounds it.
@@ -34,6 +34,11 @@ pub(crate) struct Bounds {
 impl Bounds {
     pub(super) fn new(limits: &Limits, data: Option<u64>) -> Self {
         Self { processes: limits.processes, files: limits.files, disk: limits.disk, data }
+    }
+
+    /// Who bounds the memory of all of the guest's processes together.
+    pub(super) fn memory(&self) -> Memory {
+        if self.data.is_some() { Memory::Unbounded } else { Memory::Bounded }
     }
 }
 
@@ -90,7 +95,7 @@ pub(super) fn below(base: &Path, path: &Path) -> PathBuf {
 /// Bounds this process and all it starts, and takes from them every way to more: files outside the workspace,
 /// capabilities but those to be kept, which no program that is started gets, and system calls that are not listed.
 pub(super) fn close(bounds: &Bounds, keep: CapabilitySet) -> Result<(), ConfineError> {
-    close_to(bounds, keep, &guest_calls()?)
+    close_to(bounds, keep, &guest_calls(bounds)?)
 }
 
 /// Like [`close`], with another list of system calls.
@@ -110,11 +115,11 @@ pub(super) fn close_powerless(bounds: &Bounds) -> Result<(), ConfineError> {
         return Err(door("be without capabilities")(format!("it has {:?}", own.permitted)));
     }
     rustix::thread::set_no_new_privs(true).map_err(door("give up new privileges"))?;
-    close_rest(bounds, &guest_calls()?)
+    close_rest(bounds, &guest_calls(bounds)?)
 }
 
-fn guest_calls() -> Result<BpfProgram, ConfineError> {
-    calls::filter().map_err(door("read the list of system calls"))
+fn guest_calls(bounds: &Bounds) -> Result<BpfProgram, ConfineError> {
+    calls::filter(bounds.memory()).map_err(door("read the list of system calls"))
 }
 
 fn close_rest(bounds: &Bounds, calls: &BpfProgram) -> Result<(), ConfineError> {
@@ -168,7 +173,7 @@ fn restrict_files() -> Result<(), landlock::RulesetError> {
 }
 
 /// Takes every other capability out of every set, and all out of what a program could ever get.
-fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
+pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
         if_known(rustix::thread::remove_capability_from_bounding_set(capability))?;
     }
@@ -181,8 +186,9 @@ fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
     ))?;
-    let inheritable = CapabilitySet::empty();
-    let kept = CapabilitySets { effective: keep, permitted: keep, inheritable };
+    // What is kept is laid down too, until the moment that it is needed in.
+    let none = CapabilitySet::empty();
+    let kept = CapabilitySets { effective: none, permitted: keep, inheritable: none };
     rustix::thread::set_capabilities(None, kept)?;
     rustix::thread::set_no_new_privs(true)?;
     Ok(())

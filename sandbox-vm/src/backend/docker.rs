@@ -17,7 +17,7 @@ use std::{
     env,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -75,8 +75,7 @@ impl Docker {
     }
 
     fn engine(&self) -> Result<Engine, Error> {
-        let engine = Engine::connect_with_host(&self.host).map_err(start)?;
-        Ok(engine.with_timeout(PATIENCE))
+        connect(&self.host).map_err(start)
     }
 
     /// The name of an image in the engine. The one with the agent alone is brought there first; any other is the
@@ -120,14 +119,15 @@ impl Backend for Docker {
     async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
         let engine = self.engine()?;
         let image = self.image(&engine, &spec.image).await?;
-        let name = format!("{CONTAINER}{}", berth.id());
-        // An agent whose host is gone ends by itself; its container stays.
-        berth.note(Leftover::Container { host: self.host.clone(), name: name.clone() })?;
         let body = container::body(spec, berth.id(), image)?;
+        let name = format!("{CONTAINER}{}", berth.id());
+        // An agent whose host is gone ends by itself; its container stays. From here on it is removed with the berth.
+        let container = Leftover::Container { host: self.host.clone(), name: name.clone() };
+        berth.note(container.clone())?;
+        let mut handle =
+            DockerHandle::new(engine.clone(), name.clone(), (berth.noted(), container));
         let named = CreateContainerOptionsBuilder::default().name(&name).build();
         engine.create_container(Some(named), body).await.map_err(start)?;
-        // From here on it is removed when the handle is dropped.
-        let mut handle = DockerHandle::new(engine.clone(), name.clone());
         let all = AttachContainerOptionsBuilder::default().stream(true);
         let all = all.stdin(true).stdout(true).stderr(true).build();
         let attached = engine.attach_container(&name, Some(all)).await.map_err(start)?;
@@ -135,6 +135,41 @@ impl Backend for Docker {
         handle.listen(words);
         engine.start_container(&name, None).await.map_err(start)?;
         Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
+    }
+}
+
+fn connect(host: &str) -> Result<Engine, bollard::errors::Error> {
+    Ok(Engine::connect_with_host(host)?.with_timeout(PATIENCE))
+}
+
+/// Removes a container that has no handle any more, and says whether it is gone.
+///
+/// One that the engine does not know may still be about to be made by it; for so long it is asked for again.
+pub(crate) fn remove_leftover(host: &str, name: &str, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
+    let work = async {
+        let engine = connect(host)?;
+        loop {
+            let was_there = handle::remove(&engine, name).await?;
+            if was_there || Instant::now() >= until {
+                return Ok::<_, bollard::errors::Error>(());
+            }
+            tokio::time::sleep(patience / 10).await;
+        }
+    };
+    let run = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(runtime.block_on(work)?)
+    };
+    // In a thread of its own: whoever asks may be a task of another runtime.
+    let removed = std::thread::scope(|it| it.spawn(run).join());
+    match removed {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            tracing::warn!(host, name, %error, "a container stays behind");
+            false
+        }
+        Err(_) => false,
     }
 }
 

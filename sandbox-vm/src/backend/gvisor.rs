@@ -2,7 +2,9 @@
 //!
 //! The walls stand inside one another. The [outer stage](super::jail) of the jail makes namespaces and becomes nobody;
 //! `runsc` runs in them, as a user who has nothing to lose, and takes the guest's system calls; in the guest the agent
-//! closes the same doors behind itself as in the jail. What gets through gVisor's kernel is in a jail.
+//! closes the same doors behind itself as in the jail. What gets through gVisor's kernel is nobody, in namespaces without
+//! a network, on a root that holds `runsc` and the guest's own files; landlock and the jail's list of system calls are
+//! not around it, for gVisor needs more, and has a list of its own.
 //!
 //! Nothing has to be set up for it but the program `runsc`: no daemon, no root, no image. What the guest sees of files
 //! is put together anew for each one, and goes with its namespaces.

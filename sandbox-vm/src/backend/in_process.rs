@@ -62,7 +62,7 @@ impl Backend for InProcess {
         let workspace = berth.folder().join("workspace");
         std::fs::create_dir(&workspace).map_err(Error::io("the workspace of a sandbox"))?;
         let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let agent = (self.agent)().workspace(workspace);
+        let agent = (self.agent)().workspace(workspace).in_host();
         let serving = tokio::spawn(async move {
             let (reader, writer) = tokio::io::split(theirs);
             if let Err(error) = agent.serve(reader, writer).await {

@@ -9,7 +9,7 @@
 //! std's `Command`, which makes it process 1 of the new process namespace; the [`init`] stage builds the root around
 //! itself, locks the door and serves. Both are the application's own program, or a helper that the application names.
 
-mod handle;
+pub(super) mod handle;
 pub(super) mod init;
 pub(super) mod launch;
 mod outer;
@@ -104,9 +104,12 @@ impl Plan {
     }
 }
 
+/// What every line starts with in which a stage says why it ended.
+pub(super) const CANNOT: &str = "the sandbox cannot";
+
 /// Why a jail was not built.
 #[derive(Debug, thiserror::Error)]
-#[error("the sandbox cannot {what}: {source}")]
+#[error("{} {what}: {source}", CANNOT)]
 pub struct JailError {
     what: String,
     source: Box<dyn std::error::Error + Send + Sync>,

@@ -8,7 +8,7 @@
 //!
 //! So a guest has to get out of a VM first, and then out of a jail. It starts as fast as a process and runs at the
 //! speed of the processor. What it lacks is programs: there is one process, one thread, and no way to start another.
-//! It is for graphs.
+//! It is for graphs, and taken by nobody who does not name it: whoever runs programs adds another back end in its place.
 
 mod boot;
 mod disk;
@@ -28,6 +28,8 @@ use graph_core::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
+#[cfg(any(test, feature = "testkit"))]
+pub use kernel::drive;
 pub use monitor::{guest, monitor};
 
 use self::handle::MonitorHandle;
@@ -61,7 +63,7 @@ const OWN_MEMORY: u64 = 48 << 20;
 const MARK: &str = "go on with its guest";
 const OUT_OF_MEMORY: &str = "it had no memory left";
 
-/// KVM without a guest kernel, as a back end.
+/// KVM without a guest kernel, as a back end: for graphs alone, as its report says.
 #[derive(Clone, Debug)]
 pub struct KvmProcess {
     program: PathBuf,

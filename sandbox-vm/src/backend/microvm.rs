@@ -2,8 +2,8 @@
 //!
 //! The machine has a processor, memory, a console that is only listened to, a source of randomness and one channel; no
 //! network, no disk, no file of the host. KVM runs it where KVM runs ordinary kernels; elsewhere QEMU emulates it, which
-//! is slow for programs and fast enough for graphs that wait for models. QEMU itself runs with a list of system calls,
-//! as `nobody` where root starts it, and in a control group where one can be made.
+//! is slow for programs and fast enough for graphs that wait for models. QEMU itself runs in namespaces of its own, as
+//! nobody, in a root that holds nothing but its own files ([`become_qemu`]), and in a control group where one can be made.
 //!
 //! The guest's first program is the agent. It loads the drivers of its channel, closes the same doors behind itself as
 //! in the [jail](super::jail), and serves.
@@ -12,38 +12,50 @@ mod handle;
 mod init;
 mod initrd;
 mod monitor;
+mod parts;
 mod qemu;
 mod snapshot;
+mod stage;
 
 use std::{
     collections::BTreeMap,
-    env, io,
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream as StdStream,
+    },
     path::{Path, PathBuf},
-    process::Stdio,
     sync::Arc,
     time::Duration,
 };
 
 use async_trait::async_trait;
+use graph_core::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
 use tokio::{
-    net::UnixListener,
-    process::Command,
+    net::UnixStream,
     sync::{Mutex, OnceCell},
 };
 
 pub use init::{InitError, init};
+pub use stage::{Stage, become_qemu};
 
 use self::{
     handle::VmHandle,
     monitor::Monitor,
-    qemu::{Accelerator, Machine},
+    parts::Parts,
+    qemu::{Accelerator, Begin, Machine},
     snapshot::Made,
 };
-use super::{Backend, Guest, Snapshot, confine::Bounds, words::Words};
+use super::{
+    Backend, Guest, Snapshot,
+    confine::Bounds,
+    jail::{handle::JailHandle, launch},
+};
 use crate::{
     Error,
-    berth::{Berth, Leftover},
+    berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
     image::{ImageError, Images},
@@ -54,8 +66,11 @@ use crate::{
 
 const NAME: &str = "microvm";
 
-/// How long QEMU has to start.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a guest has for its first word, when it is tried out whether there can be one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many threads QEMU may have, and the stage that stays with it: what the guest may have is its own kernel's affair.
+const THREADS: u32 = 64;
 
 /// The micro VM as a back end.
 #[derive(Clone, Debug)]
@@ -68,12 +83,15 @@ pub struct MicroVm {
     prepared: Arc<Mutex<BTreeMap<Image, Prepared>>>,
 }
 
-/// The files that a machine is started from.
+/// What a machine is started from.
 #[derive(Clone, Debug)]
 struct Prepared {
-    kernel: PathBuf,
-    initrd: PathBuf,
-    /// Stands for the content of both.
+    qemu: Parts,
+    kernel: Arc<OwnedFd>,
+    initrd: Arc<OwnedFd>,
+    /// How many bytes the first file system has.
+    root: u64,
+    /// Stands for the content of kernel and first file system.
     sum: String,
 }
 
@@ -142,11 +160,14 @@ impl MicroVm {
             return Report::fails(NAME, format!("{} is not installed", qemu::PROGRAM))
                 .advise("install QEMU: apt-get install qemu-system-x86");
         }
-        let id = format!("probe-vm-{}", std::process::id());
-        match super::try_out(self, &id, PATIENCE * 2).await {
-            Err(error) => Report::fails(NAME, error.to_string()),
+        match super::try_out(self, "probe-vm", PATIENCE).await {
+            Err(error) => Report::fails(NAME, error.to_string()).advise(
+                "QEMU runs in the jail's namespaces: where the jail is not available either, do first what its report \
+                 says",
+            ),
             Ok(()) => {
-                let cgroup = Self::group(&id, &Limits::default());
+                let id = format!("probe-vm-{}", CheckpointId::next());
+                let cgroup = Cgroup::make(&id, &Limits::default());
                 let report = Report::works(NAME, Self::guarantees(cgroup.as_ref()));
                 if let Some(cgroup) = &cgroup {
                     cgroup.remove();
@@ -155,17 +176,12 @@ impl MicroVm {
                     Accelerator::Kvm => report,
                     Accelerator::Emulation => report.advise(
                         "the processor is emulated, programs run ten times slower: a host whose /dev/kvm belongs to \
-                         kvm_intel or kvm_amd, and may be used by this user, runs them at full speed",
+                         kvm_intel or kvm_amd, and may be used by this user (or, for root, by the device's group), \
+                         runs them at full speed",
                     ),
                 }
             }
         }
-    }
-
-    /// A group for QEMU. Its memory is bounded by the machine it is given; QEMU's own comes on top of that.
-    fn group(id: &str, limits: &Limits) -> Option<Cgroup> {
-        let limits = Limits { memory: limits.memory.saturating_add(1 << 30), ..limits.clone() };
-        Cgroup::make(id, &limits)
     }
 }
 
@@ -177,6 +193,13 @@ impl Backend for MicroVm {
 
     async fn probe(&self) -> Report {
         self.probed.get_or_init(|| self.try_out()).await.clone()
+    }
+
+    fn footprint(&self, spec: &Spec) -> u64 {
+        let images = self.images.clone().map_or_else(Images::find, Images::open).ok();
+        let root = images.and_then(|it| it.size_of_root(&spec.image)).unwrap_or_default();
+        let agent = self.agent.metadata().map_or(0, |it| it.len());
+        qemu::footprint(&spec.limits, root + agent)
     }
 
     async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
@@ -196,82 +219,101 @@ impl MicroVm {
         berth: &Berth,
         from: Option<&Snapshot>,
     ) -> Result<Guest, Error> {
-        let Prepared { kernel, initrd, sum } = self.prepare(&spec.image).await?;
+        let prepared = self.prepare(&spec.image).await?;
         let limits = &spec.limits;
         let plan = Plan { bounds: Bounds::new(limits, None) };
-        let machine = Machine {
-            accelerator: Accelerator::choose(),
-            kernel: &kernel,
-            initrd: &initrd,
-            limits,
-            channel: berth.folder().join("channel"),
-            monitor: berth.folder().join("monitor"),
-            awaits_state: from.is_some(),
-            agent_args: GuestArgs::MicroVm(plan).to_words(),
+        let begin = if from.is_some() { Begin::AwaitState } else { Begin::Boot };
+        let agent_args = GuestArgs::MicroVm(plan).to_words();
+        let machine = Machine::new(limits, prepared.root, begin, agent_args);
+        let accelerator = machine.accelerator;
+        let made =
+            Made { by: String::new(), of: prepared.sum.clone(), within: machine.size(limits) };
+        let state = match from {
+            Some(from) => Some((from, open_state(from, made.clone()).await?)),
+            None => None,
         };
-        let mut made = Made { by: String::new(), of: sum, within: machine.size() };
-        let state = from.map(|it| snapshot::open(&it.folder, &made)).transpose()?;
 
-        let listen = |path| UnixListener::bind(path).map_err(Error::io("the channel to the guest"));
-        let (channel, monitor) = (listen(&machine.channel)?, listen(&machine.monitor)?);
-        let mut handle = Self::spawn(&machine, berth, limits)?;
-        let connected = async {
-            let (channel, monitor) = tokio::try_join!(channel.accept(), monitor.accept())?;
-            let monitor = Monitor::open(monitor.0).await?;
-            made.by = format!("{} {:?}", monitor.version(), machine.accelerator);
-            Ok::<_, io::Error>((channel.0, monitor))
+        let group = Limits {
+            memory: qemu::footprint(limits, prepared.root),
+            processes: THREADS,
+            ..limits.clone()
         };
-        let (channel, mut monitor) = handle.unless_it_ends(connected).await.map_err(start)?;
-        if let (Some((state, kept)), Some(from)) = (state, from) {
-            if kept.by != made.by {
-                let problem = format!("it was made by {}, and here is {}", kept.by, made.by);
-                return Err(Error::Snapshot { folder: from.folder.clone(), problem });
-            }
-            let resumed = snapshot::go_on(&mut monitor, &state);
-            handle
-                .unless_it_ends(resumed)
-                .await
-                .map_err(|problem| Error::Snapshot { folder: from.folder.clone(), problem })?;
+        let cgroup = launch::group(berth, &group)?;
+        let (monitor, theirs) = StdStream::pair().map_err(Error::io("a pair of sockets"))?;
+        let files = [theirs.as_fd(), prepared.kernel.as_fd(), prepared.initrd.as_fd()];
+        let next = GuestArgs::Qemu(Stage { qemu: prepared.qemu, machine });
+        let by = launch::By { backend: NAME, program: &self.agent };
+        let (channel, mut jail) = launch::launch_with(by, cgroup, next, &files, berth).await?;
+        // QEMU has it now; ours would keep the connection open when QEMU is gone.
+        drop(theirs);
+        let mut monitor = match open_monitor(monitor).await {
+            Ok(monitor) => monitor,
+            Err(error) => return Err(start(complaint(&mut jail, &error).await)),
+        };
+        let made = Made { by: format!("{} {accelerator:?}", monitor.version()), ..made };
+        if let Some((from, state)) = state {
+            let resumed = resume(&mut monitor, &mut jail, state, &made).await;
+            resumed.map_err(|problem| Error::Snapshot { folder: from.folder.clone(), problem })?;
         }
-        handle.tie(monitor, made);
+        let monitor = Arc::new(Mutex::new(monitor));
+        let handle = VmHandle { jail, monitor, made };
         Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
     }
+}
 
-    /// Starts QEMU.
-    fn spawn(machine: &Machine<'_>, berth: &Berth, limits: &Limits) -> Result<VmHandle, Error> {
-        berth.note(Cgroup::folders_for(berth.id()).into_iter().map(Leftover::Cgroup))?;
-        let mut child = command(machine).spawn().map_err(|error| start(error.to_string()))?;
-        if let Some(pid) = child.id() {
-            berth.note(Leftover::process(pid))?;
-        }
-        let cgroup = Self::group(berth.id(), limits);
-        if let (Some(cgroup), Some(pid)) = (&cgroup, child.id()) {
-            let _ = cgroup.take(pid);
-        }
-        let stdout = child.stdout.take().ok_or_else(|| start("no console".to_owned()))?;
-        let stderr = child.stderr.take().ok_or_else(|| start("no standard error".to_owned()))?;
-        Ok(VmHandle::new(child, cgroup, Words::of(stdout), Words::of(stderr)))
+/// To open a state takes a while: all of it is looked at.
+async fn open_state(from: &Snapshot, made: Made) -> Result<(File, Made), Error> {
+    let folder = from.folder.clone();
+    let work = tokio::task::spawn_blocking(move || snapshot::open(&folder, &made));
+    work.await.map_err(|error| start(error.to_string()))?
+}
+
+async fn open_monitor(stream: StdStream) -> io::Result<Monitor> {
+    stream.set_nonblocking(true)?;
+    Monitor::open(UnixStream::from_std(stream)?).await
+}
+
+/// Lets a machine that waits for it go on from a state, if it is the machine that the state is of.
+async fn resume(
+    monitor: &mut Monitor,
+    jail: &mut JailHandle,
+    (state, kept): (File, Made),
+    made: &Made,
+) -> Result<(), String> {
+    if kept.by != made.by {
+        return Err(format!("it was made by {}, and here is {}", kept.by, made.by));
     }
+    match snapshot::go_on(monitor, &state).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(complaint(jail, &error).await),
+    }
+}
+
+/// Ends a QEMU that failed. What it says of that is more than that the connection is gone.
+async fn complaint(jail: &mut JailHandle, error: &io::Error) -> String {
+    let words = match error.kind() {
+        io::ErrorKind::UnexpectedEof => jail.gather_words().await,
+        _ => String::new(),
+    };
+    if words.is_empty() { error.to_string() } else { words }
 }
 
 fn prepare(agent: &Path, folder: Option<PathBuf>, image: &Image) -> Result<Prepared, Error> {
     let refused = |error: ImageError| start(error.to_string());
     let images = folder.map_or_else(Images::find, Images::open).map_err(refused)?;
     let parts = images.parts(image).map_err(refused)?;
-    let initrd = initrd::prepare(&parts.root, agent, &images.folder().join("started"))?;
-    let name = initrd.file_stem().unwrap_or_default().to_string_lossy();
-    let sum = format!("{} {name}", parts.kernel_sum);
-    Ok(Prepared { kernel: parts.kernel, initrd, sum })
-}
-
-fn command(machine: &Machine<'_>) -> Command {
-    let mut command = Command::new(qemu::PROGRAM);
-    command.args(machine.args()).env_clear().current_dir("/").kill_on_drop(true);
-    if let Some(path) = env::var_os("PATH") {
-        command.env("PATH", path);
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    let agent = initrd::agent(&parts.root, agent)?;
+    let sealed = |name: &str, pieces: &[&[u8]]| {
+        let file = stage::sealed(name, pieces);
+        file.map(Arc::new).map_err(Error::io(format!("the guest's {name}")))
+    };
+    Ok(Prepared {
+        qemu: Parts::find().map_err(Error::io("the files of QEMU"))?,
+        kernel: sealed("kernel", &[&parts.kernel])?,
+        initrd: sealed("first file system", &[&parts.root, &agent.archive])?,
+        root: (parts.root.len() + agent.archive.len()) as u64,
+        sum: format!("{} {}", parts.kernel_sum, agent.sum),
+    })
 }
 
 fn start(problem: String) -> Error {

@@ -7,6 +7,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
+use rustix::process::Gid;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -33,6 +34,8 @@ pub enum GuestArgs {
     GvisorInit(gvisor::Inner),
     /// Closes its doors, as the first program in an engine's container, and serves on standard input and output.
     Contained(contained::Plan),
+    /// Builds a root around itself that holds QEMU and nothing else, and becomes QEMU; standard input is the channel.
+    Qemu(microvm::Stage),
     /// Makes a system around itself, as the first program of a VM, and serves on the VM's channel.
     MicroVm(microvm::Plan),
     /// Builds the jail around itself and runs a VM in it; standard input is the channel, standard output `/dev/kvm`.
@@ -41,8 +44,6 @@ pub enum GuestArgs {
     /// Serves as the one program of a VM without a kernel; standard input is the channel.
     #[cfg(target_arch = "x86_64")]
     KvmGuest,
-    /// Serves on standard input and output, without any walls of its own.
-    Plain,
 }
 
 impl GuestArgs {
@@ -73,11 +74,24 @@ impl GuestArgs {
         }
     }
 
+    /// A group that the stage before has to stay in, for this one to open its device.
+    pub(crate) fn group(&self) -> Option<Gid> {
+        match self {
+            Self::Qemu(stage) => stage.group(),
+            _ => None,
+        }
+    }
+
     fn parse(argument: &str) -> Result<Self, serde_json::Error> {
         let byte = |at: usize| u8::from_str_radix(argument.get(at..at + 2)?, 16).ok();
         let hex: Option<Vec<u8>> = (0..argument.len()).step_by(2).map(byte).collect();
         serde_json::from_slice(hex.as_deref().unwrap_or(argument.as_bytes()))
     }
+}
+
+/// Whether this process was started to be a guest. One that asks has not become one.
+pub(crate) fn was_meant_as_guest() -> bool {
+    env::args_os().nth(1).is_some_and(|it| it == MARK)
 }
 
 /// Becomes a guest if the process was started as one, and returns at once if it was not.
@@ -106,15 +120,12 @@ pub fn enter_with(
         GuestArgs::GvisorOuter(plan) => gvisor::outer(&plan).map_err(Failure::Jail),
         GuestArgs::GvisorInit(plan) => gvisor::init(&plan, agent()).map_err(Failure::Jail),
         GuestArgs::Contained(plan) => contained::init(&plan, agent()).map_err(Failure::Jail),
+        GuestArgs::Qemu(stage) => microvm::become_qemu(&stage).map_err(Failure::Jail),
         GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(Failure::Init),
         #[cfg(target_arch = "x86_64")]
         GuestArgs::KvmMonitor(plan) => kvm_process::monitor(&plan).map_err(Failure::Jail),
         #[cfg(target_arch = "x86_64")]
         GuestArgs::KvmGuest => kvm_process::guest(agent()).map_err(Failure::Serve),
-        GuestArgs::Plain => {
-            let pair = || Ok((tokio::io::stdin(), tokio::io::stdout()));
-            serve_here(agent(), pair).map_err(Failure::Serve)
-        }
     });
     Some(match outcome {
         Ok(()) => ExitCode::SUCCESS,

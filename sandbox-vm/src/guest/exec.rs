@@ -74,7 +74,7 @@ pub(super) async fn run(
             _ = tick.tick() => {
                 let mut now = meter::sample(whose);
                 if exec.limits.memory.is_some_and(|it| now.memory > it) {
-                    now.memory = now.memory.min(meter::anonymous_memory(whose));
+                    now.memory = now.memory.min(meter::exact_memory(whose));
                 }
                 seen.memory = seen.memory.max(now.memory);
                 seen.threads = seen.threads.max(now.threads);
@@ -141,7 +141,7 @@ fn broken(limits: &ExecLimits, seen: &Sample) -> Option<Cause> {
         Some(Cause::CpuTime)
     } else if limits.memory.is_some_and(|it| seen.memory > it) {
         Some(Cause::Memory)
-    } else if limits.processes.is_some_and(|it| seen.threads >= it) {
+    } else if limits.processes.is_some_and(|it| seen.threads > it) {
         Some(Cause::Processes)
     } else {
         None
@@ -193,5 +193,23 @@ async fn pump(
             output.full.notify_one();
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::broken;
+    use crate::{
+        limits::{Cause, ExecLimits},
+        meter::Sample,
+    };
+
+    #[test]
+    fn what_a_program_may_have_it_may_have_in_full() {
+        let limits = ExecLimits { memory: Some(100), processes: Some(8), ..ExecLimits::default() };
+        let all = Sample { threads: 8, memory: 100, cpu: limits.cpu_time };
+        assert_eq!(broken(&limits, &all), None);
+        assert_eq!(broken(&limits, &Sample { threads: 9, ..all }), Some(Cause::Processes));
+        assert_eq!(broken(&limits, &Sample { memory: 101, ..all }), Some(Cause::Memory));
     }
 }

@@ -4,6 +4,7 @@
 //! link nor a folder that is moved meanwhile leads out.
 
 use std::{
+    ffi::CString,
     fs::File,
     io::{Read, Write},
     os::fd::OwnedFd,
@@ -13,6 +14,7 @@ use std::{
 use rustix::{
     fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags},
     io::Errno,
+    path::Arg,
 };
 
 use crate::protocol::message::{Bytes, Entry, EntryKind, Fault, FaultCode};
@@ -88,6 +90,9 @@ pub(super) fn remove(workspace: &Path, path: &str) -> Result<(), Fault> {
     clear(&folder, name).map_err(|it| fault(path, it))
 }
 
+/// How many folders are open at once while a tree is removed.
+const MAX_OPEN: usize = 32;
+
 /// Removes an entry; folders are emptied one level after the other, without recursion.
 fn clear(folder: &OwnedFd, name: &str) -> Result<(), Errno> {
     match fs::unlinkat(folder, name, AtFlags::empty()) {
@@ -95,36 +100,45 @@ fn clear(folder: &OwnedFd, name: &str) -> Result<(), Errno> {
         done => return done,
     }
     // The way down to the folder that is being emptied, each with its name in the one above.
-    let mut way = vec![(open_folder(folder, name)?, name.to_owned())];
+    let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+    let mut way = vec![(open_folder(folder, &*name)?, name)];
+    let mut moved = 0_u64;
     while let Some((open, _)) = way.last() {
-        let mut inner = None;
-        for entry in Dir::read_from(open)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            match fs::unlinkat(open, name, AtFlags::empty()) {
-                Err(Errno::ISDIR) => {
-                    inner = Some(name.to_string_lossy().into_owned());
-                    break;
-                }
-                done => done?,
-            }
-        }
-        match inner {
-            Some(inner) => {
-                let deeper = open_folder(open, inner.as_str())?;
+        match empty(open)? {
+            Some(inner) if way.len() < MAX_OPEN => {
+                let deeper = open_folder(open, &*inner)?;
                 way.push((deeper, inner));
             }
+            // A tree may be deeper than there may be open files: what is so deep goes up, and is met again there.
+            Some(inner) => match fs::renameat(open, &*inner, &way[0].0, format!("deep-{moved}")) {
+                // Where something is in the way the next name is tried.
+                Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => moved += 1,
+                Err(error) => return Err(error),
+            },
             None => {
                 let Some((_, empty)) = way.pop() else { break };
                 let above = way.last().map_or(folder, |(it, _)| it);
-                fs::unlinkat(above, empty.as_str(), AtFlags::REMOVEDIR)?;
+                fs::unlinkat(above, &*empty, AtFlags::REMOVEDIR)?;
             }
         }
     }
     Ok(())
+}
+
+/// Removes what is in a folder, up to the first folder in it, whose name it gives.
+fn empty(folder: &OwnedFd) -> Result<Option<CString>, Errno> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match fs::unlinkat(folder, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => return Ok(Some(name.to_owned())),
+            done => done?,
+        }
+    }
+    Ok(None)
 }
 
 /// What becomes of folders on the way that do not exist.
@@ -181,10 +195,10 @@ fn walk(
     missing: Missing,
 ) -> Result<OwnedFd, Fault> {
     for name in names {
-        let next = match (open_folder(&folder, name), missing) {
+        let next = match (open_folder(&folder, *name), missing) {
             (Err(Errno::NOENT), Missing::Make) => {
                 match fs::mkdirat(&folder, *name, Mode::from(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => open_folder(&folder, name),
+                    Ok(()) | Err(Errno::EXIST) => open_folder(&folder, *name),
                     Err(error) => Err(error),
                 }
             }
@@ -198,11 +212,11 @@ fn walk(
 /// Opens what should be a folder; what is none fails when something in it is asked for.
 ///
 /// It is not asked for a folder outright: gVisor's kernel then follows a link, though it is told to follow none.
-fn open_folder(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+fn open_folder(folder: &OwnedFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     open(folder, name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
 }
 
-fn open(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+fn open(folder: &OwnedFd, name: impl Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     fs::openat(folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
 }
 
@@ -273,5 +287,37 @@ mod tests {
         let pipe = root.join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from(0o600)).unwrap();
         assert_eq!(read(root, "pipe", 10).unwrap_err().code, FaultCode::Refused);
+    }
+
+    /// Set where the test below runs once more, with few open files.
+    const WITH_FEW: &str = "SANDBOX_VM_WITH_FEW_FILES";
+
+    #[test]
+    fn whatever_a_guest_calls_its_files_and_however_deep_they_are_they_are_removed() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+        if std::env::var_os(WITH_FEW).is_none() {
+            let mut test = std::process::Command::new("sh");
+            test.args(["-c", "ulimit -n 128 && exec \"$0\" \"$@\""]);
+            test.arg(std::env::current_exe().unwrap()).args(["whatever_a_guest_calls_its_files"]);
+            let output = test.env(WITH_FEW, "1").output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && text.contains("1 passed"), "{text}");
+            return;
+        }
+        let workspace = tempfile::tempdir().unwrap();
+        let root = workspace.path();
+        let odd = root.join("tree").join(OsStr::from_bytes(b"\xff\xfe"));
+        fs::create_dir_all(&odd).unwrap();
+        fs::write(odd.join(OsStr::from_bytes(b"\x80")), "").unwrap();
+        // In the way of what is moved up.
+        fs::create_dir_all(root.join("tree/deep-0/full")).unwrap();
+        fs::write(root.join("tree/deep-1"), "").unwrap();
+        let mut folder = super::root(root).unwrap();
+        for name in std::iter::once("tree").chain(std::iter::repeat_n("d", 200)) {
+            let _ = rustix::fs::mkdirat(&folder, name, rustix::fs::Mode::from(0o755));
+            folder = super::open_folder(&folder, name).unwrap();
+        }
+        remove(root, "tree").unwrap();
+        assert_eq!(list(root, "").unwrap(), []);
     }
 }

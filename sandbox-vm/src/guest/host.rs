@@ -5,8 +5,12 @@ use std::{path::Path, sync::Arc};
 use graph_core::{Checkpointer, Context, NodeError};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
-use super::{line::Line, saver::Saver};
+use super::{
+    line::{Line, Turn},
+    saver::Saver,
+};
 use crate::protocol::message::{Call, Fault, FaultCode, GraphEvent, Wish};
 
 /// The host as a graph in the guest sees it: who keeps its checkpoints and makes its calls. Cheap to clone.
@@ -31,6 +35,11 @@ impl Host {
     /// Tells the host of an event of the run, once it has room for it.
     pub(super) async fn event(&self, event: &GraphEvent) -> Result<(), Fault> {
         self.line.event(self.run, event).await
+    }
+
+    /// Those who want to ask the host something for the run.
+    pub(super) fn askers(&self) -> mpsc::UnboundedReceiver<Turn> {
+        self.line.askers(self.run)
     }
 
     /// The checkpointer of the run: its checkpoints go to the host, which lets it reach its own thread alone.

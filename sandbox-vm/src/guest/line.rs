@@ -36,9 +36,14 @@ struct Shared {
     // Std mutexes: held for a moment, never over an await.
     waiting: Mutex<BTreeMap<u64, Question>>,
     credits: Mutex<BTreeMap<u64, Arc<Semaphore>>>,
+    /// Where whoever asks for a run waits for its turn.
+    askers: Mutex<BTreeMap<u64, mpsc::UnboundedSender<Turn>>>,
     places: Arc<Semaphore>,
     next: AtomicU64,
 }
+
+/// Lets one go on who wants to ask something.
+pub(super) type Turn = oneshot::Sender<()>;
 
 /// A question under way.
 #[derive(Debug)]
@@ -55,6 +60,7 @@ impl Line {
             outbox,
             waiting: Mutex::default(),
             credits: Mutex::default(),
+            askers: Mutex::default(),
             places: Arc::new(Semaphore::new(ASK_WINDOW as usize)),
             next: AtomicU64::new(1),
         };
@@ -72,6 +78,7 @@ impl Line {
         let gone = || Fault::new(FaultCode::Failed, "the host is gone");
         let payload = protocol::encode(&Ask { run, what }).map_err(terminal)?;
         let memory = memory_within(&payload, MAX_ASKED, "what is asked of the host or stored")?;
+        self.turn(run).await;
         let places = u32::try_from(memory.div_ceil(PLACE)).unwrap_or(ASK_WINDOW);
         let places = self.shared.places.clone().acquire_many_owned(places).await;
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
@@ -82,6 +89,24 @@ impl Line {
         lock(&self.shared.waiting).insert(id, question);
         room.send(frame::write(Kind::Request, id, &payload));
         decode("answer", &answered.await.map_err(|_| gone())??).map_err(terminal)
+    }
+
+    /// Those who want to ask something for a run: each is let through once all events so far are on their way.
+    ///
+    /// So a host that is asked has heard of all that came before, though the guest die with the question.
+    pub(super) fn askers(&self, run: u64) -> mpsc::UnboundedReceiver<Turn> {
+        let (sender, askers) = mpsc::unbounded_channel();
+        lock(&self.shared.askers).insert(run, sender);
+        askers
+    }
+
+    async fn turn(&self, run: u64) {
+        let askers = lock(&self.shared.askers).get(&run).cloned();
+        let (turn, ours) = oneshot::channel();
+        if askers.is_some_and(|it| it.send(turn).is_ok()) {
+            // Where it is dropped there are no events any more.
+            let _ = ours.await;
+        }
     }
 
     /// An answer came.
@@ -116,12 +141,14 @@ impl Line {
     pub(super) fn over(&self, run: u64) {
         lock(&self.shared.waiting).retain(|_, it| it.run != run);
         lock(&self.shared.credits).remove(&run);
+        lock(&self.shared.askers).remove(&run);
     }
 
     /// Nobody waits for answers or credit any more: the host that would have given them is another one now.
     pub(super) fn forget(&self) {
         lock(&self.shared.waiting).clear();
         lock(&self.shared.credits).clear();
+        lock(&self.shared.askers).clear();
     }
 
     fn credits(&self, run: u64) -> Arc<Semaphore> {

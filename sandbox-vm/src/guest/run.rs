@@ -41,10 +41,20 @@ where
         if let Some(at) = start.at {
             thread = thread.at(at);
         }
+        let mut askers = host.askers();
         let mut events = thread.stream(input);
-        while let Some(event) = events.next().await {
-            host.event(&graph_event(event)).await?;
+        loop {
+            tokio::select! {
+                // In this order: nobody has a turn while there is an event.
+                biased;
+                event = events.next() => match event {
+                    Some(event) => host.event(&graph_event(event)).await?,
+                    None => break,
+                },
+                Some(turn) = askers.recv() => drop(turn.send(())),
+            }
         }
+        drop(askers);
         ended(events.finish().await)
     }
 }

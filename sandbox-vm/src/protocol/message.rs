@@ -77,8 +77,6 @@ pub enum Order {
     },
     /// Asks for a sign of life.
     Ping,
-    /// Ends the agent, and with it the guest.
-    Shutdown,
 }
 
 /// A program to run.

@@ -19,6 +19,15 @@ use rustix::net::{AddressFamily, SocketType};
 /// How a program ends that got through a wall.
 pub const GOT_THROUGH: u8 = 77;
 
+/// How a program ends that failed for a reason that no wall gives: it has shown nothing.
+pub const SHOWN_NOTHING: u8 = 78;
+
+/// How much a program takes that wants more memory than it may have.
+const MUCH: usize = 512 << 20;
+
+/// How much of it at a time.
+const PIECE: usize = 4 << 20;
+
 /// Runs one of the programs, by its arguments.
 pub fn main(args: &[String]) -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -28,6 +37,7 @@ pub fn main(args: &[String]) -> ExitCode {
         ["cat"] => cat(),
         ["environment"] => environment(),
         ["status"] => status(),
+        ["network"] => network(),
         ["sleep"] => sleep(),
         ["clock-and-dice"] => clock_and_dice(),
         ["spin"] => spin(),
@@ -170,13 +180,14 @@ fn endless_output() -> io::Result<()> {
 fn host(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     use crate::{
         GraphRun, Program, Sandboxes, Spec,
-        backend::{Gvisor, Jail},
+        backend::{Gvisor, Jail, MicroVm},
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let opening = Sandboxes::new().state_folder(state);
         let opening = match backend {
             "gvisor" => opening.backend(Gvisor::this_program()),
+            "microvm" => opening.backend(MicroVm::this_program()),
             _ => opening.backend(Jail::this_program()),
         };
         let sandboxes = opening.open().await.map_err(io::Error::other)?;
@@ -227,6 +238,9 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
         ("reboot", []) => reboot(),
         ("host-name", []) => host_name(),
         ("link-out", [path]) => link_out(path),
+        ("shared-memory", [of]) => shared_memory(of),
+        ("memory-files", []) => memory_files(),
+        ("clock", []) => set_clock(),
         _ => return ExitCode::FAILURE,
     };
     report(outcome)
@@ -234,15 +248,80 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
 
 fn report(outcome: io::Result<()>) -> ExitCode {
     match outcome {
-        Err(error) => {
+        Err(error) if is_wall(&error) => {
             println!("held: {error}");
             ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("that is no wall: {error} ({:?})", error.kind());
+            ExitCode::from(SHOWN_NOTHING)
         }
         Ok(()) => {
             println!("got through");
             ExitCode::from(GOT_THROUGH)
         }
     }
+}
+
+/// Whether this is what whoever meets a wall is told: that it may not, that there is no such thing, or no such way.
+fn is_wall(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, NetworkUnreachable, NotFound, PermissionDenied, ReadOnlyFilesystem,
+        Unsupported,
+    };
+    let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    let no_such = [rustix::io::Errno::SRCH, rustix::io::Errno::AFNOSUPPORT];
+    errno.is_some_and(|it| no_such.contains(&it))
+        || matches!(
+            error.kind(),
+            ConnectionRefused
+                | NetworkUnreachable
+                | NotFound
+                | PermissionDenied
+                | ReadOnlyFilesystem
+                | Unsupported
+        )
+}
+
+/// Which network this process is in.
+fn network() -> io::Result<()> {
+    say(&fs::read_link("/proc/self/ns/net")?.display().to_string(), "")
+}
+
+fn shared_memory(of: &str) -> io::Result<()> {
+    let file = match of {
+        "zero" => Some(fs::File::options().read(true).write(true).open("/dev/zero")?),
+        _ => None,
+    };
+    for _ in 0..MUCH / PIECE {
+        crate::sys::hold_shared_memory(file.as_ref(), PIECE)?;
+    }
+    stay();
+    Ok(())
+}
+
+/// Writes to files that are nowhere but in memory, and that no process has mapped.
+fn memory_files() -> io::Result<()> {
+    let piece = vec![1; PIECE];
+    let mut files = Vec::new();
+    for _ in 0..MUCH / PIECE {
+        let file = rustix::fs::memfd_create("piece", rustix::fs::MemfdFlags::empty())?;
+        let mut file = fs::File::from(file);
+        file.write_all(&piece)?;
+        files.push(file);
+    }
+    stay();
+    Ok(())
+}
+
+/// Gives whoever looks after it the time to look.
+fn stay() {
+    std::thread::sleep(Duration::from_secs(2));
+}
+
+fn set_clock() -> io::Result<()> {
+    let clock = rustix::time::ClockId::Realtime;
+    Ok(rustix::time::clock_settime(clock, rustix::time::clock_gettime(clock))?)
 }
 
 fn tcp(address: &str) -> io::Result<()> {
@@ -294,7 +373,7 @@ fn variable(name: &str) -> io::Result<()> {
     let variables = fs::read("/proc/1/environ")?;
     let prefix = format!("{name}=");
     let found = variables.split(|it| *it == 0).any(|it| it.starts_with(prefix.as_bytes()));
-    if found { Ok(()) } else { Err(io::Error::other("nothing there")) }
+    if found { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 fn mount() -> io::Result<()> {
@@ -340,9 +419,5 @@ fn link_out(path: &str) -> io::Result<()> {
     }
     // For the guest itself the link leads nowhere, or to nothing of the host's.
     fs::File::open("link")?.read_to_string(&mut text)?;
-    if text.contains("secret of the host") {
-        Ok(())
-    } else {
-        Err(io::Error::other("nothing there"))
-    }
+    if text.contains("secret of the host") { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }

@@ -16,6 +16,12 @@ pub(super) const CHECKS: &[Check] = &[
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
     check!("limits: output", [Programs], output),
     check!("limits: memory", [Programs], memory),
+    check!("limits: memory that could be shared", [Programs], shared_memory),
+    check!(
+        "limits: memory of files that no process has mapped",
+        [Programs, FilteredCalls],
+        memory_files
+    ),
     check!("limits: processes", [Programs, ProcessLimit], processes),
     check!("limits: disk", [Programs, DiskLimit], disk),
     check!("limits: files", [Programs, DiskLimit], files),
@@ -78,6 +84,10 @@ async fn wall(bench: Bench) -> Result<(), Failure> {
     let sandbox = bench.sandbox(spec(&bench)).await?;
     let limits = ExecLimits { wall: Duration::from_millis(300), ..ExecLimits::default() };
     ended(sandbox.exec(program(&bench, "sleep").limits(limits)).await, Cause::Wall)?;
+    // Who says that it has all the time there is means it.
+    let limits = ExecLimits { wall: Duration::MAX, ..ExecLimits::default() };
+    let output = sandbox.exec(program(&bench, "exit").arg("0").limits(limits)).await?;
+    ensure!(output.success(), "{output:?}");
     goes_on(&bench, &sandbox).await
 }
 
@@ -128,6 +138,33 @@ async fn memory(bench: Bench) -> Result<(), Failure> {
     let sandbox = bench.sandbox(spec(&bench)).await?;
     ended(sandbox.exec(program(&bench, "eat-memory")).await, Cause::Memory)?;
     goes_on(&bench, &sandbox).await
+}
+
+async fn shared_memory(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    for of in ["nothing", "zero"] {
+        let program = program(&bench, "try").args(["shared-memory", of]);
+        refused_or_ended(sandbox.exec(program).await, Cause::Memory)?;
+        if sandbox.gone().is_some() {
+            return Ok(());
+        }
+    }
+    goes_on(&bench, &sandbox).await
+}
+
+async fn memory_files(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    let outcome = sandbox.exec(program(&bench, "try").arg("memory-files")).await;
+    refused_or_ended(outcome, Cause::Memory)?;
+    goes_on(&bench, &sandbox).await
+}
+
+/// A program that is not given what it wants ends well; one that is given too much ends by the limit.
+fn refused_or_ended(outcome: Result<Output, Error>, cause: Cause) -> Result<(), Failure> {
+    match outcome {
+        Ok(output) if output.success() => Ok(()),
+        outcome => ended(outcome, cause),
+    }
 }
 
 async fn processes(bench: Bench) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use sandbox_vm::berth;
 
 use crate::HOSTILE;
@@ -64,7 +65,9 @@ fn groups(ids: &[String]) -> Vec<String> {
 enum Guests {
     /// They see it, and end.
     Free,
-    /// They are stopped, and cannot.
+    /// They are paused. Their stages see it, and end them.
+    Paused,
+    /// They are stopped together with their stages, and cannot.
     Stopped,
 }
 
@@ -78,10 +81,16 @@ enum Host {
 }
 
 fn check(backend: &str, count: usize, guests: Guests, who: Host) {
+    check_host(Path::new(HOSTILE), backend, count, guests, who);
+}
+
+fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: Host) {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
-    let mut host = Command::new(HOSTILE);
+    let mut host = Command::new(program);
     host.args(["host", backend, &count.to_string(), &state.display().to_string()]);
+    // Where it keeps what it knows of other folders: the tests beside this one must not clean up after it.
+    host.env("SANDBOX_VM_STATE", folder.path().join("usual"));
     if who == Host::Nobody && rustix::process::geteuid().is_root() {
         chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
         host.uid(65_534).gid(65_534).env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR");
@@ -102,14 +111,19 @@ fn check(backend: &str, count: usize, guests: Guests, who: Host) {
     chown(&state, Some(rustix::process::geteuid().as_raw()), None).unwrap();
     // A start beside a living host leaves its sandboxes alone.
     assert_eq!(berth::reap(&state), 0);
-    if guests == Guests::Stopped {
-        let stop = pids[1..].iter().map(u32::to_string);
-        assert!(Command::new("kill").arg("-STOP").args(stop).status().unwrap().success());
+    let stop: &[u32] = match guests {
+        Guests::Free => &[],
+        // The host comes first, then the stages, one for each guest.
+        Guests::Paused => &pids[1 + count..],
+        Guests::Stopped => &pids[1..],
+    };
+    for pid in stop.iter().filter_map(|it| Pid::from_raw(i32::try_from(*it).unwrap())) {
+        kill_process(pid, Signal::STOP).unwrap();
     }
     host.kill().unwrap();
     host.wait().unwrap();
     match guests {
-        Guests::Free => until_dead(&pids),
+        Guests::Free | Guests::Paused => until_dead(&pids),
         Guests::Stopped => assert!(alive(pids[1])),
     }
     assert_eq!(berth::reap(&state), count);
@@ -129,6 +143,24 @@ fn guests_of_a_killed_host_end_by_themselves_and_the_next_start_removes_the_rest
 fn guests_that_cannot_end_by_themselves_are_ended() {
     check("jail", 3, Guests::Stopped, Host::Own);
     check("jail", 3, Guests::Stopped, Host::Nobody);
+}
+
+#[test]
+fn guests_that_are_paused_end_with_their_host_all_the_same() {
+    check("jail", 3, Guests::Paused, Host::Own);
+    check("jail", 3, Guests::Paused, Host::Nobody);
+}
+
+#[test]
+fn nothing_of_a_vm_stays_behind_either() {
+    if crate::microvm::micro_vm().is_none() {
+        return;
+    }
+    // It is started as the agent of its own VMs.
+    let host = crate::microvm::agent().unwrap();
+    check_host(&host, "microvm", 3, Guests::Free, Host::Own);
+    check_host(&host, "microvm", 3, Guests::Paused, Host::Nobody);
+    check_host(&host, "microvm", 3, Guests::Stopped, Host::Own);
 }
 
 #[tokio::test]

@@ -3,13 +3,13 @@
 
 mod engine;
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use graph_core::MemorySaver;
 use sandbox_vm::{
     Cause, GraphRun, Spec,
     backend::{Backend, Docker},
-    berth::Leftover,
+    berth::{self, Leftover},
     fields,
     report::Guarantee,
 };
@@ -17,7 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::engine::Engine;
-use crate::sandboxes;
+use crate::{pool::until, sandboxes};
 
 /// A back end with its engine. What the engine starts is the suite's guest, whatever it was given as the agent.
 fn docker() -> (Docker, Arc<Engine>, TempDir) {
@@ -105,6 +105,57 @@ async fn memory_that_is_used_up_is_named() {
     engine.end_all();
     let error = sandbox.ping().await.unwrap_err();
     assert_eq!(error.cause(), Some(Cause::Memory), "{error}");
+}
+
+/// How many berths there are.
+fn berths(folder: &Path) -> usize {
+    fs::read_dir(folder.join("state")).unwrap().count()
+}
+
+#[tokio::test]
+async fn a_container_goes_though_nobody_deletes_it() {
+    let (docker, engine, _engine_folder) = docker();
+    let (sandboxes, folder) = sandboxes(docker).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
+    assert_eq!((engine.bodies().len(), berths(folder.path())), (1, 1));
+    drop((sandboxes, sandbox));
+    until(|| engine.bodies().is_empty() && berths(folder.path()) == 0).await;
+}
+
+#[tokio::test]
+async fn a_container_goes_though_whoever_started_it_did_not_wait_for_it() {
+    let (docker, engine, _engine_folder) = docker();
+    let (sandboxes, folder) = sandboxes(docker).await;
+    engine.be_silent();
+    let start = sandboxes.create_if_not_exists(Spec::new("job"));
+    tokio::select! {
+        started = start => panic!("{started:?}"),
+        () = until(|| !engine.bodies().is_empty()) => {}
+    }
+    until(|| engine.bodies().is_empty() && berths(folder.path()) == 0).await;
+}
+
+#[tokio::test]
+async fn a_container_that_is_not_removed_is_left_to_the_next_start() {
+    let (docker, engine, _engine_folder) = docker();
+    let (sandboxes, folder) = sandboxes(docker).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
+    engine.be_stuck(true);
+    sandbox.delete().await;
+    let state = folder.path().join("state");
+    let reap = async || {
+        let state = state.clone();
+        tokio::task::spawn_blocking(move || berth::reap(&state)).await.unwrap()
+    };
+    assert_eq!(reap().await, 0);
+    assert_eq!((engine.bodies().len(), berths(folder.path())), (1, 1));
+    engine.be_stuck(false);
+    // The tests beside this one may be faster, and whoever dropped it may still be trying.
+    while berths(folder.path()) > 0 {
+        reap().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(engine.bodies().is_empty());
 }
 
 #[tokio::test]

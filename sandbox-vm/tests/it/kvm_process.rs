@@ -12,7 +12,7 @@ use sandbox_vm::{
 };
 use serde_json::{Map, json};
 
-use crate::{microvm::agent, sandboxes};
+use crate::{microvm::agent, sandboxes, traces, vm_graph};
 
 /// Lets the tests fail, and not skip, where there is no KVM.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
@@ -39,6 +39,18 @@ async fn kvm_process_passes() {
     eprintln!("kvm-process: {report}");
     report.assert();
     assert!(report.passed() >= 15, "{report}");
+}
+
+#[tokio::test]
+async fn a_graph_gives_the_trace_that_it_gives_here() {
+    let Some(backend) = kvm_process().await else { return };
+    traces::check(backend, true).await;
+}
+
+#[tokio::test]
+async fn a_guest_that_is_killed_is_replaced_without_a_trace_of_it() {
+    let Some(backend) = kvm_process().await else { return };
+    vm_graph::check_killed(backend).await;
 }
 
 /// How a graph ends that takes too much of something.

@@ -4,6 +4,7 @@
 mod crash;
 #[cfg(feature = "docker")]
 mod docker;
+mod ends;
 mod false_guests;
 mod greeting;
 mod isolation;
@@ -13,6 +14,7 @@ mod microvm;
 mod names;
 mod parsing;
 mod pool;
+mod registry;
 mod suite;
 mod traces;
 mod vm_graph;

@@ -149,6 +149,38 @@ async fn a_name_is_free_as_soon_as_its_sandbox_is_deleted() {
 }
 
 #[tokio::test]
+async fn a_name_that_lives_is_given_to_whoever_asks_for_the_same_only() {
+    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+    let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
+    for other in [spec().memory(1 << 30), spec().label("of", "somebody else")] {
+        let error = sandboxes.create_if_not_exists(other).await.unwrap_err();
+        assert!(error.to_string().contains("another spec"), "{error}");
+    }
+    assert!(sandboxes.create_if_not_exists(spec()).await.is_ok());
+    sandbox.delete().await;
+    assert!(sandboxes.create_if_not_exists(spec().memory(1 << 30)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_sandbox_that_is_asked_for_is_not_idle() {
+    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+    let mut spec = spec();
+    spec.limits.idle = Duration::from_millis(800);
+    let first = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
+    for _ in 0..8 {
+        sleep(Duration::from_millis(200)).await;
+        let asked = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
+        assert!(asked.gone().is_none() && first.gone().is_none());
+    }
+    let is_gone = async {
+        while first.gone().is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), is_gone).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_guest_ends_though_whoever_deletes_it_is_dropped() {
     let slow = Slow::failing(0);
     let (sandboxes, folder) = sandboxes(slow.clone()).await;

@@ -1,15 +1,37 @@
 //! The pool of sandboxes that are ready.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    panic::Location,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-use sandbox_vm::{Pool, Spec, backend::Jail};
+use async_trait::async_trait;
+use sandbox_vm::{
+    Cause, Error, Gone, Pool, Spec, Usage,
+    backend::{Backend, Guest, Handle, InProcess, Jail, Snapshot},
+    berth::Berth,
+    report::{Guarantee, Report},
+    testkit,
+};
 
 use crate::{HOSTILE, sandboxes};
 
 /// Waits until something holds.
-pub(crate) async fn until(holds: impl Fn() -> bool) {
-    while !holds() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+#[track_caller]
+pub(crate) fn until(holds: impl Fn() -> bool) -> impl Future<Output = ()> {
+    let caller = Location::caller();
+    async move {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !holds() {
+            assert!(Instant::now() < deadline, "it never came true: {caller}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -60,4 +82,130 @@ async fn while_nobody_asks_none_is_kept() {
     drop(pool.acquire().await.unwrap());
     assert_eq!(pool.metrics().cold, 1);
     until(|| pool.metrics().ready == 2).await;
+}
+
+#[tokio::test]
+async fn those_that_are_ready_go_with_the_pool() {
+    let (sandboxes, folder) = sandboxes(Jail::program(HOSTILE)).await;
+    let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
+    until(|| pool.metrics().ready == 2).await;
+    let taken = pool.acquire().await.unwrap();
+    // One of them may be in the making.
+    drop(pool);
+    let berths = || std::fs::read_dir(folder.path().join("state")).unwrap().count();
+    until(|| sandboxes.list().len() == 1 && berths() == 1).await;
+    taken.ping().await.unwrap();
+    drop(taken);
+    until(|| sandboxes.list().is_empty() && berths() == 0).await;
+}
+
+#[tokio::test]
+async fn time_counts_from_when_one_is_taken() {
+    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+    let mut spec = Spec::new("pooled").lifetime(Duration::from_secs(2));
+    spec.limits.idle = Duration::from_secs(1);
+    let pool = Pool::of(sandboxes.clone(), spec).size(1).open();
+    until(|| pool.metrics().ready == 1).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(sandboxes.list()[0].name(), "pooled-0", "it did not expire while it waited");
+    let sandbox = pool.acquire().await.unwrap();
+    assert_eq!(sandbox.name(), "pooled-0");
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    sandbox.ping().await.unwrap();
+    until(|| sandbox.gone().is_some()).await;
+    assert_eq!(sandbox.gone(), Some(&Gone::Limit(Cause::Idle)));
+}
+
+/// A back end that takes snapshots, from which nothing can be started, and whose guests take more memory than they get.
+#[derive(Clone, Debug)]
+struct Forgetful {
+    inner: InProcess,
+    tried: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Backend for Forgetful {
+    fn name(&self) -> &'static str {
+        "forgetful"
+    }
+
+    async fn probe(&self) -> Report {
+        Report::works(self.name(), [Guarantee::Snapshot])
+    }
+
+    fn footprint(&self, spec: &Spec) -> u64 {
+        spec.limits.memory * 4
+    }
+
+    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+        let Guest { channel, handle } = self.inner.start(spec, berth).await?;
+        Ok(Guest { channel, handle: Arc::new(ForgetfulHandle(handle)) })
+    }
+
+    async fn restore(&self, _: &Spec, _: &Berth, from: &Snapshot) -> Result<Guest, Error> {
+        self.tried.fetch_add(1, Ordering::SeqCst);
+        Err(Error::Snapshot { folder: from.folder.clone(), problem: "it is empty".to_owned() })
+    }
+}
+
+#[derive(Debug)]
+struct ForgetfulHandle(Arc<dyn Handle>);
+
+#[async_trait]
+impl Handle for ForgetfulHandle {
+    async fn kill(&self) {
+        self.0.kill().await;
+    }
+
+    async fn pause(&self) -> Result<(), Error> {
+        self.0.pause().await
+    }
+
+    async fn resume(&self) -> Result<(), Error> {
+        self.0.resume().await
+    }
+
+    async fn usage(&self) -> Option<Usage> {
+        self.0.usage().await
+    }
+
+    async fn cause(&self) -> Option<Cause> {
+        self.0.cause().await
+    }
+
+    async fn last_words(&self) -> String {
+        self.0.last_words().await
+    }
+
+    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error> {
+        Ok(Snapshot { backend: "forgetful", folder })
+    }
+}
+
+fn forgetful() -> Forgetful {
+    Forgetful { inner: InProcess::new(testkit::agent), tried: Arc::default() }
+}
+
+#[tokio::test]
+async fn a_snapshot_of_no_use_is_tried_once() {
+    let backend = forgetful();
+    let (sandboxes, folder) = sandboxes(backend.clone()).await;
+    let pool = Pool::of(sandboxes, Spec::new("pooled")).size(3).open();
+    until(|| pool.metrics().ready == 3).await;
+    drop(pool.acquire().await.unwrap());
+    until(|| pool.metrics().ready == 3).await;
+    assert_eq!(backend.tried.load(Ordering::SeqCst), 1);
+    // Nothing is kept of it.
+    let state = folder.path().join("state");
+    until(|| std::fs::read_dir(&state).unwrap().count() == 3).await;
+}
+
+#[tokio::test]
+async fn what_the_back_end_needs_itself_counts() {
+    let (sandboxes, _folder) = sandboxes(forgetful()).await;
+    let spec = Spec::new("pooled").memory(64 << 20);
+    let pool = Pool::of(sandboxes, spec).size(5).memory(512 << 20).open();
+    let (_first, _second) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
+    let third = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
+    assert!(third.is_err(), "there is room for two only");
 }

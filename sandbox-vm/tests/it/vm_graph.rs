@@ -1,4 +1,4 @@
-//! A graph in a micro VM: the trace of a run on the host, though the VM be killed in the middle.
+//! A graph in a VM: the trace of a run on the host, though the VM be killed in the middle.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 use graph_core::{Checkpointer, Exit, MemorySaver};
 use graph_trace::TraceBuilder;
 use rustix::process::{Signal, kill_process};
-use sandbox_vm::{Error, Gate, GraphRun, Sandboxes, Spec, testkit::graphs};
+use sandbox_vm::{Error, Gate, GraphRun, Sandboxes, Spec, backend::Backend, testkit::graphs};
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,7 +26,12 @@ async fn a_graph_in_a_vm_gives_the_trace_that_it_gives_here() {
 #[tokio::test]
 async fn a_vm_that_is_killed_is_replaced_without_a_trace_of_it() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    check_killed(vm).await;
+}
+
+/// Whether VMs that are killed are replaced, and nothing of it is to be seen in the trace or by those who are called.
+pub(crate) async fn check_killed(backend: impl Backend + 'static) {
+    let (sandboxes, folder) = sandboxes(backend).await;
     let state = folder.path().join("state");
 
     let here = traces::trace_here().await;

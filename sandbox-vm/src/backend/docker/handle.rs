@@ -4,13 +4,14 @@ use std::{
     future::poll_fn,
     path::PathBuf,
     pin::pin,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use bollard::{
     Docker as Engine,
+    errors::Error as Refusal,
     query_parameters::{RemoveContainerOptionsBuilder, StatsOptionsBuilder},
 };
 use futures_core::Stream;
@@ -19,13 +20,17 @@ use super::NAME;
 use crate::{
     Error,
     backend::{Handle, Snapshot, words::Words},
+    berth::{Leftover, Noted},
     limits::{Cause, Usage},
 };
 
+/// A container, which may not be made yet. Its berth removes it, unless [`kill`](Handle::kill) has.
 #[derive(Debug)]
 pub(super) struct DockerHandle {
     engine: Engine,
     name: String,
+    /// The berth's list, and what is on it.
+    noted: (Arc<Noted>, Leftover),
     words: Option<Words>,
     started: Instant,
     /// The most memory that was seen; the engine says what is used now. A std mutex: held for a moment.
@@ -33,8 +38,9 @@ pub(super) struct DockerHandle {
 }
 
 impl DockerHandle {
-    pub(super) fn new(engine: Engine, name: String) -> Self {
-        Self { engine, name, words: None, started: Instant::now(), memory: Mutex::default() }
+    pub(super) fn new(engine: Engine, name: String, noted: (Arc<Noted>, Leftover)) -> Self {
+        let (started, memory) = (Instant::now(), Mutex::default());
+        Self { engine, name, noted, words: None, started, memory }
     }
 
     pub(super) fn listen(&mut self, words: Words) {
@@ -45,7 +51,10 @@ impl DockerHandle {
 #[async_trait]
 impl Handle for DockerHandle {
     async fn kill(&self) {
-        remove(&self.engine, &self.name).await;
+        match remove(&self.engine, &self.name).await {
+            Ok(_) => self.noted.0.settle(&self.noted.1),
+            Err(error) => tracing::warn!(name = self.name, %error, "a container is not removed"),
+        }
         if let Some(words) = &self.words {
             words.wait().await;
         }
@@ -87,20 +96,12 @@ impl Handle for DockerHandle {
     }
 }
 
-impl Drop for DockerHandle {
-    /// The engine is asked in the background; where there is nothing to ask it with any more, the reaper does it.
-    fn drop(&mut self) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (engine, name) = (self.engine.clone(), std::mem::take(&mut self.name));
-            runtime.spawn(async move { remove(&engine, &name).await });
-        }
-    }
-}
-
-async fn remove(engine: &Engine, name: &str) {
+/// Removes a container, and says whether the engine knew it.
+pub(super) async fn remove(engine: &Engine, name: &str) -> Result<bool, Refusal> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    if let Err(error) = engine.remove_container(name, Some(options)).await {
-        // Mostly because it is gone already.
-        tracing::debug!(name, %error, "a container is not removed");
+    match engine.remove_container(name, Some(options)).await {
+        Ok(()) => Ok(true),
+        Err(Refusal::DockerResponseServerError { status_code: 404, .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -7,9 +7,12 @@ use std::{
 
 use super::Inner;
 use crate::{
-    backend::jail::{
-        JailError,
-        init::{serve, take_channel},
+    backend::{
+        calls::Memory,
+        jail::{
+            JailError,
+            init::{serve, take_channel},
+        },
     },
     guest::Agent,
 };
@@ -20,6 +23,10 @@ const NOBODY: u32 = 65_534;
 /// Closes the guest's doors and serves until the host is done.
 pub fn init(plan: &Inner, agent: Agent) -> Result<(), JailError> {
     let channel = take_channel().map_err(JailError::new("take its channel"))?;
+    if plan.bounds.memory() == Memory::Unbounded {
+        // Whoever maps this one has shared memory.
+        fs::remove_file("/dev/zero").map_err(JailError::new("leave out /dev/zero"))?;
+    }
     give_devices_away().map_err(JailError::new("give /dev away"))?;
     serve(&plan.bounds, channel, agent)
 }

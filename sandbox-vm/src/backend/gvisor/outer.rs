@@ -20,6 +20,9 @@ use crate::{
     spec::Image,
 };
 
+/// Where gVisor's program is in its own root.
+const RUNSC: &str = "/runsc";
+
 /// Where all of it is put together. Any folder does: the mount is seen by this process alone.
 const BASE: &str = "/tmp";
 
@@ -35,19 +38,35 @@ pub fn outer(plan: &Plan) -> Result<(), JailError> {
         .map_err(JailError::new("keep its mounts to itself"))?;
     // Taken before anything covers them.
     let pieces = pieces(&plan.image)?;
+    let own = own_pieces(plan).map_err(step("find gVisor"))?;
     let base = Path::new(BASE);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
     mount("gvisor", base, "tmpfs", safe, c"mode=0700,size=4m,nr_inodes=512")
         .map_err(JailError::new("make a place for gVisor"))?;
     build(&base.join(bundle::ROOT), plan, pieces).map_err(step("make the guest's root"))?;
+    furnish(base, own).map_err(step("make gVisor's own root"))?;
     // The processes of these namespaces, which gVisor's parts find one another by.
-    mount("proc", "/proc", "proc", safe | MountFlags::NOEXEC, None)
+    mount("proc", base.join("proc"), "proc", safe | MountFlags::NOEXEC, None)
         .map_err(JailError::new("show gVisor its processes"))?;
     let inner = GuestArgs::GvisorInit(Inner { bounds: plan.bounds.clone() });
     let args = inner.to_args().map_err(step("write the guest's arguments"))?;
-    let config = bundle::config(base, args).to_string();
+    let config = bundle::config(Path::new("/"), args).to_string();
     fs::write(base.join("config.json"), config).map_err(step("write gVisor's configuration"))?;
-    Err(JailError::new("start gVisor")(become_runsc(plan, base)))
+    root::move_into(base).map_err(step("move into gVisor's root"))?;
+    Err(JailError::new("start gVisor")(become_runsc()))
+}
+
+/// What gVisor needs of the host besides what its guest sees.
+fn own_pieces(plan: &Plan) -> io::Result<Vec<Piece>> {
+    Ok(vec![root::take(&plan.runsc, RUNSC)?, root::take(Path::new("/dev/null"), "/dev/null")?])
+}
+
+/// A root for gVisor itself, so that whoever gets through it finds nothing there either.
+fn furnish(base: &Path, own: Vec<Piece>) -> io::Result<()> {
+    ["dev", "proc", "state", "tmp"].iter().try_for_each(|it| fs::create_dir(base.join(it)))?;
+    root::place(base, own)?;
+    let safe = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(mount("state", base.join("state"), "tmpfs", safe, c"mode=0700,size=4m,nr_inodes=512")?)
 }
 
 fn build(root: &Path, plan: &Plan, pieces: Vec<Piece>) -> io::Result<()> {
@@ -79,13 +98,12 @@ fn needs_libraries() -> io::Result<bool> {
 }
 
 /// Returns if it fails, and otherwise never.
-fn become_runsc(plan: &Plan, base: &Path) -> io::Error {
-    let mut command = Command::new(&plan.runsc);
+fn become_runsc() -> io::Error {
+    let mut command = Command::new(RUNSC);
     // The control group is around all of it already, and so is a network namespace with nothing in it.
     command.args(["--platform=systrap", "--network=none", "--ignore-cgroups", "--rootless"]);
     // The root is read-only and the workspace the guest's alone.
     command.args(["--overlay2=none", "--file-access-mounts=exclusive"]);
-    command.arg("--root").arg(base.join("state"));
-    command.arg("run").arg("--bundle").arg(base).arg("guest");
+    command.args(["--root", "/state", "run", "--bundle", "/", "guest"]);
     command.env_clear().current_dir("/").exec()
 }

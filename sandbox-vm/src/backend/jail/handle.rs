@@ -5,7 +5,7 @@ use std::{
     os::fd::OwnedFd,
     path::PathBuf,
     sync::{Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -13,18 +13,24 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::{
     io::BufReader,
     process::{Child, ChildStderr, ChildStdout},
+    time::timeout,
 };
 
+use super::outer::GUEST;
 use crate::{
     Error,
     backend::{Handle, Snapshot, words::Words},
+    berth,
     cgroup::{Cgroup, Freeze, Hits},
     limits::{Cause, Usage},
     meter::{self, Whose},
 };
 
+/// How long the kernel has to end a process that was killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 #[derive(Debug)]
-pub(super) struct JailHandle {
+pub(in crate::backend) struct JailHandle {
     /// The back end whose guest it is.
     backend: &'static str,
     /// The outer stage. Killed when dropped, and the guest with it.
@@ -66,15 +72,29 @@ impl JailHandle {
 
     /// Takes hold of the guest itself, whose process id the outer stage has said.
     pub(super) fn tie(&mut self, line: &str, lifeline: BufReader<ChildStdout>) -> io::Result<()> {
-        let pid = line.trim().parse().ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
+        let pid = || match line.trim().split_once(' ')? {
+            (GUEST, pid) => Pid::from_raw(pid.parse().ok()?),
+            _ => None,
+        };
+        let pid = pid().ok_or(io::ErrorKind::InvalidData)?;
         self.guest = Some(pidfd_open(pid, PidfdFlags::empty())?);
         self.lifeline = Some(lifeline);
         Ok(())
     }
 
+    /// Sends a signal to process 1 of the guest, which for the kernel stands for all of it only if it is to die.
+    pub(in crate::backend) fn signal(&self, signal: Signal) -> io::Result<()> {
+        let guest = self.guest.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        Ok(pidfd_send_signal(guest, signal)?)
+    }
+
+    /// What the guest says outside its channel.
+    pub(in crate::backend) fn words(&self) -> Option<&Words> {
+        self.words.as_ref()
+    }
+
     /// Waits for the end of a guest that did not start, and for what it says of it.
-    pub(super) async fn gather_words(&mut self) -> String {
+    pub(in crate::backend) async fn gather_words(&mut self) -> String {
         if let Some(words) = &self.words {
             words.wait().await;
         }
@@ -90,17 +110,21 @@ impl Handle for JailHandle {
             // A process that is stopped does not die before it goes on.
             let _ = cgroup.freeze(Freeze::GoOn);
         }
-        // When process 1 dies the kernel ends all of its namespace before anybody hears of it. The outer stage hears
-        // of it then, and ends in turn.
-        let killed =
-            self.guest.as_ref().is_some_and(|it| pidfd_send_signal(it, Signal::KILL).is_ok());
+        // When process 1 dies the kernel ends all of its namespace before anybody hears of it.
+        if let Some(guest) = &self.guest
+            && pidfd_send_signal(guest, Signal::KILL).is_ok()
+            && let Ok(guest) = guest.try_clone()
+        {
+            let wait = move || berth::wait_for_end(&guest, PATIENCE);
+            let _ = tokio::task::spawn_blocking(wait).await;
+        }
+        // The outer stage hears of it then, and ends in turn; one that is stopped does not.
         if let Some(outer) = self.outer.lock().await.as_mut() {
-            if !killed {
-                let _ = outer.start_kill();
-            }
-            let _ = outer.wait().await;
+            let _ = outer.start_kill();
+            let _ = timeout(PATIENCE, outer.wait()).await;
         }
         if let Some(cgroup) = self.cgroup.clone() {
+            // A group that stays is on the berth's list.
             let _ = tokio::task::spawn_blocking(move || cgroup.remove()).await;
         }
     }
@@ -158,14 +182,10 @@ impl JailHandle {
 }
 
 impl Drop for JailHandle {
+    /// Its control group is on the list of its berth, and removed with that.
     fn drop(&mut self) {
         if let Some(guest) = &self.guest {
             let _ = pidfd_send_signal(guest, Signal::KILL);
-        }
-        if let Some(cgroup) =
-            self.cgroup.take().filter(|it| it.folders().iter().any(|it| it.exists()))
-        {
-            cgroup.remove();
         }
     }
 }

@@ -1,9 +1,16 @@
 //! How the host starts the outer stage, and takes hold of the guest that it starts.
 
-use std::{io, os::unix::net::UnixStream as StdStream, path::Path, process::Stdio, sync::Arc};
+use std::{
+    io,
+    os::{fd::BorrowedFd, unix::net::UnixStream as StdStream},
+    path::Path,
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     net::UnixStream,
     process::{Child, Command},
 };
@@ -11,12 +18,21 @@ use tokio::{
 use super::{Stage, handle::JailHandle};
 use crate::{
     Error,
-    backend::Guest,
+    backend::{Guest, descriptors},
     berth::{Berth, Leftover},
     cgroup::Cgroup,
-    guest::GuestArgs,
+    guest::{self, GuestArgs},
     limits::Limits,
 };
+
+/// How long the outer stage has to say which process the guest is.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What it says is no longer than this.
+const MAX_LINE: u64 = 64;
+
+/// What to do about a program that does not become a guest.
+const FORGOTTEN: &str = "call `guest::enter` first in its `main`";
 
 /// Who starts a guest.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +56,29 @@ pub(in crate::backend) async fn launch(
     next: GuestArgs,
     berth: &Berth,
 ) -> Result<Guest, Error> {
+    let (channel, handle) = launch_with(by, cgroup, next, &[], berth).await?;
+    Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
+}
+
+/// Like [`launch`], with open files that process 1 finds in its channel, before anything else.
+pub(in crate::backend) async fn launch_with(
+    by: By<'_>,
+    cgroup: Option<Cgroup>,
+    next: GuestArgs,
+    files: &[BorrowedFd<'_>],
+    berth: &Berth,
+) -> Result<(UnixStream, JailHandle), Error> {
     let start = |problem: String| Error::Start { backend: by.backend, problem };
+    // Otherwise a program that forgot it would start itself without end.
+    if guest::was_meant_as_guest() {
+        return Err(start(format!("this process is to be a guest itself; {FORGOTTEN}")));
+    }
     let groups = cgroup.as_ref().map(Cgroup::entries).unwrap_or_default();
     let stage = Stage { groups, next: Box::new(next) };
     let (ours, theirs) = StdStream::pair().map_err(Error::io("a pair of sockets"))?;
+    if !files.is_empty() {
+        descriptors::send(&ours, b"f", files).map_err(Error::io("the guest's open files"))?;
+    }
     let mut child = spawn(by.program, stage, theirs).map_err(|error| start(error.to_string()))?;
     let mut handle = JailHandle::new(by.backend, cgroup, child.stderr.take());
     if let Some(pid) = child.id() {
@@ -54,13 +89,17 @@ pub(in crate::backend) async fn launch(
     let mut lifeline = BufReader::new(lifeline.ok_or_else(|| start("no lifeline".to_owned()))?);
     // The outer stage says which process the guest is, or dies trying.
     let mut line = String::new();
-    let _ = lifeline.read_line(&mut line).await;
-    if handle.tie(&line, lifeline).is_err() {
+    let mut beginning = (&mut lifeline).take(MAX_LINE);
+    let said = tokio::time::timeout(PATIENCE, beginning.read_line(&mut line)).await;
+    if said.is_err() || handle.tie(&line, lifeline).is_err() {
         let words = handle.gather_words().await;
-        return Err(start(if words.is_empty() { "it ended at once".to_owned() } else { words }));
+        return Err(start(match words.is_empty() {
+            true => format!("its program did not become a guest: {FORGOTTEN}"),
+            false => words,
+        }));
     }
     let channel = connect(ours).map_err(Error::io("the channel to the guest"))?;
-    Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
+    Ok((channel, handle))
 }
 
 fn spawn(program: &Path, stage: Stage, channel: StdStream) -> io::Result<Child> {
@@ -76,4 +115,56 @@ fn spawn(program: &Path, stage: Stage, channel: StdStream) -> io::Result<Child> 
 fn connect(stream: StdStream) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::PermissionsExt,
+        process::{Child, Command},
+    };
+
+    use graph_core::checkpoint::CheckpointId;
+
+    use crate::{
+        backend::{Backend, Jail},
+        berth::Berth,
+        spec::Spec,
+    };
+
+    /// What is said of a script that is started as a guest, and knows nothing of that.
+    async fn start(script: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let berth = Berth::new(folder.path(), &CheckpointId::next().to_string()).unwrap();
+        let guest = Jail::program(program).start(&Spec::new("x"), &berth).await;
+        guest.unwrap_err().to_string()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_says_nothing_is_not_waited_for_without_end() {
+        let said = start("exec sleep 1000").await;
+        assert!(said.ends_with("call `guest::enter` first in its `main`"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn a_number_is_not_taken_for_a_guest() {
+        let mut innocent = Ended(Command::new("sleep").arg("1000").spawn().unwrap());
+        let said = start(&format!("echo {}", innocent.0.id())).await;
+        assert!(said.contains("did not become a guest"), "{said}");
+        assert!(innocent.0.try_wait().unwrap().is_none(), "it was killed");
+    }
+
+    /// A process that ends with the test.
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
 }

@@ -18,6 +18,9 @@ use crate::{guest::GuestArgs, sys};
 /// The user and group that root becomes: nobody.
 const NOBODY: u32 = 65534;
 
+/// The word before the guest's process id on the lifeline.
+pub(super) const GUEST: &str = "guest";
+
 /// Makes the namespaces, starts the guest, and stays with it until it ends.
 ///
 /// Standard input is the channel, which goes on to the guest. Standard output is the lifeline: the guest's process id
@@ -31,7 +34,7 @@ pub fn outer(stage: &Stage) -> Result<(), JailError> {
     // Opened while this process may still open it, and before there are namespaces in which it may not be there.
     let device = stage.next.device().map(|it| fs::File::options().read(true).write(true).open(it));
     let device = device.transpose().map_err(JailError::new("open the device of the guest"))?;
-    become_nobody().map_err(JailError::new("become an unprivileged user"))?;
+    become_nobody(stage.next.group()).map_err(JailError::new("become an unprivileged user"))?;
     enter_namespaces()?;
     let mut guest = start(&stage.next, device).map_err(JailError::new("start the guest"))?;
     tell(guest.id()).map_err(JailError::new("say that the guest has started"))?;
@@ -43,13 +46,14 @@ pub fn outer(stage: &Stage) -> Result<(), JailError> {
     }
 }
 
-/// Root gives up all it has before it does anything for the guest; anybody else stays who they are.
-fn become_nobody() -> io::Result<()> {
+/// Root gives up all it has before it does anything for the guest, but for a group of a device; anybody else stays who
+/// they are.
+fn become_nobody(member: Option<Gid>) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_groups(member.as_slice())?;
     rustix::thread::set_thread_res_gid(group, group, group)?;
     rustix::thread::set_thread_res_uid(user, user, user)?;
     // Whoever changes their user loses the files in /proc that describe them; the next step writes one.
@@ -82,16 +86,18 @@ fn start(next: &GuestArgs, device: Option<fs::File>) -> io::Result<std::process:
     next.apply(&mut command)?;
     let stdout = device.map_or_else(Stdio::null, Stdio::from);
     command.env_clear().stdin(Stdio::inherit()).stdout(stdout).stderr(Stdio::inherit());
+    // Opened now: when the guest moves into its root, so does this process, and there may be no such file.
+    let null = fs::File::open("/dev/null")?;
     let guest = command.spawn()?;
     // The channel is the guest's alone: the host is to see it close with the guest.
-    let null = fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     Ok(guest)
 }
 
 fn tell(guest: u32) -> io::Result<()> {
     let mut lifeline = io::stdout().lock();
-    writeln!(lifeline, "{guest}")?;
+    // By the word in front the host knows that a guest says this, and no program that knows nothing of guests.
+    writeln!(lifeline, "{GUEST} {guest}")?;
     lifeline.flush()
 }
 

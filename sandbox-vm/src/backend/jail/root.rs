@@ -15,7 +15,12 @@ use rustix::{
 };
 
 use super::{JailError, Plan};
-use crate::{backend::confine, guest::WORKSPACE, spec::Image};
+use crate::{
+    backend::{calls::Memory, confine},
+    guest::WORKSPACE,
+    spec::Image,
+    sys,
+};
 
 /// Where the new root is put together. Any folder does: the mount is seen by this process alone.
 const BASE: &str = "/tmp";
@@ -50,6 +55,10 @@ fn pieces(plan: &Plan) -> io::Result<Vec<Piece>> {
     // Where the way to the agent is closed to nobody the guest lives without: it runs already.
     let mut pieces: Vec<_> = agent().into_iter().collect();
     for device in DEVICES {
+        // Whoever maps this one has shared memory.
+        if device == "zero" && plan.bounds.memory() == Memory::Unbounded {
+            continue;
+        }
         let path = format!("/dev/{device}");
         pieces.push(take(Path::new(&path), &path)?);
     }
@@ -62,6 +71,8 @@ pub(in crate::backend) struct Source {
     tree: OwnedFd,
     to: PathBuf,
     is_folder: bool,
+    /// Whether it needs no more to be done to it once it is in its place.
+    is_harmless: bool,
 }
 
 /// A piece of a guest's root.
@@ -103,21 +114,39 @@ pub(in crate::backend) fn folders(folders: &[&str]) -> io::Result<Vec<Piece>> {
     Ok(pieces)
 }
 
-fn take(from: &Path, to: &str) -> io::Result<Piece> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(CWD, from, flags)
-        .map_err(|error| io::Error::other(format!("{}: {error}", from.display())))?;
-    Ok(Piece::Tree(Source { tree, to: to.into(), is_folder: from.is_dir() }))
+/// Takes a file or a folder of the host out of its tree, to be read only, or a device.
+pub(in crate::backend) fn take(from: &Path, to: impl Into<PathBuf>) -> io::Result<Piece> {
+    let (to, is_folder) = (to.into(), from.is_dir());
+    let whole = tree(from, OpenTreeFlags::AT_RECURSIVE)?;
+    // A device has to be written to, and `nodev` would make it useless.
+    let done = if to.starts_with("/dev") { Ok(()) } else { sys::make_harmless(&whole) };
+    let (tree, is_harmless) = match done {
+        Ok(()) => (whole, true),
+        // An old kernel can do this only to one mount at a time. So what is mounted in it is left out, or refused where
+        // the kernel does not allow that.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            (tree(from, OpenTreeFlags::empty())?, false)
+        }
+        Err(error) => return Err(about(from, &error)),
+    };
+    Ok(Piece::Tree(Source { tree, to, is_folder, is_harmless }))
 }
 
-/// Puts the pieces below a folder, read-only.
+fn tree(from: &Path, flags: OpenTreeFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    open_tree(CWD, from, flags).map_err(|error| about(from, &error))
+}
+
+fn about(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
+}
+
+/// Puts the pieces below a folder.
 pub(in crate::backend) fn place(base: &Path, pieces: Vec<Piece>) -> io::Result<()> {
     for piece in pieces {
         match piece {
             Piece::Link { to, at } => symlink(to, confine::below(base, &at))?,
-            Piece::Tree(Source { tree, to, is_folder }) => {
+            Piece::Tree(Source { tree, to, is_folder, is_harmless }) => {
                 let at = confine::below(base, &to);
                 if is_folder {
                     fs::create_dir_all(&at)?
@@ -125,8 +154,7 @@ pub(in crate::backend) fn place(base: &Path, pieces: Vec<Piece>) -> io::Result<(
                     fs::write(&at, "")?
                 }
                 move_mount(&tree, "", CWD, &at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
-                // A device has to be written to, and `nodev` would make it useless.
-                if !to.starts_with("/dev") {
+                if !is_harmless {
                     let read_only = MountFlags::BIND
                         | MountFlags::RDONLY
                         | MountFlags::NOSUID
@@ -151,12 +179,17 @@ fn processes(base: &Path) -> io::Result<()> {
 }
 
 fn enter(base: &Path) -> io::Result<()> {
+    move_into(base)?;
+    std::env::set_current_dir(WORKSPACE)
+}
+
+/// Makes a folder the root, and read-only; nothing of the old one is left.
+pub(in crate::backend) fn move_into(base: &Path) -> io::Result<()> {
     std::env::set_current_dir(base)?;
     // Puts the old root on top of the new one, from where it is taken away.
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;
     let read_only = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-    mount_remount("/", read_only, "")?;
-    std::env::set_current_dir(WORKSPACE)
+    Ok(mount_remount("/", read_only, "")?)
 }

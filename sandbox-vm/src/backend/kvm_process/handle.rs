@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{MARK, NAME, OUT_OF_MEMORY};
 use crate::{
     Error,
-    backend::{Handle, Snapshot},
+    backend::{Handle, Snapshot, jail::CANNOT},
     limits::{Cause, Usage},
 };
 
@@ -31,8 +31,8 @@ impl MonitorHandle {
         for _ in 0..PATIENCE {
             let words = self.jail.last_words().await;
             // A line of the guest's own has another start.
-            let verdict =
-                words.lines().rfind(|it| it.starts_with("the jail cannot") && it.contains(MARK));
+            let is_verdict = |it: &&str| it.starts_with(CANNOT) && it.contains(MARK);
+            let verdict = words.lines().rfind(is_verdict);
             if let Some(verdict) = verdict {
                 return Some(verdict.to_owned());
             }

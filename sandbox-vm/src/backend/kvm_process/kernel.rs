@@ -5,6 +5,8 @@
 //! through [`Space`], which reaches guest memory alone. It needs no KVM, so it is tested and fuzzed without.
 
 mod descriptors;
+#[cfg(any(test, feature = "testkit"))]
+mod drive;
 mod files;
 mod layout;
 mod list;
@@ -18,9 +20,11 @@ use std::{fmt, rc::Rc, time::Duration};
 
 use rustix::io::Errno;
 
-pub(super) use self::poll::Ready;
 #[cfg(test)]
-pub(super) use self::tests::Still;
+pub(super) use self::drive::Still;
+#[cfg(any(test, feature = "testkit"))]
+pub use self::drive::drive;
+pub(super) use self::poll::Ready;
 use self::{
     descriptors::{Descriptors, Open},
     memory::Heap,

@@ -4,6 +4,8 @@
 //! read or write for it. Tables are never given back: an entry that leads to a table leads to it for good, so only the
 //! last level has entries that change.
 
+#[cfg(any(test, feature = "testkit"))]
+mod audit;
 mod ranges;
 mod runs;
 

@@ -67,8 +67,8 @@ pub fn init(plan: &Plan, agent: Agent) -> Result<(), InitError> {
     let _ = mount_remount("/", MountFlags::RDONLY, "");
     std::env::set_current_dir(WORKSPACE).map_err(step("enter its workspace"))?;
     become_nobody().map_err(step("become nobody"))?;
-    // After a snapshot the agent sets the clock, and tells the kernel to take in new randomness at once. A program
-    // that is started gets neither right.
+    // After a snapshot the agent sets the clock, and tells the kernel to take in new randomness at once. Until then it
+    // lays both rights down, and a program that is started gets neither.
     let kept = CapabilitySet::SYS_TIME | CapabilitySet::SYS_ADMIN;
     confine::close(&plan.bounds, kept).map_err(step("close its doors"))?;
     let (reader, writer) = (port.try_clone().map_err(step("use its channel"))?, port);

@@ -1,20 +1,29 @@
 //! How QEMU is started: a machine with a processor, memory, a console and one channel, and nothing else.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{os::fd::RawFd, os::unix::fs::MetadataExt, path::Path};
+
+use rustix::process::Gid;
+use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
 
 /// The program that emulates and virtualises.
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
 
+/// The device that a processor's help is asked for at.
+pub(super) const KVM: &str = "/dev/kvm";
+
 /// What the guest's kernel, its file tables and the agent need besides what the guest may use.
 const OWN_MEMORY: u64 = 96 << 20;
 
+/// In MiB: what QEMU may keep of instructions that it has translated. It forgets the oldest then.
+const TRANSLATED: u64 = 64;
+
+/// What QEMU needs besides the machine's memory: its program, its own state, and what it has translated.
+const OF_QEMU: u64 = (128 + TRANSLATED) << 20;
+
 /// Who runs the guest's instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Accelerator {
     /// The processor.
     Kvm,
@@ -29,63 +38,102 @@ impl Accelerator {
     pub(super) fn choose() -> Self {
         let ordinary =
             ["kvm_intel", "kvm_amd"].iter().any(|it| Path::new("/sys/module").join(it).exists());
-        let usable = std::fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
-        if ordinary && usable { Self::Kvm } else { Self::Emulation }
+        let usable = std::fs::File::options().read(true).write(true).open(KVM).is_ok();
+        if ordinary && usable && is_open_to_nobody() { Self::Kvm } else { Self::Emulation }
     }
 }
 
-/// All that makes up a machine.
-#[derive(Debug)]
-pub(super) struct Machine<'a> {
-    pub(super) accelerator: Accelerator,
-    pub(super) kernel: &'a Path,
-    pub(super) initrd: &'a Path,
-    pub(super) limits: &'a Limits,
-    /// The socket that QEMU connects the guest's channel to.
-    pub(super) channel: PathBuf,
-    /// The socket that QEMU connects its monitor to.
-    pub(super) monitor: PathBuf,
-    /// Whether it waits for the state of a snapshot, in place of starting its kernel.
-    pub(super) awaits_state: bool,
-    /// What the agent in the guest is told.
-    pub(super) agent_args: String,
+/// Root's QEMU is nobody, who can be given the device's group, and no more.
+fn is_open_to_nobody() -> bool {
+    let is_open = |mode: u32| mode & 0o060 == 0o060 || mode & 0o006 == 0o006;
+    !rustix::process::geteuid().is_root()
+        || std::fs::metadata(KVM).is_ok_and(|it| is_open(it.mode()))
 }
 
-impl Machine<'_> {
+/// The group that may use KVM.
+pub(super) fn group_of_kvm() -> Option<Gid> {
+    Some(Gid::from_raw(std::fs::metadata(KVM).ok()?.gid()))
+}
+
+/// All that makes up a machine, but for the files that it is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Machine {
+    pub(super) accelerator: Accelerator,
+    /// In MiB.
+    memory: u64,
+    processors: u32,
+    /// Whether it waits for the state of a snapshot, in place of starting its kernel.
+    awaits_state: bool,
+    /// What the agent in the guest is told.
+    agent_args: String,
+}
+
+/// What a machine does first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// It starts its kernel.
+    Boot,
+    /// It waits for the state of a snapshot.
+    AwaitState,
+}
+
+/// The descriptors that QEMU is started with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    /// The guest's channel.
+    pub(super) channel: RawFd,
+    /// QEMU's own monitor.
+    pub(super) monitor: RawFd,
+    /// The kernel.
+    pub(super) kernel: RawFd,
+    /// The first file system.
+    pub(super) initrd: RawFd,
+}
+
+impl Machine {
+    /// A machine for these limits, whose first file system has so many bytes.
+    pub(super) fn new(limits: &Limits, root: u64, begin: Begin, agent_args: String) -> Self {
+        Self {
+            accelerator: Accelerator::choose(),
+            memory: memory(limits, root).div_ceil(1 << 20),
+            processors: limits.cpus.ceil().max(1.0) as u32,
+            awaits_state: begin == Begin::AwaitState,
+            agent_args,
+        }
+    }
+
     /// QEMU's arguments.
-    pub(super) fn args(&self) -> Vec<OsString> {
+    pub(super) fn args(&self, given: Given) -> Vec<String> {
         let (accelerator, processor) = match self.accelerator {
-            Accelerator::Kvm => ("kvm", "host"),
-            Accelerator::Emulation => ("tcg", "max"),
+            Accelerator::Kvm => ("kvm".to_owned(), "host"),
+            Accelerator::Emulation => (format!("tcg,tb-size={TRANSLATED}"), "max"),
         };
+        let file = |descriptor: RawFd| format!("/proc/self/fd/{descriptor}");
+        let socket = |id: &str, descriptor: RawFd| format!("socket,id={id},fd={descriptor}");
         let mut args = Args::default();
         // No firmware, no PCI, no timer chip.
         args.option("-M", "microvm,pit=off,pic=off");
         args.option("-accel", accelerator);
         args.option("-cpu", processor);
-        args.option("-m", format!("{}M", self.memory()));
-        args.option("-smp", self.processors().to_string());
+        args.option("-m", format!("{}M", self.memory));
+        args.option("-smp", self.processors.to_string());
         for flag in ["-nodefaults", "-no-user-config", "-nographic", "-no-reboot"] {
             args.flag(flag);
         }
-        // QEMU itself may start nothing. Root's QEMU opens its files and then becomes nobody, which is the one change
-        // of user that it has to be allowed.
-        let filter = "on,obsolete=deny,spawn=deny,resourcecontrol=deny,elevateprivileges=";
-        if rustix::process::geteuid().is_root() {
-            args.option("-sandbox", format!("{filter}allow"));
-            args.option("-runas", "nobody");
-        } else {
-            args.option("-sandbox", format!("{filter}deny"));
-        }
+        // QEMU itself may start nothing and become nobody else.
+        args.option(
+            "-sandbox",
+            "on,obsolete=deny,spawn=deny,resourcecontrol=deny,elevateprivileges=deny",
+        );
         args.option("-serial", "stdio");
-        args.option("-kernel", self.kernel);
-        args.option("-initrd", self.initrd);
+        args.option("-kernel", file(given.kernel));
+        args.option("-initrd", file(given.initrd));
         args.option("-append", self.kernel_line());
-        args.option("-chardev", socket("channel", &self.channel));
+        args.option("-chardev", socket("channel", given.channel));
         args.option("-device", "virtio-serial-device");
         args.option("-device", "virtserialport,chardev=channel,name=agent");
         args.option("-device", "virtio-rng-device");
-        args.option("-chardev", socket("monitor", &self.monitor));
+        args.option("-chardev", socket("monitor", given.monitor));
         args.option("-mon", "chardev=monitor,mode=control");
         if self.awaits_state {
             args.option("-incoming", "defer");
@@ -94,21 +142,17 @@ impl Machine<'_> {
     }
 
     /// What the guest may use, in words: a snapshot of it goes on in a machine of the same size only.
-    pub(super) fn size(&self) -> String {
-        let Limits { processes, files, disk, .. } = self.limits;
-        let (memory, processors) = (self.memory(), self.processors());
+    pub(super) fn size(&self, limits: &Limits) -> String {
+        let Limits { processes, files, disk, .. } = limits;
+        let Self { memory, processors, .. } = self;
         format!(
             "{memory} MiB of memory, {processors} processors, {processes} processes, {files} files, {disk} bytes of disk"
         )
     }
 
-    /// In MiB.
-    fn memory(&self) -> u64 {
-        (self.limits.memory + OWN_MEMORY + self.size_of_root()).div_ceil(1 << 20)
-    }
-
-    fn processors(&self) -> u32 {
-        self.limits.cpus.ceil().max(1.0) as u32
+    /// The most bytes that a file may have which QEMU writes: the state of the machine, in a snapshot.
+    pub(super) fn largest_state(&self) -> u64 {
+        (self.memory + self.memory / 8 + 64) << 20
     }
 
     fn kernel_line(&self) -> String {
@@ -119,29 +163,27 @@ impl Machine<'_> {
         }
         format!("{line} -- {}", self.agent_args)
     }
-
-    /// The first file system lies in the guest's memory, packed and unpacked for a moment.
-    fn size_of_root(&self) -> u64 {
-        2 * std::fs::metadata(self.initrd).map_or(0, |it| it.len())
-    }
 }
 
-/// A connection of QEMU to a socket that is there already.
-fn socket(id: &str, path: &Path) -> OsString {
-    let mut words = OsString::from(format!("socket,id={id},path="));
-    words.push(path);
-    words
+/// The bytes of a machine's memory. The first file system lies in it, packed and unpacked for a moment.
+fn memory(limits: &Limits, root: u64) -> u64 {
+    limits.memory.saturating_add(OWN_MEMORY + 2 * root)
+}
+
+/// The bytes that the machine and QEMU take together, at most.
+pub(super) fn footprint(limits: &Limits, root: u64) -> u64 {
+    memory(limits, root).saturating_add(OF_QEMU)
 }
 
 #[derive(Debug, Default)]
-struct Args(Vec<OsString>);
+struct Args(Vec<String>);
 
 impl Args {
     fn flag(&mut self, flag: &str) {
-        self.0.push(flag.into());
+        self.0.push(flag.to_owned());
     }
 
-    fn option(&mut self, name: &str, value: impl Into<OsString>) {
-        self.0.extend([name.into(), value.into()]);
+    fn option(&mut self, name: &str, value: impl Into<String>) {
+        self.0.extend([name.to_owned(), value.into()]);
     }
 }

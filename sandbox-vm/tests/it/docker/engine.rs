@@ -6,7 +6,10 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde_json::{Value, json};
@@ -24,6 +27,10 @@ pub(super) struct Engine {
     requests: Mutex<Vec<String>>,
     images: Mutex<Vec<String>>,
     containers: Mutex<BTreeMap<String, Container>>,
+    /// Whether it cannot remove containers just now.
+    is_stuck: AtomicBool,
+    /// Whether it makes containers and does not say so.
+    is_silent: AtomicBool,
 }
 
 #[derive(Default)]
@@ -61,6 +68,16 @@ impl Engine {
     /// What the containers were made from that are there.
     pub(super) fn bodies(&self) -> Vec<Value> {
         self.containers.lock().unwrap().values().map(|it| it.body.clone()).collect()
+    }
+
+    /// Lets it fail to remove containers, or not.
+    pub(super) fn be_stuck(&self, stuck: bool) {
+        self.is_stuck.store(stuck, Ordering::SeqCst);
+    }
+
+    /// Lets it make containers without an answer.
+    pub(super) fn be_silent(&self) {
+        self.is_silent.store(true, Ordering::SeqCst);
     }
 
     /// Ends the process of every container, as the kernel does when memory is used up.
@@ -102,6 +119,9 @@ impl Engine {
                 let body = serde_json::from_slice(&request.body).unwrap();
                 let container = Container { body, ..Container::default() };
                 self.containers.lock().unwrap().insert(name.to_owned(), container);
+                if self.is_silent.load(Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
                 (201, json!({ "Id": "1", "Warnings": [] }))
             }
             ("POST", ["containers", name, "attach"]) => {
@@ -123,6 +143,9 @@ impl Engine {
             ("GET", ["containers", name, "json"]) => {
                 let known = self.containers.lock().unwrap().contains_key(*name);
                 (found(known), json!({ "message": "none", "State": { "OOMKilled": true } }))
+            }
+            ("DELETE", ["containers", _]) if self.is_stuck.load(Ordering::SeqCst) => {
+                (500, json!({ "message": "the storage driver is busy" }))
             }
             ("DELETE", ["containers", name]) => {
                 let removed = self.containers.lock().unwrap().remove(*name);

@@ -1,0 +1,172 @@
+//! A guest that does whatever some bytes say: what a fuzzer and a property test drive the kernel with.
+
+use std::{collections::VecDeque, time::Duration};
+
+use nix::libc;
+use rustix::io::Errno;
+
+use super::{Call, Clock, Kernel, Outside, Ready, Step};
+use crate::backend::kvm_process::{
+    boot,
+    disk::Size,
+    ram::{PAGE, Ram},
+    space::{Access, Space, USER},
+};
+
+/// Where the guest has its memory, and its heap.
+pub(super) const PAGES: u64 = USER.start;
+pub(super) const HEAP: u64 = USER.start + 0x10_0000;
+
+/// How much one guest does at most: more would only make it slow to find out what went wrong.
+const MOST: usize = 200;
+
+/// Lets a guest do what the bytes say, its calls, its writes to its own memory and what the host sends meanwhile, and
+/// panics where the monitor loses count of its memory or its files.
+pub fn drive(bytes: &[u8]) {
+    let mut kernel = small_kernel();
+    let mut script = Script(bytes);
+    // Something for pointers to lead to: paths, and a piece of memory as vectors have them.
+    let texts = b"/tmp/a\0b/../c\0../x\0/workspace\0";
+    let piece = [PAGES + PAGE, 4096].map(u64::to_le_bytes).concat();
+    for (page, words) in [(1, &texts[..]), (2, &piece)] {
+        let _ = kernel.space.write(PAGES + page * PAGE, words);
+    }
+    for _ in 0..MOST {
+        if script.0.is_empty() || act(&mut kernel, &mut script).is_none() {
+            break;
+        }
+    }
+    kernel.space.audit();
+    let (all, free) = kernel.disk.room();
+    assert!(free.bytes <= all.bytes && free.files <= all.files, "{free:?} of {all:?} are free");
+}
+
+/// A kernel with little of everything, so that every bound is met soon.
+pub(super) fn small_kernel() -> Kernel<Still> {
+    let ram = Ram::new(1 << 20).expect("a machine has a megabyte");
+    let mut space = Space::new(ram, boot::RESERVED).expect("the tables have room in it");
+    space.map(&(PAGES..PAGES + 4 * PAGE), Access::Write).expect("four pages have room in it");
+    Kernel::new(space, HEAP, Size { bytes: 64 << 10, files: 32 }, Still::default())
+}
+
+/// Does one thing; `None` where the guest has ended.
+fn act(kernel: &mut Kernel<Still>, script: &mut Script<'_>) -> Option<()> {
+    match script.byte() % 8 {
+        0 => {
+            let (at, len) = (script.argument(), script.byte());
+            // A fault would be the guest's own affair.
+            let _ = kernel.space.write(at, script.take(len.into()));
+        }
+        1 => {
+            let len = script.byte();
+            kernel.outside.inbox.extend(script.take(len.into()));
+        }
+        _ => {
+            let number = u64::from(u16::from_le_bytes([script.byte(), script.byte()])) % 340;
+            let args = std::array::from_fn(|_| script.argument());
+            if let Step::End(_) = kernel.call(Call { number, args }) {
+                return None;
+            }
+        }
+    }
+    Some(())
+}
+
+/// The bytes that are left to be followed.
+struct Script<'a>(&'a [u8]);
+
+impl<'a> Script<'a> {
+    fn take(&mut self, len: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    /// The next byte; nothing but zeros follows the last.
+    fn byte(&mut self) -> u8 {
+        self.take(1).first().copied().unwrap_or(0)
+    }
+
+    /// A number that leads somewhere, or one that has broken kernels before.
+    fn argument(&mut self) -> u64 {
+        const EDGES: [u64; 16] = [
+            u64::MAX,
+            1 << 63,
+            (1 << 63) - 1,
+            1 << 32,
+            u32::MAX as u64,
+            1 << 31,
+            0x6000,
+            HEAP,
+            USER.end,
+            USER.end - 1,
+            1 << 47,
+            PAGE,
+            1 << 20,
+            1 << 40,
+            libc::AT_FDCWD as u64,
+            (libc::MAP_ANONYMOUS | libc::MAP_PRIVATE | libc::MAP_FIXED) as u64,
+        ];
+        match self.byte() % 16 {
+            0..=5 => u64::from(self.byte() % 16),
+            6..=10 => {
+                PAGES + u64::from(u16::from_le_bytes([self.byte(), self.byte()])) % (4 * PAGE)
+            }
+            11..=12 => PAGES + u64::from(self.byte() % 6) * PAGE,
+            13..=14 => EDGES[usize::from(self.byte()) % EDGES.len()],
+            _ => u64::from_le_bytes(std::array::from_fn(|_| self.byte())),
+        }
+    }
+}
+
+/// An outside that never waits: whoever would, moves its clock.
+#[derive(Debug, Default)]
+pub(in crate::backend::kvm_process) struct Still {
+    pub(in crate::backend::kvm_process) inbox: VecDeque<u8>,
+    pub(in crate::backend::kvm_process) sent: Vec<u8>,
+    pub(in crate::backend::kvm_process) said: Vec<u8>,
+    now: Duration,
+}
+
+impl Outside for Still {
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
+        if self.inbox.is_empty() && !into.is_empty() {
+            return Err(Errno::AGAIN);
+        }
+        let count = into.len().min(self.inbox.len());
+        for (to, byte) in into.iter_mut().zip(self.inbox.drain(..count)) {
+            *to = byte;
+        }
+        Ok(count)
+    }
+
+    fn send(&mut self, from: &[u8]) -> Result<usize, Errno> {
+        self.sent.extend(from);
+        Ok(from.len())
+    }
+
+    fn wait(&mut self, wanted: Ready, patience: Option<Duration>) -> Ready {
+        let ready = Ready { input: !self.inbox.is_empty(), output: true, hangup: false };
+        let is_ready = wanted.input && ready.input || wanted.output;
+        match patience {
+            _ if is_ready => {}
+            Some(patience) => self.now = self.now.saturating_add(patience),
+            // Whoever waits for ever hears something at last.
+            None => self.inbox.push_back(b'!'),
+        }
+        ready
+    }
+
+    fn say(&mut self, words: &[u8]) {
+        self.said.extend(words);
+    }
+
+    fn random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
+        into.fill(7);
+        Ok(())
+    }
+
+    fn clock(&self, _: Clock) -> Duration {
+        self.now
+    }
+}

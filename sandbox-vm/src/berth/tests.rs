@@ -1,0 +1,202 @@
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::{PermissionsExt, chown},
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::{Duration, SystemTime},
+};
+
+use tempfile::TempDir;
+
+use super::{BEING_MADE, Berth, CheckpointId, Leftover, reap, registry::Registry};
+
+fn id() -> String {
+    CheckpointId::next().to_string()
+}
+
+/// A state folder with one berth as a crash leaves it: a list, and nobody who holds the lock. The process is on it.
+fn crashed() -> (TempDir, PathBuf, Child) {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Command::new("sleep").arg("1000").spawn().unwrap();
+    let dead = folder.path().join(id());
+    fs::create_dir(&dead).unwrap();
+    fs::write(dead.join("lock"), "").unwrap();
+    let known = serde_json::to_string(&Leftover::process(process.id())).unwrap();
+    let other = format!(r#"{{"process":{{"pid":{},"started":1}}}}"#, std::process::id());
+    fs::write(dead.join("leftovers"), format!("{known}\n{other}\n{{\"cut")).unwrap();
+    (folder, dead, process)
+}
+
+/// A berth that no other test's start finds.
+fn berth(state: &Path) -> Berth {
+    Berth::known_to(&Registry::of(state.to_owned()), state, &id()).unwrap()
+}
+
+/// Makes a folder so old that whoever made it is done with it.
+fn age(folder: &Path) {
+    let hours_ago = SystemTime::now() - Duration::from_secs(7200);
+    File::open(folder).unwrap().set_modified(hours_ago).unwrap();
+}
+
+#[test]
+fn a_berth_in_use_is_left_alone_and_an_orphan_is_removed() {
+    let (state, dead, mut process) = crashed();
+    let berth = berth(state.path());
+    assert_eq!(reap(state.path()), 1);
+    assert!(!process.wait().unwrap().success());
+    assert!(!dead.exists() && berth.folder().exists());
+    let folder = berth.folder().to_owned();
+    drop(berth);
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_is_refused() {
+    let state = tempfile::tempdir().unwrap();
+    fs::set_permissions(state.path(), Permissions::from_mode(0o777)).unwrap();
+    assert!(Berth::new(state.path(), "x").is_err());
+}
+
+#[test]
+fn nothing_is_done_that_a_folder_of_somebody_else_asks_for() {
+    let (state, dead, mut process) = crashed();
+    fs::set_permissions(state.path(), Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(reap(state.path()), 0);
+    fs::set_permissions(state.path(), Permissions::from_mode(0o755)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        chown(state.path(), Some(65_534), None).unwrap();
+        assert_eq!(reap(state.path()), 0);
+    }
+    assert!(dead.exists() && process.try_wait().unwrap().is_none());
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn folders_that_are_no_berths_are_left_alone_though_they_look_like_orphans() {
+    let state = tempfile::tempdir().unwrap();
+    let [letters, locked] = ["letters", "locked"].map(|it| state.path().join(it));
+    let [empty, full] = [id(), format!("probe-{}", id())].map(|it| state.path().join(it));
+    for folder in [&letters, &locked, &empty, &full] {
+        fs::create_dir(folder).unwrap();
+    }
+    fs::write(locked.join("lock"), "").unwrap();
+    fs::write(full.join("precious"), "").unwrap();
+    for folder in [&letters, &locked, &empty, &full] {
+        age(folder);
+    }
+    assert_eq!(reap(state.path()), 0);
+    assert!(letters.exists() && locked.exists() && full.exists());
+    assert!(!empty.exists());
+}
+
+#[test]
+fn a_list_of_leftovers_names_no_command() {
+    let state = tempfile::tempdir().unwrap();
+    let (dead, trace) = (state.path().join(id()), state.path().join("trace"));
+    fs::create_dir(&dead).unwrap();
+    fs::write(dead.join("lock"), "").unwrap();
+    let list = format!(r#"{{"command":["touch","{}"]}}"#, trace.display());
+    fs::write(dead.join("leftovers"), list).unwrap();
+    assert_eq!(reap(state.path()), 1);
+    assert!(!trace.exists());
+}
+
+#[test]
+fn nobody_else_can_look_into_a_berth() {
+    let state = tempfile::tempdir().unwrap();
+    fs::set_permissions(state.path(), Permissions::from_mode(0o755)).unwrap();
+    let berth = berth(state.path());
+    assert_eq!(fs::metadata(berth.folder()).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_berth_that_is_being_made_is_left_alone_and_one_that_never_was_is_removed() {
+    let state = tempfile::tempdir().unwrap();
+    let [young, old] = [id(), id()].map(|it| state.path().join(format!("{BEING_MADE}{it}")));
+    for folder in [&young, &old] {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("lock"), "").unwrap();
+    }
+    age(&old);
+    assert_eq!(reap(state.path()), 1);
+    assert!(young.exists() && !old.exists());
+}
+
+/// Makers and reapers at once: none makes another fail.
+#[test]
+fn berths_are_made_while_others_reap() {
+    let state = tempfile::tempdir().unwrap();
+    std::thread::scope(|it| {
+        for _ in 0..2 {
+            it.spawn(|| (0..300).for_each(|_| drop(berth(state.path()))));
+            it.spawn(|| (0..300).for_each(|_| assert_eq!(reap(state.path()), 0)));
+        }
+    });
+    let left = fs::read_dir(state.path()).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn what_is_left_when_a_berth_is_dropped_is_removed() {
+    let state = tempfile::tempdir().unwrap();
+    let berth = berth(state.path());
+    let mut process = Command::new("sleep").arg("1000").spawn().unwrap();
+    berth.note(Leftover::process(process.id())).unwrap();
+    let folder = berth.folder().to_owned();
+    drop(berth);
+    assert!(!process.wait().unwrap().success());
+    assert!(!folder.exists());
+}
+
+/// A container of an engine that is not there cannot be removed, nor said to be gone.
+#[test]
+fn a_berth_stays_for_the_next_start_while_something_of_it_does() {
+    let state = tempfile::tempdir().unwrap();
+    let berth = berth(state.path());
+    let host = format!("unix://{}", state.path().join("no-engine").display());
+    let name = format!("{}{}", super::CONTAINER, berth.id());
+    berth.note(Leftover::Container { host, name }).unwrap();
+    let folder = berth.folder().to_owned();
+    drop(berth);
+    // Its thread lets go of the lock when it gives up; a start meanwhile leaves it alone.
+    let list = loop {
+        assert_eq!(reap(state.path()), 0);
+        let lock = File::open(folder.join("lock")).unwrap();
+        if lock.try_lock().is_ok() {
+            break fs::read_to_string(folder.join("leftovers")).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(list.contains("no-engine"), "{list}");
+    assert_eq!(reap(state.path()), 0);
+    assert!(folder.exists());
+}
+
+#[test]
+fn folders_with_berths_are_known_until_they_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let [usual, other] = ["usual", "other"].map(|it| folder.path().join(it));
+    let registry = Registry::of(usual.clone());
+    let make = |state: &Path| Berth::known_to(&registry, state, &id()).unwrap();
+    let (one, two) = (make(&other), make(&other));
+    let in_usual = make(&usual);
+    assert_eq!(registry.states(), std::slice::from_ref(&other));
+    drop(one);
+    registry.forget_empty();
+    assert_eq!(registry.states(), std::slice::from_ref(&other));
+    drop((two, in_usual));
+    registry.forget_empty();
+    assert!(registry.states().is_empty());
+}
+
+#[test]
+fn links_that_somebody_else_could_have_made_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let [usual, other] = ["usual", "other"].map(|it| folder.path().join(it));
+    let registry = Registry::of(usual.clone());
+    let _berth = Berth::known_to(&registry, &other, &id()).unwrap();
+    assert_eq!(registry.states().len(), 1);
+    fs::set_permissions(&usual, Permissions::from_mode(0o777)).unwrap();
+    assert!(registry.states().is_empty());
+}

@@ -1,0 +1,215 @@
+//! Where in the kernel's tree of control groups a guest's group is made.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use super::{Cgroup, Controller, Version};
+use crate::limits::Limits;
+
+/// How many processes a back end itself may need inside the group.
+const OWN_PROCESSES: u32 = 16;
+
+/// Where groups may be made.
+pub(super) struct Tree {
+    /// The best first.
+    places: Vec<Place>,
+    version: Version,
+}
+
+/// The folders below which a group's folders are, by controller.
+type Place = BTreeMap<Controller, PathBuf>;
+
+impl Tree {
+    /// Looks at the mounts and at the lines of `/proc/self/cgroup`.
+    pub(super) fn read(root: &Path, own: &str) -> Self {
+        if root.join("cgroup.controllers").exists() {
+            return Self::version_two(root, own);
+        }
+        let mut parents = BTreeMap::new();
+        for (controller, name) in [
+            (Controller::Memory, "memory"),
+            (Controller::Processes, "pids"),
+            (Controller::Cpu, "cpu"),
+            (Controller::CpuTime, "cpuacct"),
+            (Controller::Freezer, "freezer"),
+        ] {
+            let path = own.lines().find_map(|line| {
+                let (_, rest) = line.split_once(':')?;
+                let (names, path) = rest.split_once(':')?;
+                names.split(',').any(|it| it == name).then(|| path.trim_start_matches('/'))
+            });
+            // A container may see a path of its host here, which does not exist in its own mount. Links are followed now:
+            // two controllers may be one folder.
+            let folders = [path.map(|it| root.join(name).join(it)), Some(root.join(name))];
+            let folder = folders.into_iter().flatten().find_map(|it| it.canonicalize().ok());
+            parents.extend(folder.map(|it| (controller, it)));
+        }
+        Self { places: vec![parents], version: Version::One }
+    }
+
+    /// The group that this process is in, which can have groups below it only if it is the first of all; and the one
+    /// above it.
+    fn version_two(root: &Path, own: &str) -> Self {
+        let path = own.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or_default();
+        let ours = root.join(path);
+        let above = ours.parent().filter(|it| it.starts_with(root)).map(Path::to_path_buf);
+        let all = [
+            Controller::Memory,
+            Controller::Processes,
+            Controller::Cpu,
+            Controller::CpuTime,
+            Controller::Freezer,
+        ];
+        let folders = [Some(ours), above].into_iter().flatten();
+        let places = folders.map(|it| Place::from(all.map(|of| (of, it.clone())))).collect();
+        Self { places, version: Version::Two }
+    }
+
+    /// The folders below which a group may get folders, some of them several times.
+    pub(super) fn parents(&self) -> impl Iterator<Item = &Path> {
+        self.places.iter().flat_map(|it| it.values().map(PathBuf::as_path))
+    }
+
+    /// Makes a group in the first place that allows it.
+    pub(super) fn make(&self, name: &str, limits: &Limits) -> Option<Cgroup> {
+        self.places.iter().find_map(|it| self.make_in(it, name, limits))
+    }
+
+    fn make_in(&self, place: &Place, name: &str, limits: &Limits) -> Option<Cgroup> {
+        if self.version == Version::Two && !place.values().next().is_some_and(|it| passes_on(it)) {
+            return None;
+        }
+        let mut folders = BTreeMap::new();
+        for (controller, parent) in place {
+            let folder = parent.join(name);
+            let made = fs::create_dir(&folder);
+            let there = made.is_ok() || folders.values().any(|it| *it == folder);
+            if there && bound(self.version, *controller, &folder, limits).is_ok() {
+                folders.insert(*controller, folder);
+            } else if made.is_ok() {
+                let _ = fs::remove_dir(&folder);
+            }
+        }
+        (!folders.is_empty()).then(|| Cgroup {
+            folders,
+            version: self.version,
+            made: Instant::now(),
+        })
+    }
+}
+
+/// Whether a folder of version 2 passes its controllers on to the groups below it; it is asked to where it does not yet.
+fn passes_on(folder: &Path) -> bool {
+    let file = folder.join("cgroup.subtree_control");
+    let passed = || fs::read_to_string(&file).unwrap_or_default();
+    for controller in ["memory", "pids", "cpu"] {
+        if !passed().split_whitespace().any(|it| it == controller) {
+            // One at a time: where one is missing the others are to be had.
+            let _ = fs::write(&file, format!("+{controller}"));
+        }
+    }
+    passed().contains("memory")
+}
+
+fn bound(
+    version: Version,
+    controller: Controller,
+    folder: &Path,
+    limits: &Limits,
+) -> io::Result<()> {
+    let write = |file: &str, value: String| fs::write(folder.join(file), value);
+    let period = 100_000;
+    let quota = ((limits.cpus * f64::from(period)) as u64).max(1000);
+    let processes = limits.processes.saturating_add(OWN_PROCESSES);
+    match (version, controller) {
+        (Version::One, Controller::Memory) => {
+            write("memory.limit_in_bytes", limits.memory.to_string())?;
+            // Missing where the kernel does not account for swap; then there is mostly none.
+            let _ = write("memory.memsw.limit_in_bytes", limits.memory.to_string());
+            Ok(())
+        }
+        (Version::Two, Controller::Memory) => {
+            write("memory.max", limits.memory.to_string())?;
+            let _ = write("memory.swap.max", "0".to_owned());
+            Ok(())
+        }
+        (_, Controller::Processes) => write("pids.max", processes.to_string()),
+        (Version::One, Controller::Cpu) => {
+            write("cpu.cfs_period_us", period.to_string())?;
+            write("cpu.cfs_quota_us", quota.to_string())
+        }
+        (Version::Two, Controller::Cpu) => write("cpu.max", format!("{quota} {period}")),
+        (_, Controller::CpuTime) => Ok(()),
+        (Version::One, Controller::Freezer) => write("freezer.state", "THAWED".to_owned()),
+        (Version::Two, Controller::Freezer) => write("cgroup.freeze", "0".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::{Controller, Tree, Version};
+
+    fn folder(root: &Path, path: &str) {
+        fs::create_dir_all(root.join(path)).unwrap();
+    }
+
+    #[test]
+    fn version_one_is_found_by_the_lines_of_the_kernel() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["memory/user/x", "pids", "cpu,cpuacct"] {
+            folder(root.path(), path);
+        }
+        for name in ["cpu", "cpuacct"] {
+            std::os::unix::fs::symlink("cpu,cpuacct", root.path().join(name)).unwrap();
+        }
+        let tree = Tree::read(root.path(), "4:memory:/user/x\n3:pids:/gone\n1:name=systemd:/\n");
+        assert_eq!(tree.version, Version::One);
+        let [place] = tree.places.as_slice() else { panic!("{:?}", tree.places) };
+        assert_eq!(place[&Controller::Memory], root.path().join("memory/user/x"));
+        assert_eq!(place[&Controller::Processes], root.path().join("pids"));
+        assert!(!place.contains_key(&Controller::Freezer));
+        // One folder for two controllers, as many systems have it, is used for both.
+        assert_eq!(place[&Controller::Cpu], place[&Controller::CpuTime]);
+        let group = tree.make("guest", &crate::Limits::default()).unwrap();
+        assert!(group.has(Controller::Cpu) && group.has(Controller::CpuTime));
+        assert_eq!(group.folders().len(), 3);
+    }
+
+    #[test]
+    fn version_two_is_changed_by_making_a_group_and_not_by_looking() {
+        let root = tempfile::tempdir().unwrap();
+        folder(root.path(), "service/main");
+        fs::write(root.path().join("cgroup.controllers"), "memory pids cpu").unwrap();
+        let [service, main] = ["service", "service/main"].map(|it| root.path().join(it));
+        let tree = Tree::read(root.path(), "0::/service/main\n");
+        assert_eq!(tree.version, Version::Two);
+        let asked = |it: &Path| it.join("cgroup.subtree_control").exists();
+        assert!(!asked(&service) && !asked(&main));
+        // Ours holds this process, and so the kernel refuses; a file that cannot be written stands for that.
+        folder(&main, "cgroup.subtree_control");
+        fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
+        let group = tree.make("guest", &crate::Limits::default()).unwrap();
+        assert_eq!(group.folders(), [service.join("guest")]);
+        // What is passed on already is not asked for again.
+        let passed = fs::read_to_string(service.join("cgroup.subtree_control")).unwrap();
+        assert_eq!(passed, "cpu memory pids");
+    }
+
+    #[test]
+    fn a_group_that_can_have_groups_below_it_keeps_its_guests() {
+        let root = tempfile::tempdir().unwrap();
+        folder(root.path(), "service");
+        fs::write(root.path().join("cgroup.controllers"), "memory").unwrap();
+        let service = root.path().join("service");
+        fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
+        let tree = Tree::read(root.path(), "0::/service\n");
+        let group = tree.make("guest", &crate::Limits::default()).unwrap();
+        assert_eq!(group.folders(), [service.join("guest")]);
+    }
+}

@@ -1,0 +1,38 @@
+//! What a crash leaves in a folder of its own is removed by whoever starts next, though it has another one.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::HOSTILE;
+
+/// Starts a host with sandboxes in a folder, and kills it once they live.
+fn host(count: usize, state: &Path, usual: &Path) {
+    let mut host = Command::new(HOSTILE);
+    host.args(["host", "jail", &count.to_string(), &state.display().to_string()]);
+    host.env("SANDBOX_VM_STATE", usual).stdout(Stdio::piped());
+    let mut host = host.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    host.kill().unwrap();
+    host.wait().unwrap();
+}
+
+#[test]
+fn a_start_cleans_up_after_crashes_with_other_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let [usual, first, second] = ["usual", "first", "second"].map(|it| folder.path().join(it));
+    let berths = |state: &Path| fs::read_dir(state).unwrap().count();
+    host(2, &first, &usual);
+    assert_eq!(berths(&first), 2);
+    host(1, &second, &usual);
+    assert_eq!((berths(&first), berths(&second)), (0, 1));
+    // What has nothing in it any more is forgotten.
+    let known = fs::read_dir(usual.join("states")).unwrap();
+    let known = known.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
+    assert_eq!(known.collect::<Vec<_>>(), [second]);
+}

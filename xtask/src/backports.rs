@@ -1,0 +1,189 @@
+//! Where Debian's backports come from: the mirror that this system's own packages come from.
+
+use std::{fs, path::Path};
+
+/// The release whose backports are wanted, and their suite.
+const RELEASE: &str = "bookworm";
+const BACKPORTS: &str = "bookworm-backports";
+
+/// A file for apt's folder `sources.list.d`, as two words for a script: its name, and what is in it.
+///
+/// None where apt knows the backports already, and where it knows no mirror.
+pub(crate) fn missing_source() -> Vec<String> {
+    source_beside(Path::new("/etc/apt")).map(Vec::from).unwrap_or_default()
+}
+
+/// The same for apt's settings in any folder.
+fn source_beside(folder: &Path) -> Option<[String; 2]> {
+    let parts = fs::read_dir(folder.join("sources.list.d")).into_iter().flatten().flatten();
+    let mut files: Vec<_> = parts.map(|it| it.path()).collect();
+    files.push(folder.join("sources.list"));
+    files.sort();
+    let mut found = None;
+    for path in files {
+        let form = match path.extension().and_then(|it| it.to_str()) {
+            Some("list") => Form::Lines,
+            Some("sources") => Form::Paragraphs,
+            _ => continue,
+        };
+        let text = fs::read_to_string(path).unwrap_or_default();
+        if form.copy(&text, BACKPORTS).is_some() {
+            return None;
+        }
+        found = found.or_else(|| Some([form.file_name(), form.copy(&text, RELEASE)?]));
+    }
+    found
+}
+
+/// The two forms in which apt's sources are written.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A source is a line: type, options, address, suite, components.
+    Lines,
+    /// A source is a paragraph of fields.
+    Paragraphs,
+}
+
+impl Form {
+    fn file_name(self) -> String {
+        let extension = match self {
+            Self::Lines => "list",
+            Self::Paragraphs => "sources",
+        };
+        format!("{BACKPORTS}.{extension}")
+    }
+
+    /// The first source of packages of this suite, with the backports as its suite.
+    fn copy(self, text: &str, suite: &str) -> Option<String> {
+        match self {
+            Self::Lines => text.lines().find_map(|it| copy_line(it, suite)),
+            Self::Paragraphs => paragraphs(text).iter().find_map(|it| copy_paragraph(it, suite)),
+        }
+    }
+}
+
+fn copy_line(line: &str, suite: &str) -> Option<String> {
+    let rest = line.trim().strip_prefix("deb")?;
+    let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
+    let (options, rest) = match rest.starts_with('[') {
+        true => rest.split_at(rest.find(']')? + 1),
+        false => ("", rest),
+    };
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    match words.as_slice() {
+        [address, found, components @ ..] if *found == suite && is_mirror(address) => {
+            let options = if options.is_empty() { options } else { &format!("{options} ") };
+            Some(format!("deb {options}{address} {BACKPORTS} {}\n", components.join(" ")))
+        }
+        _ => None,
+    }
+}
+
+/// Parts of a file that are separated by empty lines, without remarks.
+fn paragraphs(text: &str) -> Vec<Vec<&str>> {
+    let lines: Vec<&str> = text.lines().filter(|it| !it.starts_with('#')).collect();
+    lines.split(|it| it.trim().is_empty()).map(<[_]>::to_vec).collect()
+}
+
+fn copy_paragraph(lines: &[&str], suite: &str) -> Option<String> {
+    let mut fields: Vec<(&str, String)> = Vec::new();
+    for line in lines {
+        match (line.starts_with([' ', '\t']), fields.last_mut()) {
+            // A value may go on in the next lines.
+            (true, Some((_, value))) => *value += &format!("\n{line}"),
+            _ => {
+                let (name, value) = line.split_once(':')?;
+                fields.push((name.trim(), value.trim().to_owned()));
+            }
+        }
+    }
+    let field = |name: &str| fields.iter().find(|it| it.0.eq_ignore_ascii_case(name));
+    let words = |name: &str| field(name).map_or("", |it| &it.1).split_whitespace();
+    let wanted = words("Types").any(|it| it == "deb")
+        && words("Suites").any(|it| it == suite)
+        && words("URIs").any(is_mirror)
+        && words("Enabled").all(|it| it != "no");
+    let copied = fields.iter().map(|(name, value)| match name.to_ascii_lowercase().as_str() {
+        "types" => format!("{name}: deb\n"),
+        "suites" => format!("{name}: {BACKPORTS}\n"),
+        _ => format!("{name}: {value}\n"),
+    });
+    wanted.then(|| copied.collect())
+}
+
+/// A disk has no backports.
+fn is_mirror(address: &str) -> bool {
+    !address.starts_with("cdrom:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a system with these files of sources.
+    #[track_caller]
+    fn check(files: &[(&str, &str)], expect: Option<(&str, &str)>) {
+        let folder = std::env::temp_dir().join(format!("xtask-apt-{}", std::process::id()));
+        fs::create_dir_all(folder.join("sources.list.d")).unwrap();
+        for (name, text) in files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let found = source_beside(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, expect.map(|(name, text)| [name.to_owned(), text.to_owned()]));
+    }
+
+    const LINES: &str = "\
+# deb http://old.example/debian bookworm main
+deb cdrom:[Debian 12]/ bookworm main
+deb-src http://mirror.example/debian bookworm main
+deb http://security.example/debian-security bookworm-security main
+deb [arch=amd64 signed-by=/keys/a.gpg] http://mirror.example/debian bookworm main contrib
+";
+
+    const PARAGRAPHS: &str = "\
+Types: deb
+URIs: http://security.example/debian-security
+Suites: bookworm-security
+Components: main
+
+Types: deb
+URIs: http://off.example/debian
+Suites: bookworm
+Components: main
+Enabled: no
+
+Types: deb deb-src
+# where it was built from
+URIs: http://mirror.example/debian
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By:
+ -----BEGIN KEY-----
+ .
+ -----END KEY-----
+";
+
+    /// One test, for the folder is one: several would meet in it.
+    #[test]
+    fn the_mirror_of_the_system_is_the_mirror_of_its_backports() {
+        check(&[], None);
+        let line = "deb [arch=amd64 signed-by=/keys/a.gpg] http://mirror.example/debian \
+                    bookworm-backports main contrib\n";
+        check(&[("sources.list", LINES)], Some(("bookworm-backports.list", line)));
+        let paragraph = "\
+Types: deb
+URIs: http://mirror.example/debian
+Suites: bookworm-backports
+Components: main
+Signed-By: \n -----BEGIN KEY-----\n .\n -----END KEY-----\n";
+        let file = ("sources.list.d/debian.sources", PARAGRAPHS);
+        check(&[file], Some(("bookworm-backports.sources", paragraph)));
+        // Where they are known nothing is added, whichever file knows them.
+        check(&[file, ("sources.list.d/own.list", line)], None);
+        check(&[("sources.list", LINES), ("sources.list.d/own.sources", paragraph)], None);
+        // Another release, and a file that apt does not read.
+        check(&[("sources.list", "deb http://mirror.example/debian trixie main\n")], None);
+        check(&[("sources.list.d/debian.sources.disabled", PARAGRAPHS)], None);
+    }
+}
