@@ -7,14 +7,14 @@ use consulting_graph::{
     diff::diff,
     event::Numbered,
     report::Report,
-    run::{Going, Replayed, Run},
+    run::{Going, Replayed, Run, new},
 };
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     args::{DiffArgs, ForkArgs, ReplayArgs, ResumeArgs},
-    begin, folder, go,
+    folder, go,
     out::say,
     problem::{Ending, Problem, with},
     review,
@@ -39,7 +39,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<Ending, Problem> {
 /// Branches off from a run, and goes on from there.
 pub(crate) async fn fork(args: &ForkArgs) -> Result<Ending, Problem> {
     let run = Run::open(folder::find(&args.run)?)?;
-    let run_id = begin::run_id(&Ticker::parse(&run.manifest().given.ticker)?)?;
+    let run_id = new::run_id(&Ticker::parse(&run.manifest().given.ticker)?)?;
     let folder = args.out.clone().unwrap_or_else(|| folder::of(&run_id));
     let fork = run.fork(folder, run_id, args.at, args.only, &args.set).await?;
     go::go(&fork, &args.going, args.shown, None).await
@@ -50,7 +50,7 @@ pub(crate) async fn replay(args: &ReplayArgs) -> Result<Ending, Problem> {
     let run = Run::open(folder::find(&args.run)?)?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
-        None => env::temp_dir().join(format!("consulting-replay-{}", begin::chance(8)?)),
+        None => env::temp_dir().join(format!("consulting-replay-{}", new::chance(8)?)),
     };
     let going = Going {
         concurrency: args.concurrency,

@@ -29,7 +29,6 @@ use crate::{
     begin, folder,
     out::say,
     problem::{Problem, with},
-    review,
 };
 
 /// Whose prices are told to someone without a key: a script costs nothing, which is no plan.
@@ -78,7 +77,7 @@ pub(crate) async fn events(args: &EventsArgs) -> Result<(), Problem> {
     let mut is_over = false;
     loop {
         // Asked before the list is read, so that nothing is missed which was told before.
-        let waits = review::is_wanted(&run);
+        let waits = run.awaits_review();
         for event in more(&path, &mut read).map_err(with(&path))? {
             is_over = is_last(&event.event);
             if event.seq > args.after {

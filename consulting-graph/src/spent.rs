@@ -11,17 +11,22 @@ use serde::Deserialize;
 
 /// What was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Spent {
-    pub(crate) calls: u64,
-    pub(crate) input: u64,
-    pub(crate) output: u64,
+pub struct Spent {
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Tokens that went in, those from a cache with them.
+    pub input: u64,
+    /// Of these, tokens from a provider's cache.
+    pub cached: u64,
+    /// Tokens that came out.
+    pub output: u64,
     /// As far as prices are known.
-    pub(crate) money: Money,
+    pub money: Money,
 }
 
 /// Reads a recording as it grows.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub struct Meter {
     path: PathBuf,
     /// So many bytes are counted.
     read: u64,
@@ -46,12 +51,13 @@ struct Outcome {
 }
 
 impl Meter {
-    pub(crate) fn of(path: PathBuf) -> Self {
+    /// Reads a recording from its beginning on.
+    pub fn of(path: PathBuf) -> Self {
         Self { path, read: 0, spent: Spent::default() }
     }
 
     /// What is spent by now. A recording that cannot be read tells nothing new: the run itself will say why.
-    pub(crate) fn read(&mut self) -> Spent {
+    pub fn read(&mut self) -> Spent {
         let mut text = Vec::new();
         if let Ok(mut file) = File::open(&self.path)
             && file.seek(SeekFrom::Start(self.read)).is_ok()
@@ -73,6 +79,7 @@ impl Meter {
         let known = || Catalog::builtin().entry(&line.call.model)?.cost(&usage);
         self.spent.calls += 1;
         self.spent.input += usage.input;
+        self.spent.cached += usage.cached;
         self.spent.output += usage.output;
         self.spent.money += response.cost.or_else(known).unwrap_or_default();
     }
@@ -94,7 +101,7 @@ mod tests {
         assert_eq!(meter.read().calls, 0);
 
         let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
-        let llm: Llm = consulting_graph::offline::model(1).unwrap().record(&recording);
+        let llm: Llm = crate::offline::model(1).unwrap().record(&recording);
         let answer = llm.generate("Hello?").await;
         let usage = answer.map(|it| it.usage.unwrap_or_default()).unwrap_or_default();
         let spent = meter.read();

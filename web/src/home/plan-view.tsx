@@ -1,0 +1,72 @@
+import { type ReactElement, useEffect, useState } from "react";
+
+import { api } from "@/lib/api";
+import { count, dollars, duration, short } from "@/lib/format";
+import type { Plan } from "@/lib/types";
+import { SpendingTable } from "@/results/spending";
+
+interface Props {
+  ticker: string;
+  rounds: string;
+  baseline: boolean;
+  scripted: boolean;
+}
+
+/** What a run would take. It does not depend on the ticker, so it can be shown before one is entered. */
+export function PlanView({ ticker, rounds, baseline, scripted }: Props): ReactElement {
+  const [plan, setPlan] = useState<Plan | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const valid = /^[A-Za-z][A-Za-z0-9.-]*$/.test(ticker.trim()) ? ticker.trim().toUpperCase() : "NVDA";
+  useEffect(() => {
+    const wanted = Number(rounds);
+    if (!Number.isInteger(wanted) || wanted < 1) return;
+    const stop = new AbortController();
+    const timer = setTimeout(() => {
+      api.plan({ ticker: valid, rounds: wanted, baseline }, stop.signal).then(
+        (it) => {
+          setPlan(it);
+          setProblem(null);
+        },
+        (cause: unknown) => {
+          if (!stop.signal.aborted) setProblem(cause instanceof Error ? cause.message : String(cause));
+        },
+      );
+    }, 250);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [valid, rounds, baseline]);
+  const facts = plan && [
+    ["Calls", count(plan.calls)],
+    ["Tokens in", short(plan.input_tokens)],
+    ["Tokens out", short(plan.output_tokens)],
+    ["Cost", scripted ? "none" : dollars(plan.dollars)],
+    ["Time", scripted ? "about a minute" : `about ${duration(plan.seconds)}`],
+  ];
+  return (
+    <section aria-label="What it would take" className="border-t border-line bg-sunk/50 px-5 py-4 sm:px-6">
+      {problem && <p className="text-sm text-bad">{problem}</p>}
+      {facts ? (
+        <dl className="grid grid-cols-3 gap-x-4 gap-y-2 sm:grid-cols-5">
+          {facts.map(([name, value]) => (
+            <div key={name}>
+              <dt className="text-xs text-dim">{name}</dt>
+              <dd className="font-semibold tabular-nums">{value}</dd>
+            </div>
+          ))}
+        </dl>
+      ) : (
+        <p className="text-sm text-dim">Planning…</p>
+      )}
+      {plan && (
+        <details className="mt-3">
+          <summary className="text-[13px] text-dim">Planned, role by role</summary>
+          <div className="mt-2">
+            <SpendingTable rows={plan.roles} />
+          </div>
+        </details>
+      )}
+    </section>
+  );
+}
