@@ -4,8 +4,8 @@ import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-/** Where `npm run dev` finds the server. */
-const server = process.env["SERVER"] ?? "http://127.0.0.1:8000";
+/** Where `npm run dev` and `npm run preview` find the server. It checks that a page is its own, so the host stays. */
+const proxy = { "/api": { target: process.env["SERVER"] ?? "http://127.0.0.1:8000", changeOrigin: false } };
 
 export default defineConfig({
   plugins: [react(), tailwindcss()],
@@ -26,6 +26,7 @@ export default defineConfig({
       },
     },
   },
-  server: { proxy: { "/api": server } },
+  server: { proxy },
+  preview: { proxy },
   test: { include: ["src/**/*.test.{ts,tsx}"] },
 });

@@ -104,11 +104,8 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;
     adopt(&registry, &options.runs).map_err(in_runs)?;
-    let folders = Folders {
-        runs: options.runs,
-        isolation: options.isolation,
-        backend: options.backend,
-    };
+    let folders =
+        Folders { runs: options.runs, isolation: options.isolation, backend: options.backend };
     let service = Service::open(registry, Arc::new(folders.clone()), options.capacity).await?;
     let metrics = Metrics::default();
     let desk = Desk {
@@ -126,7 +123,8 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
     };
     let locked = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
     let (locked, locked_api) = locked.with_state(desk.clone()).split_for_parts();
-    let open = OpenApiRouter::new().routes(routes!(setup)).routes(routes!(ready)).routes(routes!(health));
+    let open =
+        OpenApiRouter::new().routes(routes!(setup)).routes(routes!(ready)).routes(routes!(health));
     let (open, mut api) = open.with_state(desk).split_for_parts();
     api.merge(locked_api);
     let document = Document::openapi().merge_from(api);

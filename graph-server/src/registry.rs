@@ -178,11 +178,7 @@ impl Registry {
     }
 
     /// Puts a run that does not go on by itself back into the queue, with an order; says whether it was such a run.
-    pub(crate) fn requeue(
-        &self,
-        id: &str,
-        order: &Value,
-    ) -> Result<bool, RegistryError> {
+    pub(crate) fn requeue(&self, id: &str, order: &Value) -> Result<bool, RegistryError> {
         let changed = self.lock().execute(
             "UPDATE runs SET status = 'queued', error = NULL, told = ?2, updated = ?3, ended = NULL \
              WHERE id = ?1 AND status NOT IN ('queued', 'running')",

@@ -28,14 +28,8 @@ pub enum Status {
 
 impl Status {
     /// All there are.
-    pub const ALL: [Self; 6] = [
-        Self::Queued,
-        Self::Running,
-        Self::Waiting,
-        Self::Complete,
-        Self::Error,
-        Self::Cancelled,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Queued, Self::Running, Self::Waiting, Self::Complete, Self::Error, Self::Cancelled];
 
     /// Whether the service goes on with such a run by itself.
     pub fn is_live(self) -> bool {

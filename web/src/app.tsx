@@ -38,7 +38,7 @@ export function App(): ReactElement {
       <TopBar />
       <main id="main" tabIndex={-1} className="mx-auto max-w-[1440px] px-4 py-6 outline-none sm:px-6">
         {error && (
-          <Problem title="The server does not answer as it should" error={error}>
+          <Problem whole title="The server does not answer as it should" error={error}>
             <Button className="mt-3" onClick={() => void enter()}>
               Try again
             </Button>
@@ -66,5 +66,5 @@ function Page({ setup }: { setup: Setup }): ReactElement {
   }
   if (path === "/compare") return <ComparePage />;
   if (path === "/") return <HomePage setup={setup} />;
-  return <Problem title="There is no such page" error={`Nothing is at ${path}.`} />;
+  return <Problem whole title="There is no such page" error={`Nothing is at ${path}.`} />;
 }

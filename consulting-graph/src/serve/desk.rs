@@ -63,7 +63,8 @@ impl Desk {
         let limit = Budget { max_tokens: wanted.max_tokens, max_dollars: wanted.max_dollars };
         let kept = self.kept(wanted.concurrency, limit, None)?;
         let config = self.config_with(wanted.rounds)?;
-        let choice = Choice { seed: wanted.seed.unwrap_or(self.choice.seed), ..self.choice.clone() };
+        let choice =
+            Choice { seed: wanted.seed.unwrap_or(self.choice.seed), ..self.choice.clone() };
         let run_id = new::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
         let as_of = self.as_of.unwrap_or_else(|| new::now().date_naive());
         let given = Given {

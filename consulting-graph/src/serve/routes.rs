@@ -106,10 +106,7 @@ async fn results_of(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<
 #[utoipa::path(get, path = "/api/runs", tag = "runs", params(RunsWanted), responses(
     (status = 200, description = "A page of them", body = Runs),
     (status = "4XX", description = "There is no such page", body = ProblemBody)))]
-async fn runs(
-    State(desk): State<Desk>,
-    Params(wanted): Params<RunsWanted>,
-) -> Answer<Json<Runs>> {
+async fn runs(State(desk): State<Desk>, Params(wanted): Params<RunsWanted>) -> Answer<Json<Runs>> {
     let limit = wanted.limit.unwrap_or(PAGE);
     if !(1..=MOST_ON_PAGE).contains(&limit) {
         return Err(Problem::invalid(format!("limit is from 1 to {MOST_ON_PAGE}")));
@@ -290,10 +287,7 @@ async fn compare(State(desk): State<Desk>, Params(pair): Params<Pair>) -> Answer
 #[utoipa::path(get, path = "/api/plan", tag = "runs", params(PlanWanted), responses(
     (status = 200, description = "Calls, tokens, money and time, for each role and in all", body = Object),
     (status = "4XX", description = "There is no such run", body = ProblemBody)))]
-async fn plan(
-    State(desk): State<Desk>,
-    Params(wanted): Params<PlanWanted>,
-) -> Answer<Json<Value>> {
+async fn plan(State(desk): State<Desk>, Params(wanted): Params<PlanWanted>) -> Answer<Json<Value>> {
     let config = desk.config_with(wanted.rounds)?;
     let config = Config::parse(&config).map_err(|error| Problem::internal(&error))?;
     let concurrency = wanted.concurrency.unwrap_or(desk.concurrency).clamp(1, 15);

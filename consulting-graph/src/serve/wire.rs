@@ -440,11 +440,8 @@ impl From<Spent> for Usage {
 
 impl From<&Config> for Cast {
     fn from(config: &Config) -> Self {
-        let person = |it: &Persona| Person {
-            id: it.id.clone(),
-            name: it.name.clone(),
-            moves: Vec::new(),
-        };
+        let person =
+            |it: &Persona| Person { id: it.id.clone(), name: it.name.clone(), moves: Vec::new() };
         let each = config.moves_per_analyst;
         let analyst = |(idx, it): (u16, &Persona)| Person {
             moves: (1..=each).map(|nth| format!("m{}", idx * each + nth)).collect(),

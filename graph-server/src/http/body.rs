@@ -28,7 +28,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let is_json = kind.is_some_and(|it| {
-            it.split(';').next().is_some_and(|it| it.trim().eq_ignore_ascii_case("application/json"))
+            it.split(';')
+                .next()
+                .is_some_and(|it| it.trim().eq_ignore_ascii_case("application/json"))
         });
         let bytes = Bytes::from_request(request, state).await.map_err(|error| match error {
             BytesRejection::FailedToBufferBody(_) => {

@@ -161,7 +161,8 @@ impl Guard {
         if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             return Ok(());
         }
-        let is_own = origin.to_str().ok().and_then(|it| it.split_once("://")).map(|it| it.1) == Some(host);
+        let is_own =
+            origin.to_str().ok().and_then(|it| it.split_once("://")).map(|it| it.1) == Some(host);
         if is_own || self.origins.contains(origin) {
             return Ok(());
         }

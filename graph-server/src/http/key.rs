@@ -12,7 +12,9 @@ pub struct KeyHash([u8; 32]);
 
 /// Why a text is no key's hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a key's hash is `sha256:` and 64 hexadecimal digits; make one with: printf %s KEY | sha256sum")]
+#[error(
+    "a key's hash is `sha256:` and 64 hexadecimal digits; make one with: printf %s KEY | sha256sum"
+)]
 pub struct KeyHashError;
 
 impl KeyHash {

@@ -75,7 +75,9 @@ impl Metrics {
     /// Counts a request. The route is the pattern, not the path: paths are without end.
     pub(super) fn count(&self, method: &str, route: &str, status: u16, took: Duration) {
         let route = route.to_owned();
-        self.seconds.get_or_create(&RouteLabels { route: route.clone() }).observe(took.as_secs_f64());
+        self.seconds
+            .get_or_create(&RouteLabels { route: route.clone() })
+            .observe(took.as_secs_f64());
         let labels = RequestLabels { method: method.to_owned(), route, status };
         self.requests.get_or_create(&labels).inc();
     }

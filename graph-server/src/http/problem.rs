@@ -80,9 +80,9 @@ impl From<ServiceError> for Problem {
                 retry_after: Some(5),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", message)
             },
-            ServiceError::Registry(_)
-            | ServiceError::Events { .. }
-            | ServiceError::Thread(_) => Self::internal(&message),
+            ServiceError::Registry(_) | ServiceError::Events { .. } | ServiceError::Thread(_) => {
+                Self::internal(&message)
+            }
         }
     }
 }

@@ -68,14 +68,14 @@ export function Review({ run, onDone }: { run: Run; onDone: () => void }): React
                 <div className="flex gap-2">
                   <Button
                     disabled={out}
+                    aria-label={`Edit ${move.move_id}`}
                     aria-expanded={editing === move.move_id}
                     onClick={() => setEditing(editing === move.move_id ? null : move.move_id)}
                   >
-                    Edit<span className="sr-only"> {move.move_id}</span>
+                    Edit
                   </Button>
-                  <Button aria-pressed={out} onClick={() => toggle(move.move_id)}>
+                  <Button aria-label={`${out ? "Keep" : "Drop"} ${move.move_id}`} onClick={() => toggle(move.move_id)}>
                     {out ? "Keep" : "Drop"}
-                    <span className="sr-only"> {move.move_id}</span>
                   </Button>
                 </div>
               </div>

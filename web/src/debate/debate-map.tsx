@@ -106,19 +106,19 @@ function layOut(drawing: Drawing): {
 } {
   const graph = new dagre.graphlib.Graph().setDefaultEdgeLabel(() => ({}));
   graph.setGraph({ rankdir: "LR", ranksep: 26, nodesep: 12, marginx: 6, marginy: 6 });
-  for (const { id, kind } of drawing.nodes) {
-    const end = kind !== "node";
+  for (const { id, type } of drawing.nodes) {
+    const end = type !== "node";
     graph.setNode(id, { id, end, ...(end ? { width: 40, height: 20 } : NODE) });
   }
-  for (const { from, to } of drawing.edges) graph.setEdge(from, to);
+  for (const { source, target } of drawing.edges) graph.setEdge(source, target);
   dagre.layout(graph);
   const size = graph.graph() as { width: number; height: number };
   return {
     ...size,
     nodes: graph.nodes().map((it) => graph.node(it) as unknown as Placed),
-    edges: drawing.edges.map(({ from, to, conditional }) => {
-      const { points } = graph.edge(from, to) as { points: { x: number; y: number }[] };
-      return { id: `${from}-${to}`, path: smooth(points), conditional };
+    edges: drawing.edges.map(({ source, target, conditional }) => {
+      const { points } = graph.edge(source, target) as { points: { x: number; y: number }[] };
+      return { id: `${source}-${target}`, path: smooth(points), conditional };
     }),
   };
 }

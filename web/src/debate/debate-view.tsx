@@ -186,11 +186,13 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
           <div className="mb-2 flex items-center gap-3">
             <h4 className="text-xs font-semibold tracking-wide text-dim uppercase">Round {round}</h4>
             <span className="h-px flex-1 bg-line" />
-            <Button look="ghost" className="h-7 text-xs text-dim" onClick={() => onFork(`${move}:r${round}`)}>
+            <Button
+              look="ghost"
+              className="h-7 text-xs text-dim"
+              aria-label={`Fork here, ${move} round ${round}`}
+              onClick={() => onFork(`${move}:r${round}`)}
+            >
               <GitFork aria-hidden /> Fork here
-              <span className="sr-only">
-                , {move} round {round}
-              </span>
             </Button>
           </div>
           <div className={cn("grid gap-3", !narrow && "md:grid-cols-3")}>

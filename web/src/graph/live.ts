@@ -31,9 +31,10 @@ export function stageState(stage: StageId, config: Config, view: RunView, moves:
   const done = states.filter((it) => it === "done").length;
   const failed = states.filter((it) => it === "failed").length;
   const layer = view.layers[stage]?.status ?? "idle";
-  const halted = layer === "running" && view.error !== null;
+  // A layer that is done did its work, whoever failed in it; one that stopped half-way did not.
+  const halted = layer === "running" && (view.error !== null || failed === members.length);
   return {
-    status: halted || (failed > 0 && failed === members.length) ? "failed" : layer,
+    status: halted ? "failed" : layer,
     share: layer === "done" ? 1 : (done + failed) / Math.max(1, members.length),
     note: failed > 0 ? `${done} done, ${failed} failed` : `${done} of ${members.length} agents`,
   };

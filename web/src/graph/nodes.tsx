@@ -44,7 +44,7 @@ export function StageNode({ data }: NodeProps): ReactElement {
       <button
         type="button"
         onClick={() => openStage(stage)}
-        aria-label={`Layer ${title}: ${STATUS_WORDS[state.status]}, ${state.note}. Zoom in.`}
+        aria-label={`${title} ${state.note}: layer ${STATUS_WORDS[state.status]}. Zoom in.`}
         className={cn(
           "nopan pointer-events-auto flex w-full rounded-xl text-left",
           far ? "h-full items-center justify-center gap-[0.5em]" : "h-10 items-center gap-2 px-3",
@@ -53,7 +53,7 @@ export function StageNode({ data }: NodeProps): ReactElement {
         style={far ? { fontSize: `${13 / zoom}px` } : undefined}
       >
         <Ring share={state.share} size={far ? 30 / zoom : 18} color={RING[state.status]} />
-        <span className={cn("font-semibold", far ? "leading-tight" : "text-[13px]")}>{title}</span>
+        <span className={cn("font-semibold", far ? "leading-tight" : "text-[13px]")}>{title}</span>{" "}
         <span
           className={cn("text-dim", far ? "px-[0.5em] text-center text-[0.8em] leading-tight" : "ml-auto text-[11px]")}
         >
@@ -79,6 +79,7 @@ export function AgentNode({ data }: NodeProps): ReactElement | null {
   const agent = view.agents[id];
   const status = agent?.status ?? "idle";
   const outputs = agent?.outputs.map((it) => it.replace(/\.md$/, "")).join(", ");
+  const note = outputs || agent?.reason || (status === "running" ? "writing…" : "");
   if (far) return <Ends narrow={narrow} />;
   return (
     <>
@@ -86,7 +87,7 @@ export function AgentNode({ data }: NodeProps): ReactElement | null {
       <button
         type="button"
         onClick={() => openAgent(id)}
-        aria-label={`Agent ${name}: ${STATUS_WORDS[status]}${outputs ? `, wrote ${outputs}` : ""}`}
+        aria-label={`${name} ${note}: agent ${STATUS_WORDS[status]}`}
         className={cn(CELL, "justify-between", frame(status), selected === id && "ring-2 ring-accent/40")}
       >
         <span className="flex items-start gap-1.5">
@@ -94,10 +95,8 @@ export function AgentNode({ data }: NodeProps): ReactElement | null {
             {name}
           </span>
           <WorkIcon status={status} />
-        </span>
-        <span className="truncate font-mono text-[10.5px] text-dim">
-          {outputs || agent?.reason || (status === "running" ? "writing…" : "")}
-        </span>
+        </span>{" "}
+        <span className="truncate font-mono text-[10.5px] text-dim">{note}</span>
       </button>
     </>
   );
@@ -112,12 +111,7 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
   const rounds = run.settings.rounds;
   const progress =
     status === "done" ? 1 : Math.max(0, (debate?.round ?? 0) - (debate?.step === "answered" ? 0 : 1)) / rounds;
-  const told =
-    debate?.score != null
-      ? `${debate.score} points`
-      : status === "running"
-        ? `round ${debate?.round || 1} of ${rounds}`
-        : "";
+  const told = status === "running" ? `${debate?.round || 1}/${rounds}` : (debate?.score?.toString() ?? "");
   if (far) return <Ends narrow={narrow} />;
   return (
     <>
@@ -125,22 +119,18 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
       <button
         type="button"
         onClick={() => openDebate(id)}
-        aria-label={`Debate ${id}${debate?.title ? `, ${debate.title}` : ""}: ${STATUS_WORDS[status]}${told ? `, ${told}` : ""}. Open.`}
+        aria-label={`${id} ${told} ${debate?.title ?? ""}: debate ${STATUS_WORDS[status]}. Open.`}
         className={cn(CELL, "gap-1", frame(status))}
       >
         <span className="flex items-center gap-1.5">
-          <span className="font-mono text-[11px] font-semibold text-dim">{id}</span>
+          <span className="font-mono text-[11px] font-semibold text-dim">{id}</span>{" "}
           <WorkIcon status={status} size={12} />
-          <span className="ml-auto text-[11px] text-dim tabular-nums">
-            {debate?.score != null ? (
-              <b className="text-[13px] text-ink">{debate.score}</b>
-            ) : status === "running" ? (
-              told.replace("round ", "r").replace(" of ", "/")
-            ) : (
-              ""
-            )}
+          <span
+            className={cn("ml-auto text-[11px] tabular-nums", status === "done" ? "text-[13px] font-bold" : "text-dim")}
+          >
+            {told}
           </span>
-        </span>
+        </span>{" "}
         <span className="line-clamp-2 text-[11px] leading-[14px]">{debate?.title ?? ""}</span>
         <span className="mt-auto h-1 overflow-hidden rounded-full bg-sunk">
           <span

@@ -93,8 +93,8 @@ export function scene(drawing: Drawing, config: Config, moves: readonly string[]
   graph.setGraph({ rankdir: wide ? "LR" : "TB", ranksep: wide ? 44 : layout === "folded" ? 22 : 34, nodesep: 20 });
   for (const id of present) graph.setNode(id, { ...extent(id, who[id].length, layout) });
   const trunk: Arrow[] = [];
-  for (const { from, to } of drawing.edges) {
-    const [a, b] = [stageOf(from), stageOf(to)];
+  for (const { source, target } of drawing.edges) {
+    const [a, b] = [stageOf(source), stageOf(target)];
     if (a === null || b === null || a === b || graph.hasEdge(a, b)) continue;
     graph.setEdge(a, b);
     trunk.push({ id: `${a}-${b}`, from: a, to: b });

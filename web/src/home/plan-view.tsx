@@ -6,23 +6,22 @@ import type { Plan } from "@/lib/types";
 import { SpendingTable } from "@/results/spending";
 
 interface Props {
-  ticker: string;
   rounds: string;
+  concurrency: string;
   baseline: boolean;
   scripted: boolean;
 }
 
-/** What a run would take. It does not depend on the ticker, so it can be shown before one is entered. */
-export function PlanView({ ticker, rounds, baseline, scripted }: Props): ReactElement {
+/** What a run would take, whichever company it is about. */
+export function PlanView({ rounds, concurrency, baseline, scripted }: Props): ReactElement {
   const [plan, setPlan] = useState<Plan | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
-  const valid = /^[A-Za-z][A-Za-z0-9.-]*$/.test(ticker.trim()) ? ticker.trim().toUpperCase() : "NVDA";
   useEffect(() => {
-    const wanted = Number(rounds);
-    if (!Number.isInteger(wanted) || wanted < 1) return;
+    const [wanted, atOnce] = [Number(rounds), Number(concurrency)];
+    if (![wanted, atOnce].every((it) => Number.isInteger(it) && it >= 1)) return;
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      api.plan({ ticker: valid, rounds: wanted, baseline }, stop.signal).then(
+      api.plan({ rounds: wanted, baseline, concurrency: atOnce }, stop.signal).then(
         (it) => {
           setPlan(it);
           setProblem(null);
@@ -36,13 +35,13 @@ export function PlanView({ ticker, rounds, baseline, scripted }: Props): ReactEl
       clearTimeout(timer);
       stop.abort();
     };
-  }, [valid, rounds, baseline]);
+  }, [rounds, concurrency, baseline]);
   const facts = plan && [
-    ["Calls", count(plan.calls)],
-    ["Tokens in", short(plan.input_tokens)],
-    ["Tokens out", short(plan.output_tokens)],
-    ["Cost", scripted ? "none" : dollars(plan.dollars)],
-    ["Time", scripted ? "about a minute" : `about ${duration(plan.seconds)}`],
+    ["Calls", count(plan.all.calls)],
+    ["Tokens in", short(plan.all.input_tokens)],
+    ["Tokens out", short(plan.all.output_tokens)],
+    ["Cost", scripted ? "none" : dollars(plan.all.dollars)],
+    ["Time", scripted ? "no waiting for a model" : `about ${duration(plan.seconds)}`],
   ];
   return (
     <section aria-label="What it would take" className="border-t border-line bg-sunk/50 px-5 py-4 sm:px-6">
@@ -63,7 +62,7 @@ export function PlanView({ ticker, rounds, baseline, scripted }: Props): ReactEl
         <details className="mt-3">
           <summary className="text-[13px] text-dim">Planned, role by role</summary>
           <div className="mt-2">
-            <SpendingTable rows={plan.roles} />
+            <SpendingTable rows={plan.roles.map((it) => ({ ...it, name: it.role }))} total={plan.all} />
           </div>
         </details>
       )}

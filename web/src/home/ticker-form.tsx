@@ -25,9 +25,9 @@ interface Draft {
 export function TickerForm({ setup }: { setup: Setup }): ReactElement {
   const [ticker, setTicker] = useState("");
   const [draft, setDraft] = useState<Draft>({
-    rounds: String(setup.defaults.rounds),
+    rounds: String(setup.config.rounds),
     seed: "",
-    concurrency: String(setup.defaults.concurrency),
+    concurrency: String(setup.concurrency),
     tokens: "",
     money: "",
     baseline: false,
@@ -68,7 +68,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
             autoComplete="off"
             autoCapitalize="characters"
             spellCheck={false}
-            maxLength={16}
+            maxLength={20}
             placeholder="NVDA"
             value={ticker}
             aria-describedby="ticker-hint"
@@ -102,7 +102,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
               label="Debates at once"
               type="number"
               min={1}
-              max={64}
+              max={15}
               value={draft.concurrency}
               onChange={(it) => change({ concurrency: it.target.value })}
             />
@@ -149,8 +149,8 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
         </details>
       </div>
       <PlanView
-        ticker={ticker}
         rounds={draft.rounds}
+        concurrency={draft.concurrency}
         baseline={draft.baseline}
         scripted={setup.provider === "scripted"}
       />

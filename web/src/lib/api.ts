@@ -59,12 +59,12 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
 
 async function refusal(answer: Response): Promise<ApiError> {
   const body: unknown = await answer.json().catch(() => null);
-  const error = (body as { error?: { code?: string; message?: string; request_id?: string } } | null)?.error;
+  const error = (body as { error?: { code?: string; message?: string } } | null)?.error;
   return new ApiError(
     answer.status,
     error?.code ?? "http",
     error?.message ?? `The server answered ${answer.status} ${answer.statusText}.`.replace(" .", "."),
-    error?.request_id ?? null,
+    answer.headers.get("x-request-id"),
   );
 }
 
@@ -87,8 +87,8 @@ const of = (id: string): string => `/api/runs/${encodeURIComponent(id)}`;
 export const api = {
   setup: () => get<Setup>("/api/setup"),
   graph: () => get<Drawings>("/api/graph"),
-  plan: (it: { ticker: string; rounds: number; baseline: boolean }, signal?: AbortSignal) =>
-    get<Plan>(`/api/plan?ticker=${encodeURIComponent(it.ticker)}&rounds=${it.rounds}&baseline=${it.baseline}`, signal),
+  plan: (it: { rounds: number; baseline: boolean; concurrency: number }, signal?: AbortSignal) =>
+    get<Plan>(`/api/plan?rounds=${it.rounds}&baseline=${it.baseline}&concurrency=${it.concurrency}`, signal),
   analyze: (options: RunOptions) => post<Started>("/api/analyze", options),
   runs: (before?: string) =>
     get<{ runs: RunSummary[]; next: string | null }>(
@@ -107,6 +107,11 @@ export const api = {
   files: (id: string, signal?: AbortSignal) => get<{ files: RunFile[] }>(`${of(id)}/files`, signal),
   file: async (id: string, name: string, signal?: AbortSignal) =>
     (await send(`${of(id)}/files/${encodeURIComponent(name)}`, signal ? { signal } : {})).text(),
+  /** A file of a run that may not have written it yet. */
+  fileIfThere: async (id: string, name: string, signal?: AbortSignal): Promise<string | null> => {
+    const { files } = await api.files(id, signal);
+    return files.some((it) => it.name === name) ? api.file(id, name, signal) : null;
+  },
   /** Fetches a file with the key and hands it to the browser to save. */
   download: async (id: string, name: string) => {
     const path = name === "trace.json" ? `${of(id)}/trace` : `${of(id)}/files/${encodeURIComponent(name)}`;

@@ -31,15 +31,16 @@ export interface Setup {
   version: string;
   provider: string;
   model: string | null;
-  defaults: { rounds: number; concurrency: number };
-  synthetic: boolean;
+  /** Where companies are read from: `synthetic`, `edgar` or `dir`. */
   data: string;
+  /** Debates at once, where nothing is asked for. */
+  concurrency: number;
   config: Config;
 }
 
 export interface Drawing {
-  nodes: { id: string; kind: string }[];
-  edges: { from: string; to: string; conditional: boolean; label: string | null }[];
+  nodes: { id: string; type: string }[];
+  edges: { source: string; target: string; conditional: boolean }[];
 }
 
 export interface Drawings {
@@ -55,13 +56,12 @@ export interface Spending {
   dollars: number | null;
 }
 
+export type Planned = Omit<Spending, "name"> & { role: string };
+
 export interface Plan {
-  calls: number;
-  input_tokens: number;
-  output_tokens: number;
-  dollars: number | null;
+  all: Planned;
+  roles: Planned[];
   seconds: number;
-  roles: Spending[];
 }
 
 export interface RunSummary {
@@ -72,8 +72,7 @@ export interface RunSummary {
   updated_at: string;
   ended_at: string | null;
   error: string | null;
-  events: number;
-  recommended?: { move_id: string; title: string; score: number }[];
+  recommended: { move_id: string; title: string; score: number }[];
   from: string | null;
 }
 

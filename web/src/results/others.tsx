@@ -74,7 +74,9 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
           <ScoreStrip debate={breakdown} config={run.config} />
           <Flags flags={flags} />
           <MoveText move={move} />
-          <Button onClick={() => onDebate(move.move_id)}>Read the debate</Button>
+          <Button aria-label={`Read the debate of ${move.move_id}`} onClick={() => onDebate(move.move_id)}>
+            Read the debate
+          </Button>
         </div>
       </details>
     </li>

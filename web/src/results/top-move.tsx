@@ -76,8 +76,8 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
         </div>
       </div>
       <div className="flex flex-wrap items-start gap-2 border-t border-line px-4 py-3 sm:px-5">
-        <Button onClick={() => onDebate(move.move_id)}>
-          <MessagesSquare aria-hidden /> Read the debate<span className="sr-only"> of {move.move_id}</span>
+        <Button aria-label={`Read the debate of ${move.move_id}`} onClick={() => onDebate(move.move_id)}>
+          <MessagesSquare aria-hidden /> Read the debate
         </Button>
         <details className="group min-w-0 flex-1 basis-full sm:basis-auto">
           <summary className="inline-flex h-8 items-center rounded-md border border-line px-2.5 text-[13px] font-medium hover:bg-sunk">

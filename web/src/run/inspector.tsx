@@ -134,7 +134,7 @@ function Output({ run, name, done }: { run: string; name: string; done: boolean 
   const [text, setText] = useState<string | null>(null);
   useEffect(() => {
     const stop = new AbortController();
-    api.file(run, file, stop.signal).then(setText, () => setText(null));
+    api.fileIfThere(run, file, stop.signal).then(setText, () => setText(null));
     return () => stop.abort();
   }, [run, file, done]);
   if (text === null) return <p className="text-dim">It wrote {file}, which can be read when the run is complete.</p>;

@@ -52,6 +52,7 @@ interface RowProps {
 
 function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps): ReactElement {
   const totals = makerTotals(debate, metrics);
+  const title = debate.title || (run.status === "complete" ? "not debated" : "not debated yet");
   const state =
     debate.score !== null
       ? `rank ${rank}, ${debate.score} of ${best} points`
@@ -62,16 +63,16 @@ function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps):
     <button
       type="button"
       onClick={() => onOpen(debate.move)}
-      aria-label={`${debate.move}${debate.title ? `, ${debate.title}` : ""}: ${state}. Open the debate.`}
+      aria-label={`${rank ?? ""} ${debate.move} ${title} ${debate.score ?? ""}: ${state}. Open the debate.`.trim()}
       className={cn(
         "grid w-full grid-cols-[1.5rem_2rem_minmax(0,1fr)_auto] items-center gap-2 px-4 py-1.5 text-left hover:bg-sunk",
         rank !== null && rank <= run.config.top_k && "bg-accent-soft/50",
       )}
     >
-      <span className="text-right text-sm font-semibold tabular-nums">{rank ?? ""}</span>
-      <span className="font-mono text-xs text-dim">{debate.move}</span>
+      <span className="text-right text-sm font-semibold tabular-nums">{rank ?? ""}</span>{" "}
+      <span className="font-mono text-xs text-dim">{debate.move}</span>{" "}
       <span className="min-w-0">
-        <span className="block truncate text-[13px] leading-5">{debate.title || "not debated yet"}</span>
+        <span className="block truncate text-[13px] leading-5">{title}</span>
         <span className="mt-0.5 flex h-1 overflow-hidden rounded-full bg-sunk">
           {debate.score !== null
             ? run.config.decision_makers.map((it, idx) => (
@@ -88,7 +89,7 @@ function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps):
                 />
               )}
         </span>
-      </span>
+      </span>{" "}
       <span className="flex min-w-9 items-center justify-end text-sm font-semibold tabular-nums">
         {debate.score ?? <WorkIcon status={debate.status} />}
       </span>

@@ -44,7 +44,7 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
 
   if (error && !run) {
     return (
-      <Problem title={error.status === 404 ? "There is no such run" : "The run cannot be shown"} error={error}>
+      <Problem whole title={error.status === 404 ? "There is no such run" : "The run cannot be shown"} error={error}>
         <p className="mt-2">
           <Link href="/" className="underline underline-offset-2">
             All runs
@@ -76,7 +76,7 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
         <RunHeader
           run={run}
           report={report}
-          synthetic={setup.synthetic}
+          synthetic={setup.data === "synthetic"}
           onCancel={cancel}
           onFork={() => setOpen({ kind: "fork", at: "layer_2" })}
           onResume={() => setOpen({ kind: "resume" })}

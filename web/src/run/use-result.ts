@@ -34,7 +34,10 @@ export function useFindings(id: string, report: Report | null, written: boolean)
     if (report || !written) return;
     const stop = new AbortController();
     const read = (name: string): Promise<Finding[]> =>
-      api.file(id, name, stop.signal).then(readFindings, () => [] as Finding[]);
+      api.fileIfThere(id, name, stop.signal).then(
+        (it) => (it === null ? [] : readFindings(it)),
+        () => [],
+      );
     void Promise.all([read("F1.md"), read("F2.md")]).then((it) => {
       if (!stop.signal.aborted) setEarly(it.flat());
     });

@@ -7,7 +7,7 @@ import { Said } from "./said";
 export function Document({ text }: { text: string }): ReactElement {
   const parts = useMemo(() => blocks(text), [text]);
   return (
-    <div className="space-y-3 text-sm">
+    <div className="max-w-[100ch] space-y-3 text-sm">
       {parts.map((it, idx) => (
         <BlockView key={idx} block={it} />
       ))}

@@ -56,7 +56,9 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
     let address = listener.local_addr().map_err(problem)?;
     let end = asked_to_end().map_err(problem)?;
     let (service, router) = serve::open(options).await?;
-    eprintln!("Serving at http://{address}. Ctrl-C ends it; unfinished runs go on at the next start.");
+    eprintln!(
+        "Serving at http://{address}. Ctrl-C ends it; unfinished runs go on at the next start."
+    );
     let grace = Duration::from_secs(args.grace);
     graph_server::serve(listener, router, service, grace, end).await.map_err(problem)
 }
