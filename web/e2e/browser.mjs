@@ -79,6 +79,7 @@ const SHOWN_DARK = ["live", "results", "debate", "phone-pipeline"];
 export async function checkBoth(page, state) {
   for (const colorScheme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme });
+    await page.waitForTimeout(400);
     if (colorScheme === "light" || SHOWN_DARK.includes(state)) await shoot(page, `${state}-${colorScheme}`);
     await checkPage(page, `${state}, ${colorScheme}`);
   }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { checkBoth, checkPage, launchBrowser, openPage, shoot } from "./browser.mjs";
+import { checkBoth, checkPage, launchBrowser, openPage, shoot, startRun } from "./browser.mjs";
 import { startServer } from "./server.mjs";
 
 let server, browser;
@@ -28,27 +28,16 @@ test("a whole run, with a reload in the middle", { timeout: 240_000 }, async () 
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL(/\/runs\/nvda-/);
   await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
+  await page.getByRole("tab", { name: "Pipeline" }).click();
   await page.getByRole("button", { name: /rank 1, \d+ of 120 points/ }).waitFor({ timeout: 60_000 });
-  await checkBoth(page, "live");
 
-  const scored = async () => page.getByRole("button", { name: /rank \d+, \d+ of 120 points/ }).count();
+  const scored = () => page.getByRole("button", { name: /rank \d+, \d+ of 120 points/ }).count();
   const before = await scored();
   await page.reload();
   await page.getByRole("button", { name: /rank 1, \d+ of 120 points/ }).waitFor();
   assert.ok((await scored()) >= before, "a reload loses no score");
   assert.equal(await page.getByRole("button", { name: /: agent done$/ }).count(), 9, "nor an agent");
 
-  await page
-    .getByRole("button", { name: /^m\d+ .*: debate running/ })
-    .first()
-    .click();
-  await page.getByRole("heading", { name: /Critic against Growth Strategist/ }).waitFor();
-  const rounds = async () => page.getByRole("region", { name: /^Round \d+$/ }).count();
-  const opened = await rounds();
-  await page.waitForFunction((n) => document.querySelectorAll('section[aria-label^="Round "]').length > n, opened);
-  await shoot(page, "debate-live");
-
-  await page.getByRole("tab", { name: "Pipeline" }).click();
   await page.getByText("The run is complete: read the results").waitFor({ timeout: 200_000 });
   await page.getByText("The run is complete: read the results").click();
   await page.getByRole("heading", { name: "Recommended" }).waitFor();
@@ -73,6 +62,25 @@ test("a whole run, with a reload in the middle", { timeout: 240_000 }, async () 
   const shown = await page.locator("[data-move]").evaluateAll((all) => all.map((it) => it.dataset.move));
   assert.deepEqual(shown, ranking, "the leaderboard ends as the ranking");
   await shoot(page, "pipeline-done");
+  await close();
+});
+
+test("a run while it works", { timeout: 180_000 }, async () => {
+  const { page, close } = await openPage(browser, server);
+  const id = await startRun(server, { ticker: "LIVE", rounds: 50 });
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
+  await checkBoth(page, "live");
+
+  await page.getByRole("button", { name: /^m1 .*: debate running/ }).click();
+  await page.getByRole("heading", { name: /Critic against Growth Strategist/ }).waitFor();
+  const opened = await page.getByRole("region", { name: /^Round \d+$/ }).count();
+  await page.waitForFunction((n) => document.querySelectorAll('section[aria-label^="Round "]').length > n, opened);
+  assert.ok(await page.getByRole("img", { name: /^Graph of the debate, now: (critic|makers)/ }).isVisible());
+  await checkPage(page, "a debate that goes on");
+  await shoot(page, "debate-live");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.locator("[data-status=cancelled]").waitFor();
   await close();
 });
 

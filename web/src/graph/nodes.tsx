@@ -119,20 +119,27 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
       <button
         type="button"
         onClick={() => openDebate(id)}
-        aria-label={`${id} ${told} ${debate?.title ?? ""}: debate ${STATUS_WORDS[status]}. Open.`}
-        className={cn(CELL, "gap-1", frame(status))}
+        aria-label={`${id} ${debate?.title ?? ""} ${told}: debate ${STATUS_WORDS[status]}. Open.`}
+        className={cn(
+          CELL,
+          "grid grid-cols-[auto_auto_1fr] grid-rows-[auto_1fr_auto] items-start gap-1",
+          frame(status),
+        )}
       >
-        <span className="flex items-center gap-1.5">
-          <span className="font-mono text-[11px] font-semibold text-dim">{id}</span>{" "}
+        <span className="font-mono text-[11px] leading-4 font-semibold text-dim">{id}</span>{" "}
+        <span className="mt-0.5">
           <WorkIcon status={status} size={12} />
-          <span
-            className={cn("ml-auto text-[11px] tabular-nums", status === "done" ? "text-[13px] font-bold" : "text-dim")}
-          >
-            {told}
-          </span>
-        </span>{" "}
-        <span className="line-clamp-2 text-[11px] leading-[14px]">{debate?.title ?? ""}</span>
-        <span className="mt-auto h-1 overflow-hidden rounded-full bg-sunk">
+        </span>
+        <span className="col-span-3 line-clamp-2 text-[11px] leading-[14px]">{debate?.title ?? ""}</span>{" "}
+        <span
+          className={cn(
+            "col-start-3 row-start-1 justify-self-end text-[11px] leading-4 tabular-nums",
+            status === "done" ? "text-[13px] font-bold" : "text-dim",
+          )}
+        >
+          {told}
+        </span>
+        <span className="col-span-3 h-1 overflow-hidden rounded-full bg-sunk">
           <span
             className={cn(
               "block h-full rounded-full transition-[width] duration-500",
