@@ -50,7 +50,7 @@ fn check(config: &str, choice: &Choice) -> Result<(), Problem> {
     let config = Config::parse(config).map_err(RunProblem::from)?;
     if choice.provider != "local" {
         let nowhere = Recording::open("", RecordMode::Live).map_err(RunProblem::from)?;
-        Models::new(&config, choice.clone(), Limit::default(), &nowhere, 0)
+        Models::new(&config, choice.clone(), None, Limit::default(), &nowhere, 0)
             .map_err(RunProblem::from)?;
     }
     Ok(())

@@ -15,7 +15,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
-use consulting_graph::{config, debate};
+use consulting_graph::{config, debate, fence::visible};
 
 use crate::{
     args::{Cli, Command},
@@ -40,13 +40,15 @@ fn main() -> ExitCode {
 }
 
 fn fail(problem: &Problem) -> ExitCode {
-    eprintln!("error: {problem}");
+    // A provider may have written a part of it.
+    eprintln!("error: {}", visible(&problem.to_string()));
     problem.ending().into()
 }
 
 async fn command(command: Command) -> Result<Ending, Problem> {
     match command {
         Command::Run(args) => {
+            go::check(&args.going)?;
             let run = begin::begin(&args)?;
             return go::go(&run, &args.going, args.shown, None).await;
         }
