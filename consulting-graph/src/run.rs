@@ -76,7 +76,8 @@ impl Run {
         Ok(Self { folder, manifest, config })
     }
 
-    /// Opens a run, if this program can go on with it: the graphs are the same, and nobody changed what it was given.
+    /// Opens a run, if this program can go on with it: its version and the graphs are the same,
+    /// and nobody changed what it was given.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RunProblem> {
         let run = Self::look(folder)?;
         let differences = run.manifest.differences(&run.folder)?;

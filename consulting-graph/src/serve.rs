@@ -33,7 +33,7 @@ use crate::{
     models::Choice,
     pipeline,
     report::Report,
-    run::{Run, RunProblem},
+    run::{Run, RunProblem, new},
 };
 
 /// What a server is given.
@@ -99,7 +99,7 @@ struct Document;
 
 /// Opens the service, goes on with unfinished runs, and gives all routes.
 pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
-    desk::check(&options.config, &options.choice)?;
+    new::check(&options.config, &options.choice)?;
     let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;

@@ -47,28 +47,33 @@ export async function openPage(browser, server, { expected = [], ...options } = 
 
 /** Fails where the page cannot be used by everybody, or is wider than its window. */
 export async function checkPage(page, state) {
+  await settled(page);
   await page.evaluate(axe.source);
   const { violations } = await page.evaluate(() =>
     globalThis.axe.run(document, {
       runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     }),
   );
-  const found = violations.map(
-    (it) =>
-      `${it.id}: ${it.help}: ${it.nodes
-        .map((node) => node.html)
-        .slice(0, 3)
-        .join(" | ")}`,
+  const found = violations.flatMap((it) =>
+    it.nodes.slice(0, 4).map((node) => `${it.id}: ${node.failureSummary} ${node.html}`),
   );
   assert.deepEqual(found, [], `accessibility of ${state}`);
   const beyond = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(beyond <= 0, `${state} is ${beyond} px wider than its window`);
 }
 
+/** Waits for what moves to its place; what moves for ever, like a spinner, is not waited for. */
+async function settled(page) {
+  await page.waitForTimeout(100);
+  await page.waitForFunction(() =>
+    document.getAnimations().every((it) => it.playState !== "running" || it.effect.getTiming().iterations === Infinity),
+  );
+}
+
 /** Keeps a picture for the documentation. */
 export async function shoot(page, name) {
   await mkdir(SHOTS, { recursive: true });
-  await page.waitForTimeout(500);
+  await settled(page);
   await page.screenshot({ path: `${SHOTS}${name}.png` });
 }
 
@@ -79,7 +84,7 @@ const SHOWN_DARK = ["live", "results", "debate", "phone-pipeline"];
 export async function checkBoth(page, state) {
   for (const colorScheme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme });
-    await page.waitForTimeout(400);
+    await settled(page);
     if (colorScheme === "light" || SHOWN_DARK.includes(state)) await shoot(page, `${state}-${colorScheme}`);
     await checkPage(page, `${state}, ${colorScheme}`);
   }

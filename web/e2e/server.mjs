@@ -36,7 +36,7 @@ async function launch(args, env) {
     `127.0.0.1:${port}`,
     "--runs",
     join(folder, "runs"),
-    "--provider",
+    "--isolation", "off", "--rate", "100000", "--provider",
     "scripted",
     ...args,
   ];

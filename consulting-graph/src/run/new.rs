@@ -3,9 +3,15 @@
 use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
+use llm::{RecordMode, Recording};
 use sha2::{Digest, Sha256};
 
-use crate::{data::Ticker, models::Choice};
+use super::RunProblem;
+use crate::{
+    config::Config,
+    data::Ticker,
+    models::{Choice, Limit, Models},
+};
 
 /// The operating system has no chance to give.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +21,17 @@ pub struct NoChance(getrandom::Error);
 /// An id for a new run, like `nvda-20261115-121630-4f1c`.
 pub fn run_id(ticker: &Ticker) -> Result<String, NoChance> {
     Ok(format!("{}-{}-{}", ticker.slug(), now().format("%Y%m%d-%H%M%S"), chance(2)?))
+}
+
+/// Sees that everybody can speak in a new run, before anything of it is left behind. A model from a file is not loaded
+/// for that.
+pub fn check(config: &str, choice: &Choice) -> Result<(), RunProblem> {
+    let config = Config::parse(config)?;
+    if choice.provider != "local" {
+        let nowhere = Recording::open("", RecordMode::Live)?;
+        Models::new(&config, choice.clone(), None, Limit::default(), &nowhere, 0)?;
+    }
+    Ok(())
 }
 
 /// The time.

@@ -11,7 +11,7 @@ use graph_server::{
     NewRun, RunInfo, Service,
     http::{EventStreams, Metrics, Problem},
 };
-use llm::{Catalog, RecordMode, Recording};
+use llm::Catalog;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     config::Config,
     data::{DataSource, From, Ticker},
-    models::{Choice, Limit, Models},
+    models::Choice,
     plan::{Assumptions, Plan},
     run::{Given, Run, RunProblem, new},
     spent::{Meter, Spent},
@@ -150,7 +150,7 @@ impl Desk {
                 // They are read again from the start, which takes longer and comes to the same.
                 meters.clear();
             }
-            Ok(meters.entry(id).or_insert_with(|| Meter::of(path)).read())
+            Ok(meters.entry(id).or_insert_with(|| Meter::of(path)).read_all())
         })
         .await
     }
@@ -161,16 +161,6 @@ impl Desk {
         let folder = self.folders.of(&info.id);
         Ok((info, folder))
     }
-}
-
-/// Sees that everybody can speak in new runs, before any is asked for.
-pub(super) fn check(config: &str, choice: &Choice) -> Result<(), RunProblem> {
-    let config = Config::parse(config)?;
-    if choice.provider != "local" {
-        let nowhere = Recording::open("", RecordMode::Live)?;
-        Models::new(&config, choice.clone(), Limit::default(), &nowhere, 0)?;
-    }
-    Ok(())
 }
 
 /// Does what may wait for the disk.

@@ -171,8 +171,8 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
         ) : (
           threads.map((it) => (
             <h3 key={it.log} className="rounded-lg border border-line bg-panel px-3 py-2 text-[13px] font-semibold">
-              <span className="text-critic">{run.config.critic.name}</span>
-              <span className="mx-1.5 font-normal text-dim">against</span>
+              <span className="text-critic">{run.config.critic.name}</span>{" "}
+              <span className="font-normal text-dim">against</span>{" "}
               <span style={{ color: it.color }}>
                 {it.name} ({it.maker})
               </span>

@@ -54,13 +54,13 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
         </Panel>
       )}
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
-        <Panel id="flags" title={`Flags (${report.flags.length})`} inner="max-h-96 overflow-auto">
+        <Panel id="flags" title={`Flags (${report.flags.length})`} scrolls>
           <p className="mb-3 text-[13px] text-dim">
             A program checked every citation and number against the findings and the data. Flags lower no score.
           </p>
           <Flags flags={report.flags} withMove />
         </Panel>
-        <Panel id="cost" title="What it cost" inner="max-h-96 overflow-auto">
+        <Panel id="cost" title="What it cost" scrolls>
           <SpendingTable rows={report.outcome.spending} total={run.usage} />
         </Panel>
       </div>

@@ -9,14 +9,14 @@ interface Props {
   className?: string;
   /** Of the part below the title. */
   inner?: string;
-  level?: 2 | 3;
+  /** Whether what does not fit is scrolled to, by the keyboard too. */
+  scrolls?: boolean;
   id?: string;
   children: ReactNode;
 }
 
 /** A part of the page with a frame and, mostly, a title. */
-export function Panel({ title, aside, className, inner, level = 2, id, children }: Props): ReactElement {
-  const Heading = `h${level}` as "h2" | "h3";
+export function Panel({ title, aside, className, inner, scrolls = false, id, children }: Props): ReactElement {
   return (
     <section
       id={id}
@@ -25,13 +25,18 @@ export function Panel({ title, aside, className, inner, level = 2, id, children 
     >
       {title !== undefined && (
         <header className="flex min-h-12 flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-line px-4 py-2">
-          <Heading id={id ? `${id}-title` : undefined} className="text-sm font-semibold">
+          <h2 id={id ? `${id}-title` : undefined} className="text-sm font-semibold">
             {title}
-          </Heading>
+          </h2>
           {aside}
         </header>
       )}
-      <div className={cn("p-4", inner)}>{children}</div>
+      <div
+        className={cn("p-4", inner, scrolls && "max-h-96 overflow-auto")}
+        {...(scrolls && { tabIndex: 0, role: "group", "aria-label": `${title}, scrolls` })}
+      >
+        {children}
+      </div>
     </section>
   );
 }

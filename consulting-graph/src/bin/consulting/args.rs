@@ -111,7 +111,8 @@ pub(crate) struct CompanyArgs {
     /// the folder `edgar`
     #[arg(long, value_name = "NAME AND MAIL")]
     pub(crate) contact: Option<String>,
-    /// The day of the knowledge [default: today]: nothing filed later is read; own files are taken as they are
+    /// The day of the knowledge [default: today]: nothing that was filed later is read, and no period of own tables
+    /// that ends later; own texts are taken as they are
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) as_of: Option<NaiveDate>,
 }
@@ -177,7 +178,7 @@ pub(crate) enum Isolation {
 /// What is shown.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct ShownArgs {
-    /// One JSON document on stdout: the report and the run's folder
+    /// One JSON document on stdout: the run's folder and its report, or the moves that wait for a review
     #[arg(long)]
     pub(crate) json: bool,
     /// Nothing on the way, only what it came to
@@ -219,7 +220,7 @@ pub(crate) struct ReplayArgs {
     /// Debates at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// The sandbox to use [default: the run's]
+    /// The sandbox to use; it changes nothing of what the replay comes to [default: the run's, else the strongest]
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
     #[command(flatten)]

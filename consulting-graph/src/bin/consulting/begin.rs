@@ -7,12 +7,11 @@ use std::{
 
 use chrono::NaiveDate;
 use consulting_graph::{
-    config::{Config, DEFAULT},
+    config::DEFAULT,
     data::{DataSource, From, Ticker, edgar::Online},
-    models::{Choice, Limit, Models},
-    run::{Given, Run, RunProblem, new},
+    models::Choice,
+    run::{Given, Run, new},
 };
-use llm::{RecordMode, Recording};
 
 use crate::{
     args::{CompanyArgs, ConfigArgs, Data, RunArgs, VoiceArgs},
@@ -26,7 +25,7 @@ pub(crate) fn begin(args: &RunArgs) -> Result<Run, Problem> {
     let data = data(&args.company, new::now().date_naive())?;
     let choice = choice(&args.voice);
     let config = config(&args.config)?;
-    check(&config, &choice)?;
+    new::check(&config, &choice)?;
     let run_id = new::run_id(&ticker)?;
     let nonce = new::nonce(&choice)?;
     let folder = args.out.clone().unwrap_or_else(|| folder::of(&run_id));
@@ -41,17 +40,6 @@ pub(crate) fn begin(args: &RunArgs) -> Result<Run, Problem> {
         config,
     };
     Ok(Run::create(folder, given)?)
-}
-
-/// Sees that everybody can speak, before anything is left behind. A model from a file is not loaded for that.
-fn check(config: &str, choice: &Choice) -> Result<(), Problem> {
-    let config = Config::parse(config).map_err(RunProblem::from)?;
-    if choice.provider != "local" {
-        let nowhere = Recording::open("", RecordMode::Live).map_err(RunProblem::from)?;
-        Models::new(&config, choice.clone(), Limit::default(), &nowhere, 0)
-            .map_err(RunProblem::from)?;
-    }
-    Ok(())
 }
 
 /// Where the company is read from.

@@ -5,6 +5,7 @@ mod args;
 mod begin;
 mod folder;
 mod go;
+mod log;
 mod look;
 mod out;
 mod problem;
@@ -16,7 +17,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
-use consulting_graph::{config, debate};
+use consulting_graph::{config, debate, fence::visible};
 
 use crate::{
     args::{Cli, Command},
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     // A sandbox's guest is this program too; then it never comes back from here. Before any thread is started.
     sandbox_vm::guest::enter(debate::agent);
     let cli = Cli::parse();
+    log::start(&cli.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Problem::Runtime(error)),
@@ -41,13 +43,15 @@ fn main() -> ExitCode {
 }
 
 fn fail(problem: &Problem) -> ExitCode {
-    eprintln!("error: {problem}");
+    // A provider may have written a part of it.
+    eprintln!("error: {}", visible(&problem.to_string()));
     problem.ending().into()
 }
 
 async fn command(command: Command) -> Result<Ending, Problem> {
     match command {
         Command::Run(args) => {
+            go::check(&args.going)?;
             let run = begin::begin(&args)?;
             return go::go(&run, &args.going, args.shown, None).await;
         }

@@ -49,6 +49,10 @@ pub(crate) enum Problem {
         "--data synthetic reads no folder; leave --data-dir out, or choose --data edgar or dir"
     )]
     NeedlessDataDir,
+    #[error(
+        "--isolation off runs debates in this process, and --sandbox {0} elsewhere; leave one of them out"
+    )]
+    NeedlessSandbox(String),
     #[error("there is no run `{}`, neither as a folder nor under runs/", .0.display())]
     NoSuchRun(PathBuf),
     #[error("{} cannot be used: {source}", path.display())]
@@ -92,6 +96,7 @@ impl Problem {
             | Self::NoDataDir(_)
             | Self::NeedlessDataDir
             | Self::NeedlessContact
+            | Self::NeedlessSandbox(_)
             | Self::NoSuchRun(_)
             | Self::NothingToReview
             | Self::NoKey(_)

@@ -1,10 +1,6 @@
 //! Serving runs over HTTP.
 
-use std::{
-    env,
-    io::{IsTerminal, stderr},
-    time::Duration,
-};
+use std::{env, time::Duration};
 
 use consulting_graph::{
     run::new,
@@ -18,7 +14,6 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::{
     args::{API_KEY, ServeArgs},
@@ -31,7 +26,6 @@ const QUEUED: usize = 1000;
 
 /// Serves until it is told to end.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
-    log();
     let guard = guard(args);
     if !guard.suits(args.address) {
         return Err(Problem::NoKey(args.address));
@@ -83,16 +77,4 @@ fn asked_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> 
             _ = interrupt.recv() => {}
         }
     })
-}
-
-/// Lets events of `tracing` appear on stderr; `RUST_LOG` says which.
-fn log() {
-    let filter =
-        EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal());
-    // Nobody has set another one: this is the program's first step.
-    subscriber.init();
 }
