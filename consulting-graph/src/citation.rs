@@ -1,13 +1,17 @@
 //! Checking by a program what the models cite: every `[F1-07]` and every number.
 //!
-//! A number is good when a finding that its sentence cites states it, or, in a sentence without citations, when any
-//! finding or document does. Numbers that the move itself proposes (its steps, cost, measures and falsifiers) are plans
-//! and not claims; whoever quotes them is right. Flags are shown and lower no score.
+//! What everything is measured by are the data, as they were computed here: neither a document that a model told from
+//! them nor a finding that a model drew from that document supports a number that the data do not have.
+//!
+//! In a move and in its debate a number is good when a finding that its sentence cites states it and the data have it,
+//! or, in a sentence without citations, when the data do. Numbers that the move itself proposes (its steps, cost,
+//! measures and falsifiers) are plans and not claims; whoever quotes them is right. Flags are shown and lower no score.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    finding::{FindingId, Findings, cited},
+    finding::{Finding, FindingId, Findings, cited},
+    markdown,
     moves::{Move, MoveId},
     quantity::{Quantity, claims},
     sentence::sentences,
@@ -17,8 +21,18 @@ use crate::{
 /// What texts are checked against.
 #[derive(Debug, Clone)]
 pub struct Evidence {
-    findings: Vec<(FindingId, Vec<Quantity>)>,
-    documents: Vec<Quantity>,
+    findings: Vec<Stated>,
+    data: Vec<Quantity>,
+}
+
+/// The numbers of a finding.
+#[derive(Debug, Clone)]
+struct Stated {
+    id: FindingId,
+    /// Those that the data have.
+    backed: Vec<Quantity>,
+    /// Those that only the finding has.
+    claimed: Vec<Quantity>,
 }
 
 /// A citation or a number that nothing supports.
@@ -35,9 +49,9 @@ pub struct Flag {
 /// Where something is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// In which move, or in the debate about which.
-    pub move_id: MoveId,
-    /// In which part of it: `thesis`, or `i1, round 3, critic`.
+    /// In which document: the move `m4` with its debate, the finding `F1-07`, or `financial.md`.
+    pub document: String,
+    /// In which part of it: `thesis`, `i1, round 3, critic`, or a section's heading.
     pub part: String,
     /// In which sentence of the part, from 1.
     pub sentence: usize,
@@ -54,37 +68,103 @@ pub enum Reason {
         /// These do.
         findings: Vec<FindingId>,
     },
-    /// The cited findings do not state the number; the documents they were drawn from do.
-    OnlyInDocuments,
+    /// The cited findings do not state the number; the data have it.
+    OnlyInData,
+    /// Findings state the number, but the data do not have it: a model's word stands for it and nothing else.
+    OnlyInFindings {
+        /// These do.
+        findings: Vec<FindingId>,
+    },
+    /// A document that is told from the data, or a finding, has a number that the data do not have.
+    NotInData,
     /// Nothing states the number.
     Unsupported,
 }
 
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let listed = |findings: &[FindingId]| {
+            findings.iter().map(FindingId::to_string).collect::<Vec<_>>().join(", ")
+        };
         match self {
             Self::UnknownFinding => f.write_str("there is no such finding"),
             Self::InOtherFindings { findings } => {
-                let ids: Vec<String> = findings.iter().map(FindingId::to_string).collect();
-                write!(f, "not in the cited finding, but in {}", ids.join(", "))
+                write!(f, "not in the cited finding, but in {}", listed(findings))
             }
-            Self::OnlyInDocuments => f.write_str("not in the cited finding, but in the data"),
+            Self::OnlyInData => f.write_str("not in the cited finding, but in the data"),
+            Self::OnlyInFindings { findings } => {
+                write!(f, "only {} says so; it is not in the data", listed(findings))
+            }
+            Self::NotInData => f.write_str("not in the data"),
             Self::Unsupported => f.write_str("in no finding and not in the data"),
         }
     }
 }
 
 impl Evidence {
-    /// Reads the numbers of findings and of the documents behind them.
-    pub fn new(findings: &[Findings], documents: &[&str]) -> Self {
-        let numbers = |it: &crate::finding::Finding| {
+    /// Reads the numbers of findings, and of the data behind them as they were computed.
+    pub fn new(findings: &[Findings], data: &[&str]) -> Self {
+        let data: Vec<Quantity> = data.iter().flat_map(|it| claims(it)).collect();
+        let stated = |it: &Finding| {
             let quotes = it.draft.evidence.iter().flat_map(|it| claims(&it.quote));
-            (it.id, claims(&it.draft.claim).into_iter().chain(quotes).collect())
+            let all = claims(&it.draft.claim).into_iter().chain(quotes);
+            let (backed, claimed) = all.partition(|it| states(&data, it));
+            Stated { id: it.id, backed, claimed }
         };
-        Self {
-            findings: findings.iter().flat_map(|it| &it.findings).map(numbers).collect(),
-            documents: documents.iter().flat_map(|it| claims(it)).collect(),
+        let findings = findings.iter().flat_map(|it| &it.findings).map(stated).collect();
+        Self { findings, data }
+    }
+
+    /// Checks a document that was told from the data, section by section; `name` is its file's.
+    pub fn check_document(&self, name: &str, text: &str) -> Vec<Flag> {
+        let mut flags = Vec::new();
+        let (mut part, mut number) = ("opening", 0);
+        for line in text.lines() {
+            if let Some((_, title)) = markdown::heading(line) {
+                (part, number) = (title, 0);
+            }
+            for sentence in sentences(line) {
+                number += 1;
+                let place =
+                    Place { document: name.to_owned(), part: part.to_owned(), sentence: number };
+                flags.extend(self.not_in_data(sentence, &place));
+            }
         }
+        flags
+    }
+
+    /// Checks what findings claim and quote, and the tensions between them.
+    pub fn check_findings(&self, of: &Findings) -> Vec<Flag> {
+        let mut parts = Vec::new();
+        for it in &of.findings {
+            parts.push((it.id.to_string(), "claim".to_owned(), &it.draft.claim));
+            let quotes = (1..).zip(&it.draft.evidence);
+            parts.extend(
+                quotes.map(|(n, quoted)| (it.id.to_string(), format!("quote {n}"), &quoted.quote)),
+            );
+        }
+        let tensions = (1..).zip(&of.tensions);
+        let of_all = of.inference.to_string();
+        parts.extend(tensions.map(|(n, it)| (of_all.clone(), format!("tension {n}"), &it.text)));
+        let mut flags = Vec::new();
+        for (document, part, text) in parts {
+            for (sentence, text) in (1..).zip(sentences(text)) {
+                let place = Place { document: document.clone(), part: part.clone(), sentence };
+                flags.extend(self.not_in_data(text, &place));
+            }
+        }
+        flags
+    }
+
+    /// The numbers of a sentence that the data do not have.
+    fn not_in_data(&self, sentence: &str, place: &Place) -> Vec<Flag> {
+        let missing = claims(sentence).into_iter().filter(|it| !states(&self.data, it));
+        let flag = |it: Quantity| Flag {
+            place: place.clone(),
+            text: sentence.get(it.at).unwrap_or_default().to_owned(),
+            reason: Reason::NotInData,
+        };
+        missing.map(flag).collect()
     }
 
     /// Checks what a move claims.
@@ -123,11 +203,12 @@ impl Evidence {
     fn check(&self, move_id: MoveId, part: &str, text: &str, plans: &[Quantity]) -> Vec<Flag> {
         let mut flags = Vec::new();
         for (number, sentence) in (1..).zip(sentences(text)) {
-            let place = || Place { move_id, part: part.to_owned(), sentence: number };
+            let place =
+                || Place { document: move_id.to_string(), part: part.to_owned(), sentence: number };
             let mut ids = Vec::new();
             for (_, id) in cited(sentence) {
                 match id {
-                    Ok(id) if self.findings.iter().any(|it| it.0 == id) => ids.push(id),
+                    Ok(id) if self.findings.iter().any(|it| it.id == id) => ids.push(id),
                     Ok(id) => flags.push(Flag {
                         place: place(),
                         text: id.to_string(),
@@ -157,24 +238,34 @@ impl Evidence {
 
     /// Why a number is not supported; none when it is.
     fn fault(&self, cited: &[FindingId], claim: &Quantity) -> Option<Reason> {
-        let states = |numbers: &[Quantity]| numbers.iter().any(|it| it.supports(claim));
-        let stating: Vec<FindingId> = self
-            .findings
-            .iter()
-            .filter(|(_, numbers)| states(numbers))
-            .map(|(id, _)| *id)
-            .collect();
-        if stating.iter().any(|it| cited.contains(it)) {
+        let among = |numbers: fn(&Stated) -> &[Quantity]| -> Vec<FindingId> {
+            let stating = self.findings.iter().filter(|it| states(numbers(it), claim));
+            stating.map(|it| it.id).collect()
+        };
+        let backed = among(|it| &it.backed);
+        if backed.iter().any(|it| cited.contains(it)) {
             return None;
         }
-        let documented = states(&self.documents);
-        match (cited.is_empty(), stating.is_empty(), documented) {
-            (_, true, false) => Some(Reason::Unsupported),
-            (true, ..) => None,
-            (false, false, _) => Some(Reason::InOtherFindings { findings: stating }),
-            (false, true, true) => Some(Reason::OnlyInDocuments),
+        if states(&self.data, claim) {
+            return match (cited.is_empty(), backed.is_empty()) {
+                (true, _) => None,
+                (false, true) => Some(Reason::OnlyInData),
+                (false, false) => Some(Reason::InOtherFindings { findings: backed }),
+            };
         }
+        let claimed = among(|it| &it.claimed);
+        Some(match (backed.is_empty(), claimed.is_empty()) {
+            // What is rounded twice may be too far from the data, and is still what a good finding says.
+            (false, _) if cited.is_empty() => return None,
+            (false, _) => Reason::InOtherFindings { findings: backed },
+            (true, false) => Reason::OnlyInFindings { findings: claimed },
+            (true, true) => Reason::Unsupported,
+        })
     }
+}
+
+fn states(numbers: &[Quantity], claim: &Quantity) -> bool {
+    numbers.iter().any(|it| it.supports(claim))
 }
 
 /// The numbers that a move proposes.

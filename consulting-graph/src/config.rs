@@ -59,6 +59,9 @@ pub struct Inferences {
     /// From the news document.
     #[serde(rename = "F2")]
     pub f2: Persona,
+    /// So many lines of a document are read at a time. Where it is not set, the whole is, as far as it fits the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_lines: Option<u32>,
 }
 
 /// Someone who takes part.

@@ -21,6 +21,7 @@ use sandbox_vm::guest::{Agent, Host};
 
 pub use desk::Desk;
 pub use notes::{LOGS, SCORES, log_names};
+pub(crate) use notes::{data, log_text};
 use scoring::{score_before, score_move};
 pub use state::{SandboxState, SandboxStateUpdate, Speaking, Terms};
 use turns::{critic_individual, critic_round_1, dm_respond};

@@ -2,10 +2,11 @@
 
 mod backends;
 mod gate;
+mod heed;
 mod settled;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -30,10 +31,12 @@ use crate::{
     moves::{Move, MoveId},
     pipeline::Deps,
     prompt::Brief,
+    report::Isolation,
     score::{MakerScore, Mark},
 };
 
 pub use backends::{BACKENDS, open};
+use heed::Heed;
 pub(crate) use settled::Settled;
 use settled::is_told_by_guests;
 
@@ -64,6 +67,17 @@ pub struct Debates {
     pub folder: PathBuf,
     /// What the debates did, where somebody wants to know.
     pub traces: Option<Traces>,
+    /// Where they were held before, where a run is repeated.
+    pub held: Option<Held>,
+}
+
+/// Where the debates of a run were held. It is a fact of that run: a replay has it from there, whatever holds its own.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// The back end, and whether all were apart from the host.
+    pub isolation: Isolation,
+    /// The moves whose debates were not.
+    pub not_isolated: BTreeSet<MoveId>,
 }
 
 /// The traces of debates, by move. Clones are the same.
@@ -97,6 +111,13 @@ impl Debates {
     /// Whether that keeps them apart from the host.
     pub fn is_isolated(&self) -> bool {
         self.sandboxes.isolated()
+    }
+
+    /// Where the debates are held, as a report says it, apart from those that had to be held elsewhere.
+    pub(crate) fn isolation(&self) -> Isolation {
+        let here =
+            || Isolation { backend: self.backend().to_owned(), isolated: self.is_isolated() };
+        self.held.as_ref().map_or_else(here, |it| it.isolation.clone())
     }
 
     /// Why debates run without isolation, where they do.
@@ -155,8 +176,13 @@ impl Debates {
             }
             Err(error) => Settled::failed(error.to_string()),
         };
-        (settled.backend, settled.isolated) =
-            (sandboxes.backend().to_owned(), sandboxes.isolated());
+        (settled.backend, settled.isolated) = match &self.held {
+            Some(held) => {
+                let isolated = !held.not_isolated.contains(&the_move.move_id);
+                (held.isolation.backend.clone(), isolated)
+            }
+            None => (sandboxes.backend().to_owned(), sandboxes.isolated()),
+        };
         if !settled.isolated {
             settled.marks.insert(Mark::NotIsolated);
         }
@@ -188,7 +214,12 @@ impl Debates {
         let spec = self.spec(the_move);
         let run = self.run(debate, deps).await?;
         let (sender, events) = mpsc::unbounded_channel();
-        let told = move |event| drop(sender.send(event));
+        let mut heed = Heed::new(&deps.config, self.traces.is_some());
+        let told = move |event| {
+            if heed.takes(&event) {
+                drop(sender.send(event));
+            }
+        };
         let held = sandboxes.run_graph(spec.clone(), run.graph, GUESTS, told);
         let (ended, ()) = join(held, self.listen(the_move, run.input, events, cx)).await;
         if let Some(sandbox) = sandboxes.get(&spec.name) {

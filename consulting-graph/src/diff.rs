@@ -79,6 +79,9 @@ pub struct Cost {
     pub output_tokens: u64,
     /// Dollars, where all prices are known.
     pub dollars: Option<f64>,
+    /// Of the calls, those that a run made itself which branched off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_calls: Option<u64>,
 }
 
 /// Why two runs cannot be compared.
@@ -164,6 +167,7 @@ impl Cost {
             input_tokens: spending.iter().map(|it| it.input_tokens).sum(),
             output_tokens: spending.iter().map(|it| it.output_tokens).sum(),
             dollars: spending.iter().map(|it| it.dollars).sum(),
+            own_calls: report.outcome.own_spending.as_ref().map(|it| it.calls),
         }
     }
 }

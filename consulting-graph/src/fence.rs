@@ -53,12 +53,38 @@ pub fn without_fenced(text: &str) -> String {
     kept + rest
 }
 
-/// The text without what steers terminals or hides: control characters, escapes, marks of direction, zero-width signs.
+/// The text without what steers terminals or hides: control characters, escapes, marks of direction, signs without
+/// width, and the tags in which whole orders can be hidden. Line separators become ends of lines.
 pub fn visible(text: &str) -> String {
-    let hides = |it: char| matches!(it, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{61c}');
-    text.chars()
-        .filter(|it| *it == '\n' || *it == '\t' || !(it.is_control() || hides(*it)))
-        .collect()
+    let line = |it: char| if matches!(it, '\u{2028}' | '\u{2029}') { '\n' } else { it };
+    text.chars().map(line).filter(|it| matches!(it, '\n' | '\t') || !hides(*it)).collect()
+}
+
+/// JSON with the same signs written as escapes: it says the same, and shows nothing else than it says.
+pub fn visible_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for it in json.chars() {
+        // Such signs stand within strings only; ends of lines stand between values.
+        if it != '\n' && (hides(it) || matches!(it, '\u{2028}' | '\u{2029}')) {
+            for unit in it.encode_utf16(&mut [0; 2]) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            escaped.push(it);
+        }
+    }
+    escaped
+}
+
+fn hides(it: char) -> bool {
+    it.is_control()
+        || matches!(it,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e01ef}')
 }
 
 /// The text as HTML shows it: no character of it means anything there.

@@ -6,6 +6,7 @@
 mod check;
 mod id;
 mod markdown;
+mod pieces;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use crate::{answer, data::Ticker};
 pub use check::{FindingProblem, problems, recommendation};
 pub use id::{FindingId, FindingIdError, Inference, cited};
 pub use markdown::parse;
+pub use pieces::{join, pieces};
 
 /// What a model answers when it is asked for findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

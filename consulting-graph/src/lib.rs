@@ -19,7 +19,8 @@
 //! | what the debates are worth | [`score`], [`rank`] |
 //! | what is checked by rule | [`citation`] with [`quantity`], [`watch`] |
 //! | what is left behind to read | [`report`] |
-//! | what a run will take; how two runs differ | [`plan`], [`diff`] |
+//! | what a run will take, has taken; how two runs differ | [`plan`], [`spent`], [`diff`] |
+//! | the pipeline behind HTTP, and its page | [`serve`] |
 
 mod answer;
 pub mod ask;
@@ -45,5 +46,7 @@ pub mod report;
 pub mod run;
 pub mod score;
 mod sentence;
+pub mod serve;
+pub mod spent;
 pub mod transcript;
 pub mod watch;

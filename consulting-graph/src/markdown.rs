@@ -40,7 +40,8 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
     sections
 }
 
-fn heading(line: &str) -> Option<(usize, &str)> {
+/// The level and the title of a heading.
+pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
     let fits = (1..=6).contains(&level) && title.starts_with([' ', '\t']);

@@ -2,14 +2,16 @@
 
 mod choose;
 mod purse;
+mod speaker;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
 };
 
 use llm::{
-    Backoff, Catalog, ErrorKind, Gate, Llm, ModelId, Pace, Recording, Response, overflow::Window,
+    Backoff, Catalog, ErrorKind, ExposeSecret, Gate, Llm, ModelId, Pace, Provider, Recording,
+    Response, overflow::Window,
 };
 
 use crate::{
@@ -20,6 +22,7 @@ use crate::{
 pub use choose::{Choice, ChoiceError};
 pub use purse::Limit;
 use purse::{Purse, Turns};
+use speaker::SpeakingAs;
 
 /// Calls of one provider at once.
 pub(crate) const AT_ONCE: usize = 16;
@@ -32,6 +35,8 @@ pub struct Models {
     /// Each model once, with its layers.
     llms: BTreeMap<ModelId, Layered>,
     purse: Option<Arc<Purse>>,
+    /// Knows what has to be kept out of everything that is written down.
+    recording: Recording,
     /// The first call that a replay found no answer to.
     missed: OnceLock<String>,
 }
@@ -46,11 +51,13 @@ struct Layered {
 }
 
 impl Models {
-    /// Makes the models that a configuration names, for a run whose calls this recording keeps. What the recording
-    /// holds already is spent of the limit, except for the first so many calls, which were taken over.
+    /// Makes the models that a configuration names, for a run whose calls this recording keeps; a speaker speaks in
+    /// place of them all. What the recording holds already is spent of the limit, except for the first so many calls,
+    /// which were taken over.
     pub fn new(
         config: &Config,
         choice: Choice,
+        speaker: Option<&Llm>,
         limit: Limit,
         recording: &Recording,
         taken_over: usize,
@@ -58,21 +65,25 @@ impl Models {
         let purse = Purse::new(limit, config.decision_makers.len(), recording, taken_over);
         let purse = purse.map(Arc::new);
         let gate = Gate::new(Pace::new(AT_ONCE));
+        let speakers = config.speakers();
+        let ids: BTreeSet<ModelId> =
+            speakers.iter().map(|(group, who)| choice.model(config, *group, who)).collect();
+        let recording = without_keys(recording.clone(), &ids);
         let mut llms = BTreeMap::new();
-        for (group, who) in config.speakers() {
-            let id = choice.model(config, group, &who);
-            if llms.contains_key(&id) {
-                continue;
-            }
-            let bare = choice.make(&id, recording)?;
+        for id in ids {
+            let bare = match speaker.filter(|_| !recording.is_replay()) {
+                Some(speaker) => Llm::new(SpeakingAs { id: id.clone(), speaker: speaker.clone() }),
+                None => choice.make(&id, &recording)?,
+            };
             let layered = if recording.is_replay() {
                 Layered { turns: bare.clone(), others: bare }
             } else {
-                layered(bare, &gate, purse.as_ref(), recording)
+                layered(bare, &gate, purse.as_ref(), &recording)
             };
             llms.insert(id, layered);
         }
-        Ok(Self { config: config.clone(), choice, llms, purse, missed: OnceLock::new() })
+        let (config, missed) = (config.clone(), OnceLock::new());
+        Ok(Self { config, choice, llms, purse, recording, missed })
     }
 
     /// Who speaks.
@@ -97,10 +108,15 @@ impl Models {
             _ => &layered.others,
         };
         let error = match llm.generate(ask.request.clone()).await {
-            Ok(response) => return Heard::Said(said(ask, &id, &response)),
+            Ok(response) => {
+                let mut said = said(ask, &id, &response);
+                // What is said goes into threads, events and files, as the recording has it.
+                said.text = self.recording.redacted(said.text);
+                return Heard::Said(said);
+            }
             Err(error) => error,
         };
-        let why = error.to_string();
+        let why = self.recording.redacted(error.to_string());
         let kind = match error.kind {
             ErrorKind::Budget => Why::Spent,
             ErrorKind::NotRecorded => {
@@ -129,6 +145,13 @@ impl Models {
     pub fn spent_percent(&self) -> Option<u64> {
         self.purse.as_ref()?.spent_percent()
     }
+}
+
+/// The recording, with the keys hidden that the models' providers are asked with.
+fn without_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
+    let providers: BTreeSet<&str> = ids.iter().map(|it| it.provider.as_str()).collect();
+    let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.key_in_use());
+    keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 
 /// A model behind its layers, from the inside out.

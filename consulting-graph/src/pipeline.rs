@@ -6,6 +6,7 @@
 //! ```
 
 mod analyse;
+mod conclude;
 mod finish;
 mod gather;
 mod infer;

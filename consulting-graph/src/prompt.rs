@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub use debate::{critic_opening, critic_reply, maker_reply};
-pub use layers::{analyst, analyst_again, inference, synthesizer};
+pub use layers::{Piece, analyst, analyst_again, inference, inference_again, synthesizer};
 pub use scoring::{baseline, repair, score};
 
 /// What a debate is about; the same in all its prompts.

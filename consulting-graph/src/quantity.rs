@@ -65,7 +65,10 @@ impl Quantity {
         if self.unit == claim.unit {
             return near(self.value, claim.value, claim.step);
         }
-        // A bare number may quote a number whose unit the text leaves out.
-        claim.unit == Unit::Plain && near(self.written, claim.written, claim.step)
+        // The text may leave the unit out, and with it the scale: `revenue of 12.3 billion`, or `12,345` from a table.
+        let is_bare = claim.value == claim.written;
+        claim.unit == Unit::Plain
+            && (near(self.value, claim.value, claim.step)
+                || (is_bare && near(self.written, claim.written, claim.step)))
     }
 }

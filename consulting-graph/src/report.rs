@@ -14,6 +14,7 @@ use crate::{
     citation::{Evidence, Flag},
     config::{Metric, Persona},
     data::{Company, Source, render},
+    fence::visible_json,
     finding::Findings,
     moves::{MissingMove, Move, MoveId},
     rank::{
@@ -32,8 +33,11 @@ pub struct Outcome {
     pub run_id: String,
     /// The company.
     pub company: Company,
-    /// The two documents that the findings were drawn from.
+    /// The data as they were computed, in the form of the two documents: what numbers are checked against.
     pub documents: Vec<String>,
+    /// The two documents as they were told from the data, which the findings were drawn from, by the names of their
+    /// files.
+    pub narrated: BTreeMap<String, String>,
     /// F1 and F2.
     pub findings: Vec<Findings>,
     /// The moves.
@@ -58,6 +62,9 @@ pub struct Outcome {
     pub spending_by_move: Vec<Spending>,
     /// What was spent in each round, over all debates.
     pub spending_by_round: Vec<Spending>,
+    /// What a run that branched off paid itself; the rest was paid by the run that it shares it with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_spending: Option<Spending>,
     /// What did not go as it should.
     pub warnings: Vec<String>,
     /// Versions, models, hashes of prompts, seeds.
@@ -177,7 +184,8 @@ impl Report {
 
     /// The report as JSON.
     pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report holds nothing that JSON cannot")
+        let json = serde_json::to_string_pretty(self);
+        visible_json(&json.expect("a report holds nothing that JSON cannot"))
     }
 
     fn is_synthetic(&self) -> bool {
@@ -199,7 +207,9 @@ fn flags(outcome: &Outcome, evidence: &Evidence) -> Vec<Flag> {
         let in_logs = logs.flat_map(|(name, entries)| evidence.check_log(it, name, entries));
         evidence.check_move(it).into_iter().chain(in_logs).collect::<Vec<_>>()
     };
-    outcome.moves.iter().flat_map(of_move).collect()
+    let told = outcome.narrated.iter().flat_map(|(name, it)| evidence.check_document(name, it));
+    let found = outcome.findings.iter().flat_map(|it| evidence.check_findings(it));
+    told.chain(found).chain(outcome.moves.iter().flat_map(of_move)).collect()
 }
 
 fn observations(outcome: &Outcome) -> Vec<Observation> {

@@ -15,6 +15,7 @@ mod fork;
 mod go;
 mod lock;
 mod manifest;
+pub mod new;
 mod outcome;
 mod parts;
 mod problem;
@@ -30,13 +31,16 @@ pub use outcome::outcome;
 pub use problem::RunProblem;
 pub use replay::Replayed;
 
-use crate::config::Config;
+use crate::{config::Config, pipeline::Review};
 
 /// The pipeline's thread.
 pub(crate) const PIPELINE: &str = "pipeline";
 
 /// The file of what a person made of the moves.
 pub(crate) const REVIEWED: &str = "reviewed.json";
+
+/// The file of the moves that a person is to look at.
+const REVIEW: &str = "review.json";
 
 /// The file of the calls.
 pub(crate) const CALLS: &str = "calls.jsonl";
@@ -72,7 +76,8 @@ impl Run {
         Ok(Self { folder, manifest, config })
     }
 
-    /// Opens a run, if this program can go on with it: the graphs are the same, and nobody changed what it was given.
+    /// Opens a run, if this program can go on with it: its version and the graphs are the same,
+    /// and nobody changed what it was given.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RunProblem> {
         let run = Self::look(folder)?;
         let differences = run.manifest.differences(&run.folder)?;
@@ -107,6 +112,29 @@ impl Run {
     /// Whether a person has looked at the moves.
     pub fn is_reviewed(&self) -> bool {
         self.folder.join(REVIEWED).exists()
+    }
+
+    /// Leaves the moves in a file, for a person to look at.
+    pub fn leave_review(&self, review: &Review) -> Result<PathBuf, RunProblem> {
+        let path = self.folder.join(REVIEW);
+        let text = serde_json::to_string_pretty(review);
+        files::write(&path, &(text.expect("moves hold nothing that JSON cannot") + "\n"))?;
+        Ok(path)
+    }
+
+    /// The moves that a person is to look at, if any are.
+    pub fn review(&self) -> Result<Option<Review>, RunProblem> {
+        if !self.awaits_review() {
+            return Ok(None);
+        }
+        let path = self.folder.join(REVIEW);
+        let review = serde_json::from_str(&files::read(&path)?);
+        review.map(Some).map_err(|error| RunProblem::Manifest { path, problem: error.to_string() })
+    }
+
+    /// Whether a person is to look at the moves.
+    pub fn awaits_review(&self) -> bool {
+        self.folder.join(REVIEW).exists() && !self.is_reviewed()
     }
 
     /// Who takes part.

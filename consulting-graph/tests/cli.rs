@@ -6,14 +6,16 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    thread::sleep,
+    thread::{sleep, spawn},
     time::{Duration, Instant},
 };
 
 use consulting_graph::config::DEFAULT;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A folder to run in, with a small configuration: one analyst, two moves, two rounds.
@@ -50,8 +52,9 @@ impl Place {
     /// The small run.
     fn small(&self, more: &str) -> Output {
         let rounds = if more.contains("--rounds") { "" } else { "--rounds 2" };
+        let sandbox = if more.contains("--sandbox") { "" } else { "--sandbox in-process" };
         self.run(&format!(
-            "run NVDA --config small.toml --as-of 2026-11-15 --sandbox in-process {rounds} {more}"
+            "run NVDA --config small.toml --as-of 2026-11-15 {sandbox} {rounds} {more}"
         ))
     }
 }
@@ -131,6 +134,10 @@ fn a_review_waits_for_a_file_where_nobody_can_be_asked() {
     fs::write(place.path("mine.json"), review.to_string()).unwrap();
     fs::write(place.path("none.json"), r#"{"moves": []}"#).unwrap();
     check_fails(&place.run("resume made --reviewed none.json"), 1, &["none.json", "at least one"]);
+    let (out, _) = check(&place.run("resume made --json --quiet"), 3);
+    let document: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["folder"], "made");
+    assert_eq!(document["review"]["moves"].as_array().unwrap().len(), 2);
     let (out, _) = check(&place.run("resume made --reviewed mine.json --sandbox in-process"), 0);
     assert!(out.contains("Recommended, of 1 move\n"), "{out}");
     assert!(out.contains("Do nothing for a year"), "{out}");
@@ -150,6 +157,8 @@ fn what_was_typed_wrongly_is_told_apart_from_what_failed() {
         ("run NVDA --out full", 2, ["full", "not empty"]),
         ("run NVDA --provider nobody --model x", 2, ["nobody", "anthropic"]),
         ("run NVDA --data-dir full --out n", 1, ["file in ", "consulting resume n"]),
+        ("run NVDA --isolation off --sandbox jail", 2, ["--isolation off", "--sandbox jail"]),
+        ("run NVDA --provider no\u{202e}body\u{9b}31m", 2, ["`nobody31m`", "anthropic"]),
         ("run", 2, ["TICKER", "Usage"]),
         ("resume nothing", 2, ["nothing", "runs/"]),
         ("resume full", 2, ["full", "run.json"]),
@@ -194,6 +203,24 @@ fn a_run_is_repeated_branched_off_from_and_compared() {
     check_fails(&place.run("fork first --at m2:r9 --out third"), 2, &["m2:r9"]);
     check_fails(&place.run(&format!("{fork} --set critic.nose=long --out fourth")), 2, &["nose"]);
     check_fails(&place.run("fork first --at layer_7"), 2, &["layer_7", "m4:r5"]);
+}
+
+#[test]
+fn a_replay_needs_no_sandbox_of_the_runs_kind() {
+    let place = Place::new();
+    let (doctor, _) = check(&place.run("doctor"), 0);
+    // Where nothing isolates, both are the same.
+    let strongest = doctor.split("would run in: ").nth(1).unwrap().split(' ').next().unwrap();
+    check(&place.small(&format!("--out here --quiet --sandbox {strongest}")), 0);
+    let (out, _) = check(&place.run("replay here --sandbox in-process"), 0);
+    assert!(out.contains("came to the same"), "{out}");
+    let report = read(&place.path("here/report.json"));
+    assert!(report.contains(&format!("\"backend\": \"{strongest}\"")));
+
+    // What the report says of it is compared like everything else.
+    let other = report.replace(&format!("\"backend\": \"{strongest}\""), "\"backend\": \"castle\"");
+    fs::write(place.path("here/report.json"), other).unwrap();
+    check_fails(&place.run("replay here --quiet"), 1, &["differs", "report.json"]);
 }
 
 #[test]
@@ -253,5 +280,52 @@ fn who_follows_a_run_is_not_kept_waiting_when_it_stops() {
         follower.kill().unwrap();
         let (out, _) = check(&follower.wait_with_output().unwrap(), 0);
         assert!(out.lines().last().is_some_and(|it| it.contains(last)), "{run}: {out}");
+    }
+}
+
+/// A provider that answers every call with the key it was called with.
+fn indiscreet() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/v1", listener.local_addr().unwrap());
+    spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut key, mut length, mut line) = (String::new(), 0, String::new());
+            while stream.read_line(&mut line).is_ok_and(|it| it > 2) {
+                let (name, value) = line.split_once(':').unwrap_or_default();
+                match name.to_ascii_lowercase().as_str() {
+                    "authorization" => key = value.trim().replace("Bearer ", ""),
+                    "content-length" => length = value.trim().parse().unwrap(),
+                    _ => {}
+                }
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let message = json!({ "role": "assistant", "content": format!("It is {key}.") });
+            let body = json!({ "id": "1", "object": "chat.completion", "created": 0, "model": "m",
+                "choices": [{ "index": 0, "finish_reason": "stop", "message": message }] });
+            let body = body.to_string();
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n";
+            let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn a_key_in_the_environment_is_written_nowhere() {
+    const KEY: &str = "open-sesame-4711";
+    let place = Place::new();
+    let mut run = place.command("run NVDA --provider openai-compatible --model m --out made");
+    run.env("OPENAI_COMPATIBLE_BASE_URL", indiscreet()).env("OPENAI_COMPATIBLE_API_KEY", KEY);
+    // Nothing can be concluded from such documents.
+    check_fails(&run.output().unwrap(), 1, &["no finding can be read"]);
+    assert!(read(&place.path("made/calls.jsonl")).contains("It is [secret]."));
+    for entry in fs::read_dir(place.path("made")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        let is_there = bytes.windows(KEY.len()).any(|it| it == KEY.as_bytes());
+        assert!(!is_there, "{}", path.display());
     }
 }

@@ -49,7 +49,7 @@ pub use crate::{
     provider::{Provider, SetupError, create_provider},
 };
 #[cfg(feature = "http")]
-pub use secrecy::SecretString;
+pub use secrecy::{ExposeSecret, SecretString};
 
 mod catalog;
 #[cfg(feature = "http")]

@@ -113,6 +113,13 @@ impl Provider {
         self
     }
 
+    /// The key that calls are made with: the one that was given, else the one in the environment. To keep it out of
+    /// what a program writes down.
+    pub fn key_in_use(&self) -> Option<SecretString> {
+        let of_environment = || first(self.known.key_variables, &|it| env::var(it).ok());
+        self.key.clone().or_else(|| of_environment().map(SecretString::from))
+    }
+
     /// The model, in place of the provider's default.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());

@@ -24,6 +24,9 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     found.range("rounds", u64::from(config.rounds), 50);
     found.range("moves_per_analyst", u64::from(config.moves_per_analyst), 9);
     found.range("top_k", config.top_k as u64, 100);
+    if let Some(lines) = config.inferences.chunk_lines {
+        found.range("inferences.chunk_lines", u64::from(lines), 10_000);
+    }
     found.range("analysts", config.analysts.len() as u64, 20);
     found.range("decision_makers", config.decision_makers.len() as u64, 9);
     found.range("metrics", config.metrics.len() as u64, 20);

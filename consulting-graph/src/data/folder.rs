@@ -4,14 +4,16 @@
 //!
 //! * `*.csv`: a table with a line of periods (`item,FY2024,FY2025,Q1 FY2026`) and one line an [`Item`]. A line that is
 //!   no item is kept as a business metric.
-//! * `*.json`: an object with any of `name`, `sector`, `periods` (period to item to number), `guidance`, `events` and
-//!   `metrics` (lists of texts).
+//! * `*.json`: an object with any of `name`, `sector`, `fiscal_year_end` (like `01-31`), `periods` (period to item to
+//!   number), `guidance`, `events` and `metrics` (lists of texts).
 //! * `*.md` and `*.txt`: documents, which are handed on with their line numbers. A file whose name starts with `news`,
 //!   `trend` or `market` belongs to the news, any other to the financial document.
 //!
 //! Each number keeps the file and the place it was read from. Two files that say different things about one line of
-//! one period are an error: which of them is right is not for a program to guess.
+//! one period are an error: which of them is right is not for a program to guess. Periods that end after the day of the
+//! knowledge are left out; what texts say cannot be dated, and is taken as it is.
 
+mod calendar;
 mod csv;
 mod json;
 
@@ -21,6 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use calendar::Calendar;
 use chrono::NaiveDate;
 
 use super::{
@@ -104,10 +107,10 @@ pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company,
 /// Makes a company of files.
 pub fn company(ticker: &Ticker, files: &[File], as_of: NaiveDate) -> Result<Company, FolderError> {
     let mut company = Company::new(ticker.clone(), ticker.as_str(), Source::Folder, as_of);
-    let mut table = Table::default();
+    let year_end = json::year_end(files.iter().filter(|it| extension(it) == "json"))?;
+    let mut table = Table { calendar: Calendar::new(as_of, year_end), statements: BTreeMap::new() };
     for file in files {
-        let extension = file.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-        match extension.as_str() {
+        match extension(file).as_str() {
             "csv" => csv::read(file, &mut company, &mut table)?,
             "json" => json::read(file, &mut company, &mut table)?,
             _ => company.documents.push(document(file)),
@@ -120,7 +123,12 @@ pub fn company(ticker: &Ticker, files: &[File], as_of: NaiveDate) -> Result<Comp
             None => company.annuals.push(statement),
         }
     }
+    company.warnings.extend(table.calendar.warnings());
     Ok(company)
+}
+
+fn extension(file: &File) -> String {
+    file.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase()
 }
 
 fn document(file: &File) -> Document {
@@ -131,8 +139,9 @@ fn document(file: &File) -> Document {
 }
 
 /// The numbers read so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
+    calendar: Calendar,
     statements: BTreeMap<Period, BTreeMap<Item, Fact>>,
 }
 
@@ -144,6 +153,9 @@ impl Table {
         value: f64,
         origin: Origin,
     ) -> Result<(), String> {
+        if !self.calendar.takes(period) {
+            return Ok(());
+        }
         if value.abs() > 9.0e15 {
             return Err(format!(
                 "{value} is larger than any company; write whole dollars or shares"

@@ -2,12 +2,16 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
+use serde::Serialize;
+use tokio::fs;
+
 use super::state::log_name;
 use crate::{
+    fence::{visible, visible_json},
     score::MakerScore,
     transcript::{ConversationEntry, format_transcript},
 };
@@ -31,30 +35,39 @@ pub(super) struct NoteError {
 }
 
 /// Writes the whole conversations, as data and to be read.
-pub(super) fn write_logs(
+pub(super) async fn write_logs(
     workspace: &Path,
     logs: &BTreeMap<String, Vec<ConversationEntry>>,
 ) -> Result<(), NoteError> {
     let folder = workspace.join(LOGS);
-    let made = fs::create_dir_all(&folder);
+    let made = fs::create_dir_all(&folder).await;
     made.map_err(|source| NoteError { path: folder.clone(), source })?;
     for (name, log) in logs {
-        write(folder.join(format!("{name}.md")), &(format_transcript(log) + "\n"))?;
-        let data = serde_json::to_string_pretty(log).unwrap_or_default();
-        write(folder.join(format!("{name}.json")), &(data + "\n"))?;
+        for (ending, text) in [("md", log_text(log)), ("json", data(log))] {
+            write(folder.join(format!("{name}.{ending}")), &text).await?;
+        }
     }
     Ok(())
 }
 
 /// Writes the scores.
-pub(super) fn write_scores(
+pub(super) async fn write_scores(
     workspace: &Path,
     scores: &BTreeMap<String, MakerScore>,
 ) -> Result<(), NoteError> {
-    let data = serde_json::to_string_pretty(scores).unwrap_or_default();
-    write(workspace.join(SCORES), &(data + "\n"))
+    write(workspace.join(SCORES), &data(scores)).await
 }
 
-fn write(path: PathBuf, text: &str) -> Result<(), NoteError> {
-    fs::write(&path, text).map_err(|source| NoteError { path, source })
+/// A conversation to be read.
+pub(crate) fn log_text(log: &[ConversationEntry]) -> String {
+    visible(&format_transcript(log)) + "\n"
+}
+
+/// Conversations or scores as data.
+pub(crate) fn data<T: Serialize + ?Sized>(it: &T) -> String {
+    visible_json(&serde_json::to_string_pretty(it).unwrap_or_default()) + "\n"
+}
+
+async fn write(path: PathBuf, text: &str) -> Result<(), NoteError> {
+    fs::write(&path, text).await.map_err(|source| NoteError { path, source })
 }

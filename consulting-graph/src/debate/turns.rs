@@ -250,7 +250,8 @@ impl Round {
         if is_opened {
             self.tell(debate, status, cx).await;
         }
-        notes::write_logs(cx.deps().workspace(), &self.logs).map_err(NodeError::terminal)?;
+        let written = notes::write_logs(cx.deps().workspace(), &self.logs).await;
+        written.map_err(NodeError::terminal)?;
         let mut update = SandboxState::update()
             .logs(self.logs)
             .calls(self.calls)

@@ -50,8 +50,16 @@ impl RunDiff {
         let dollars = |it: &Cost| {
             it.dollars.map_or_else(|| "price not known".to_owned(), |it| format!("${it:.4}"))
         };
+        let own = |name: &str, it: &Cost| {
+            let n_calls = it.own_calls?;
+            Some(format!(
+                "  {name} branched off and made {} of them itself\n",
+                number::grouped(n_calls)
+            ))
+        };
+        let own: String = [own("a", a), own("b", b)].into_iter().flatten().collect();
         format!(
-            "  calls {}\n  tokens in {}\n  tokens out {}\n  {} → {}\n",
+            "  calls {}\n{own}  tokens in {}\n  tokens out {}\n  {} → {}\n",
             tokens(|it| it.calls),
             tokens(|it| it.input_tokens),
             tokens(|it| it.output_tokens),

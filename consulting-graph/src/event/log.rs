@@ -10,6 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::PipelineEvent;
+use crate::fence::visible_json;
 
 /// An event with its place in the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,13 +60,15 @@ impl EventLog {
         told(path).map(|it| it.0).map_err(problem)
     }
 
-    /// Adds an event, and gives it with its number; nothing for one that was told before.
+    /// Adds an event, and gives it with its number; nothing for one that was told before. A run that was resumed may
+    /// fail for the same reason again, and whoever follows it has to hear of that.
     pub fn tell(&mut self, event: PipelineEvent) -> Result<Option<Numbered>, EventLogError> {
-        if !self.known.insert(identity(&event)) {
+        let is_failure = matches!(event, PipelineEvent::PipelineError { .. });
+        if !self.known.insert(identity(&event)) && !is_failure {
             return Ok(None);
         }
         let numbered = Numbered { seq: self.next, event };
-        let line = serde_json::to_string(&numbered).unwrap_or_default() + "\n";
+        let line = visible_json(&serde_json::to_string(&numbered).unwrap_or_default()) + "\n";
         let written = self.file.write_all(line.as_bytes());
         written.map_err(|source| EventLogError { path: self.path.clone(), source })?;
         self.next += 1;
@@ -117,6 +120,12 @@ mod tests {
         assert_eq!(log.tell(start(2)).unwrap().unwrap().seq, 3);
         let numbers: Vec<u64> = EventLog::read(&path).unwrap().iter().map(|it| it.seq).collect();
         assert_eq!(numbers, [1, 2, 3]);
+
+        let failed = || PipelineEvent::PipelineError { message: "nobody answers".to_owned() };
+        assert_eq!(log.tell(failed()).unwrap().unwrap().seq, 4);
+        drop(log);
+        let mut log = EventLog::open(&path).unwrap();
+        assert_eq!(log.tell(failed()).unwrap().unwrap().seq, 5);
 
         // Anything else that is wrong is said, and nothing is cut off.
         let text = std::fs::read_to_string(&path).unwrap().replacen("layer_start", "layer_stop", 1);

@@ -6,7 +6,7 @@ use super::{FindingDraft, FindingsDraft};
 use crate::markdown;
 
 /// How many findings an inference should have.
-const EXPECTED: std::ops::RangeInclusive<usize> = 8..=14;
+pub(super) const EXPECTED: std::ops::RangeInclusive<usize> = 8..=14;
 
 /// Something wrong with a draft of findings; the number is the finding's place in the list, from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,7 @@
 //! The third layer: what could be done.
 
+use std::collections::BTreeSet;
+
 use graph_core::{Context, NodeError, Overwrite, Route};
 use llm::Request;
 use serde::{Deserialize, Serialize};
@@ -142,6 +144,22 @@ pub struct Review {
 pub struct Reviewed {
     /// The moves, edited, without those that were dropped and with those that were added.
     pub moves: Vec<Move>,
+}
+
+impl Reviewed {
+    /// Says what is wrong with the moves: there must be one, and each has a number of its own.
+    pub fn check(&self) -> Result<(), String> {
+        if self.moves.is_empty() {
+            return Err("there is no move in it; leave at least one".to_owned());
+        }
+        let mut known = BTreeSet::new();
+        match self.moves.iter().find(|it| !known.insert(it.move_id)) {
+            Some(twice) => {
+                Err(format!("{} stands in it twice; give each move a number", twice.move_id))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// All moves are there. Their field is written by those who made them, except where a person changes it.

@@ -3,14 +3,15 @@
 use graph_core::{Context, NodeError, Route};
 use serde::{Deserialize, Serialize};
 
-use super::{Deps, PipelineState, PipelineStateUpdate, ask, tell::Telling};
+use super::{
+    Deps, PipelineState, PipelineStateUpdate,
+    conclude::{Concluded, Subject, conclude},
+    tell::Telling,
+};
 use crate::{
-    ask::Heard,
-    config::Group,
     data::Ticker,
     event::{Layer, PipelineEvent},
-    finding::{self, Findings, FindingsDraft, Inference},
-    prompt,
+    finding::{self, Findings, Inference},
 };
 
 const LAYER: Layer = Layer::Number(1);
@@ -48,7 +49,7 @@ pub(super) async fn inference_agent(
 ) -> Result<PipelineStateUpdate, NodeError> {
     let Document { inference, ticker, text } = document;
     let ticker = Ticker::parse(&ticker).map_err(NodeError::terminal)?;
-    let Deps { config, fence, .. } = cx.deps();
+    let config = &cx.deps().config;
     let persona = match inference {
         Inference::F1 => &config.inferences.f1,
         Inference::F2 => &config.inferences.f2,
@@ -56,23 +57,19 @@ pub(super) async fn inference_agent(
     let mut telling = Telling::new(cx);
     telling.tell(PipelineEvent::layer_start(LAYER)).await;
     telling.begins(LAYER, persona).await;
-    let request = prompt::inference(persona, &ticker, inference, &text, fence);
-    let request = request.schema(llm::Schema::of::<FindingsDraft>());
-    let said = match ask(cx, Group::Inferences, persona, "findings", request).await? {
-        Heard::Said(said) => said,
-        Heard::Silent(silence) => {
-            telling.failed(LAYER, persona, &silence.why).await;
-            return Err(NodeError::terminal(format!(
-                "without {inference} nothing can be proposed: {}; `consulting resume` asks again",
-                silence.why
-            )));
-        }
-    };
-    let draft = finding::read(&said.text);
+    let subject = Subject { persona, inference, ticker: &ticker, document: &text };
+    let Concluded { draft, calls, silence } = conclude(cx, &subject).await?;
+    if let Some(why) = silence {
+        telling.failed(LAYER, persona, &why).await;
+        return Err(NodeError::terminal(format!(
+            "without {inference} nothing can be proposed: {why}; `consulting resume` asks again"
+        )));
+    }
     if draft.findings.is_empty() {
         telling.failed(LAYER, persona, "no finding can be read from the answer").await;
         return Err(NodeError::terminal(format!(
-            "no finding can be read from the answer of {}",
+            "no finding can be read from what {} answered, twice; take another model: `consulting fork --at layer_1 \
+             --set models.inferences.model=…`",
             persona.label()
         )));
     }
@@ -80,10 +77,8 @@ pub(super) async fn inference_agent(
     let warnings = problems.iter().map(|it| format!("{inference}: {it}")).collect::<Vec<_>>();
     let findings = Findings::number(inference, ticker, draft);
     telling.done(LAYER, persona, vec![inference.to_string()]).await;
-    let update = PipelineState::update()
-        .calls([said.paid])
-        .warnings(warnings)
-        .status_updates(telling.told());
+    let update =
+        PipelineState::update().calls(calls).warnings(warnings).status_updates(telling.told());
     let markdown = findings.markdown();
     let update = update.findings([findings]);
     Ok(match inference {

@@ -9,7 +9,6 @@ use crate::{
     event::{Layer, PipelineEvent},
     moves::Move,
     rank::Unscored,
-    report::Isolation,
     score::MoveScore,
 };
 
@@ -29,15 +28,17 @@ pub(super) async fn sandbox_orchestrator(
     let held: Vec<_> = moves.iter().map(|it| debate(run, it, cx)).collect();
     let settled = stream::iter(held).buffered(debates.concurrency());
     let settled: Vec<Result<Settled, NodeError>> = settled.collect().await;
-    let mut isolation =
-        Isolation { backend: debates.backend().to_owned(), isolated: debates.is_isolated() };
-    let mut warnings = Vec::new();
+    let mut isolation = debates.isolation();
+    let (mut warnings, mut backends) = (Vec::new(), Vec::<String>::new());
     let (mut scores, mut baselines, mut unscored, mut logs) = (vec![], vec![], vec![], vec![]);
     let (mut calls, mut events) = (vec![], vec![]);
     for (the_move, settled) in moves.iter().zip(settled) {
         let settled = settled?;
         let move_id = the_move.move_id;
         isolation.isolated &= settled.isolated;
+        if !backends.contains(&settled.backend) {
+            backends.push(settled.backend);
+        }
         warnings.extend(settled.warnings.iter().map(|it| format!("{move_id}, {it}")));
         match settled.problem {
             Some(reason) => unscored.push(Unscored { move_id, reason }),
@@ -56,6 +57,7 @@ pub(super) async fn sandbox_orchestrator(
             first.move_id, first.reason
         )));
     }
+    isolation.backend = backends.join(", ");
     let scored: Vec<String> = scores.iter().map(|it| it.move_id.to_string()).collect();
     let update = PipelineState::update()
         .isolation(Some(isolation))

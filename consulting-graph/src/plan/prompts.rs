@@ -74,7 +74,7 @@ fn layers(config: &Config, sizes: &Sizes, fence: &Fence) -> Vec<Thread> {
         calls.push(Call::new(config, Group::Synthesizers, who, request, sizes.document));
     }
     for (who, inference) in [(&inferences.f1, Inference::F1), (&inferences.f2, Inference::F2)] {
-        let request = prompt::inference(who, &ticker, inference, &document, fence);
+        let request = prompt::inference(who, &ticker, inference, &document, None, fence);
         let request = request.schema(Schema::of::<FindingsDraft>());
         calls.push(Call::new(config, Group::Inferences, who, request, sizes.findings));
     }

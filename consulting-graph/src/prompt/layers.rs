@@ -37,12 +37,22 @@ pub fn synthesizer(
     asking(persona, fence, messages)
 }
 
-/// Asks for the findings from a document.
+/// A piece of a document.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece {
+    /// Which, from 1.
+    pub number: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+/// Asks for the findings from a document, or from a piece of it.
 pub fn inference(
     persona: &Persona,
     ticker: &Ticker,
     inference: Inference,
     document: &str,
+    piece: Option<Piece>,
     fence: &Fence,
 ) -> Request {
     let kinds = match inference {
@@ -51,8 +61,15 @@ pub fn inference(
         }
         Inference::F2 => "sentiment, competitor, regulation, event, analyst, prediction",
     };
+    let wanted = match piece {
+        None => "as 8 to 14 findings, the weightiest first".to_owned(),
+        Some(Piece { number, of }) => format!(
+            "in part {number} of {of}, which is all you see of it, as up to 4 findings, the weightiest first; none, \
+             where the part shows nothing"
+        ),
+    };
     let task = format!(
-        "Say what this document shows about {ticker}, as 8 to 14 findings, the weightiest first.\n\
+        "Say what this document shows about {ticker}, {wanted}.\n\
          - A finding is one claim in one or two sentences, with its numbers as the document writes them. All ratios you \
          need are computed in the document; compute none yourself.\n\
          - Give for each the evidence: the section's name and the cells or the sentence, quoted as they stand.\n\
@@ -68,6 +85,13 @@ pub fn inference(
     keep(&mut messages);
     messages.push(Message::user(task));
     asking(persona, fence, messages)
+}
+
+/// Asks for findings again that could not be read.
+pub fn inference_again(first: &Request, answer: &str) -> Request {
+    first.clone().message(Message::assistant(answer)).message(Message::user(
+        "No finding can be read from this. Give all findings again, only as JSON of the schema.",
+    ))
 }
 
 /// Asks an analyst for moves.

@@ -243,7 +243,9 @@ fn join_ranges(text: &str, found: &mut [(Quantity, bool)]) {
             matches!(between.trim_matches([' ', '$']), "-" | "\u{2013}" | "\u{2014}" | "to")
                 || (between.trim() == "and" && word_before(text, first.at.start) == "between");
         let unit = if first.unit == Unit::Plain { second.unit } else { first.unit };
-        if !joins || unit == Unit::Plain {
+        // `by 7.9% to $9,112m` is no range.
+        let is_range = second.unit == Unit::Plain || second.unit == unit;
+        if !joins || !is_range || unit == Unit::Plain {
             continue;
         }
         if first.value == first.written && second.written != 0.0 {

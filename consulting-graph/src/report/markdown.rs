@@ -45,11 +45,15 @@ fn line(text: &str) -> String {
     safe(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text in which no HTML, no link and no picture is left: a viewer must load nothing because a model wrote it.
+/// A text in which no HTML, no link and no picture is left: a viewer must load nothing because a model wrote it. A link
+/// is written in full, by a name that is defined elsewhere, or as a bare address.
 fn safe(text: &str) -> String {
     fence::visible(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace("](", "]\\(")
         .replace("][", "]\\[")
+        .replace("]:", "]\\:")
+        .replace("://", ":\\//")
+        .replace("www.", "www\\.")
 }

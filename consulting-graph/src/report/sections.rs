@@ -86,21 +86,22 @@ fn citations(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Citations and numbers".to_owned())];
     if report.flags.is_empty() {
         blocks.push(Block::Text(
-            "Every citation exists and every number is supported by a finding or by the data."
+            "Every citation exists. Every number in the documents, the findings, the moves and the debates is in the \
+             data, or is one that the move itself proposes."
                 .to_owned(),
         ));
         return blocks;
     }
     blocks.push(Block::Text(
-        "These citations and numbers could not be confirmed. No score was changed because of them."
+        "These citations and numbers could not be confirmed by the data. No score was changed because of them."
             .to_owned(),
     ));
     let line = |it: &Flag| {
         let place = format!("{}, sentence {}", it.place.part, it.place.sentence);
-        vec![it.place.move_id.to_string(), place, it.text.clone(), it.reason.to_string()]
+        vec![it.place.document.clone(), place, it.text.clone(), it.reason.to_string()]
     };
     blocks.push(Block::table(
-        &["Move", "Where", "What", "Why"],
+        &["In", "Where", "What", "Why"],
         report.flags.iter().map(line).collect(),
     ));
     blocks
@@ -170,7 +171,19 @@ fn costs(outcome: &Outcome) -> Vec<Block> {
         title: title.to_owned(),
         blocks: vec![spent(what, spending)],
     };
-    let mut blocks = vec![Block::Heading(2, "Cost".to_owned()), spent("Role", &outcome.spending)];
+    let mut blocks = vec![Block::Heading(2, "Cost".to_owned())];
+    if let Some(own) = &outcome.own_spending {
+        let money =
+            own.dollars.map_or_else(|| "price not known".to_owned(), |it| format!("${it:.4}"));
+        blocks.push(Block::Text(format!(
+            "This run branched off from another one and paid for {} calls itself: {} tokens in, {} tokens out, {money}. \
+             The table counts all that led to this report, also what the other run paid for.",
+            number::grouped(own.calls),
+            number::grouped(own.input_tokens),
+            number::grouped(own.output_tokens),
+        )));
+    }
+    blocks.push(spent("Role", &outcome.spending));
     if !outcome.spending_by_move.is_empty() {
         blocks.push(folded("Cost by move", "Move", &outcome.spending_by_move));
         blocks.push(folded("Cost by round, over all debates", "Round", &outcome.spending_by_round));

@@ -7,10 +7,7 @@ use std::{
 };
 
 use super::RunProblem;
-use crate::{
-    debate, fence::visible, moves::Move, pipeline::PipelineState, report::Report,
-    transcript::format_transcript,
-};
+use crate::{debate, fence::visible, moves::Move, pipeline::PipelineState, report::Report};
 
 fn problem(path: &Path) -> impl FnOnce(std::io::Error) -> RunProblem + '_ {
     |source| RunProblem::File { path: path.to_owned(), source }
@@ -86,16 +83,14 @@ fn write_logs(folder: &Path, state: &PipelineState, report: &Report) -> Result<(
         let logs = folder.join(debate.move_id.to_string());
         make(&logs)?;
         for (name, log) in debate.logs.iter().filter(|it| names.contains(it.0)) {
-            settle(&logs.join(format!("{name}.md")), &(format_transcript(log) + "\n"))?;
-            let data = serde_json::to_string_pretty(log).unwrap_or_default();
-            settle(&logs.join(format!("{name}.json")), &(data + "\n"))?;
+            settle(&logs.join(format!("{name}.md")), &debate::log_text(log))?;
+            settle(&logs.join(format!("{name}.json")), &debate::data(log))?;
         }
     }
     for score in &state.policy_scores {
         let logs = folder.join(score.move_id.to_string());
         make(&logs)?;
-        let data = serde_json::to_string_pretty(&score.scores_by_agent).unwrap_or_default();
-        settle(&logs.join(debate::SCORES), &(data + "\n"))?;
+        settle(&logs.join(debate::SCORES), &debate::data(&score.scores_by_agent))?;
     }
     Ok(())
 }

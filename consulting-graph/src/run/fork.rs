@@ -147,7 +147,7 @@ impl Run {
             backend: Some("in-process".to_owned()),
             ..Going::default()
         };
-        let pipeline = self.parts(&going, None).await?.thread;
+        let pipeline = self.parts(&going, None, None).await?.thread;
         let moves = match pipeline.state().await? {
             Some(here) => here.values.moves(),
             None => return Err(RunProblem::NoPlace("the run has not begun".to_owned())),

@@ -2,14 +2,15 @@
 
 use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread, ThreadState};
 use graph_trace::{End, Header, Trace, TraceBuilder};
-use llm::RecordMode;
+use llm::{Llm, RecordMode};
 use sandbox_vm::Isolation;
 use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 use super::{PIPELINE, REVIEWED, Run, RunProblem, files, outcome, parts::Parts};
 use crate::{
     data::Ticker,
-    debates::Traces,
+    debates::{Held, Traces},
     event::{EventLog, Numbered, PipelineEvent},
     models::Limit,
     pipeline::{Deps, PipelineState, Review, Reviewed},
@@ -33,6 +34,8 @@ pub struct Going {
     pub calls: RecordMode,
     /// What a person made of the moves, if the run waits for that.
     pub reviewed: Option<Reviewed>,
+    /// Who speaks for everybody, in place of the models that the run was given: one that this program does not know.
+    pub speaker: Option<Llm>,
     /// Whether to keep what happened, step by step.
     pub traced: bool,
 }
@@ -47,6 +50,7 @@ impl Default for Going {
             limit: Limit::default(),
             calls: RecordMode::ReplayOrRecord,
             reviewed: None,
+            speaker: None,
             traced: false,
         }
     }
@@ -72,11 +76,21 @@ impl Run {
     pub async fn go(
         &self,
         going: Going,
+        tell: impl FnMut(&Numbered) + Send,
+    ) -> Result<Ended, RunProblem> {
+        self.go_as(going, None, tell).await
+    }
+
+    /// The same; a run that repeats another takes from it where the debates were held.
+    pub(super) async fn go_as(
+        &self,
+        going: Going,
+        held: Option<Held>,
         mut tell: impl FnMut(&Numbered) + Send,
     ) -> Result<Ended, RunProblem> {
         let _lock = self.lock()?;
         let traces = going.traced.then(Traces::default);
-        let Parts { thread, models } = self.parts(&going, traces.clone()).await?;
+        let Parts { thread, models } = self.parts(&going, traces.clone(), held).await?;
         let log = EventLog::open(self.folder.join("events.jsonl"))?;
         let mut teller = Teller { log, tell: &mut tell };
         let here = thread.state().await?;
@@ -87,7 +101,7 @@ impl Run {
         }
         let mut input = self.input(here.as_ref(), going.reviewed)?;
         if let Some(here) = here.filter(ThreadState::is_done) {
-            return self.finish(&here.values, Vec::new());
+            return self.finish(here.values, Vec::new()).await;
         }
         let modes = if going.traced { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
         let thread = thread.with(RunOptions::new().modes(modes));
@@ -106,7 +120,7 @@ impl Run {
                         let debates = traces.all();
                         all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
                     }
-                    return self.finish(&state, all);
+                    return self.finish(state, all).await;
                 }
                 exit => exit,
             };
@@ -174,17 +188,23 @@ impl Run {
     }
 
     /// Writes what the run came to, which is the same however often it is written.
-    fn finish(
+    async fn finish(
         &self,
-        state: &PipelineState,
+        state: PipelineState,
         traces: Vec<(String, Trace)>,
     ) -> Result<Ended, RunProblem> {
-        let Some(outcome) = outcome(self, state) else {
-            return Err(RunProblem::NoPlace("the run has no company".to_owned()));
-        };
-        let report = Report::new(outcome);
-        files::write_all(&self.folder, state, &report)?;
-        Ok(Ended::Done { report: Box::new(report), traces })
+        let run = self.clone();
+        // A hundred files, and a ranking that is made thousands of times: nothing for a runtime's thread.
+        let written = spawn_blocking(move || {
+            let Some(outcome) = outcome(&run, &state)? else {
+                return Err(RunProblem::NoPlace("the run has no company".to_owned()));
+            };
+            let report = Report::new(outcome);
+            files::write_all(&run.folder, &state, &report)?;
+            Ok(Box::new(report))
+        });
+        let cut = |_| RunProblem::NoPlace("writing what the run came to was cut off".to_owned());
+        Ok(Ended::Done { report: written.await.map_err(cut)??, traces })
     }
 }
 

@@ -89,10 +89,8 @@ impl Given {
 
 impl Manifest {
     pub(super) fn new(given: Given, config: &Config) -> Result<Self, RunProblem> {
-        let versions =
-            [("consulting-graph", env!("CARGO_PKG_VERSION")), ("graph-core", graph_core::VERSION)];
         Ok(Self {
-            versions: versions.map(|(name, it)| (name.to_owned(), it.to_owned())).into(),
+            versions: versions(),
             graphs: graphs()?,
             given_hash: given.hash(),
             config_hash: hash(&given.config),
@@ -111,6 +109,16 @@ impl Manifest {
     /// What is not as it was when the run was made.
     pub(super) fn differences(&self, folder: &Path) -> Result<Vec<String>, RunProblem> {
         let mut found = Vec::new();
+        for (name, now) in versions() {
+            let then = self.versions.get(&name).map_or("none", String::as_str);
+            if then != now {
+                // Another version asks with other words, and the run's recording would not know them.
+                found.push(format!(
+                    "the run was made with {name} {then}, this program has {now}; use the program that made it, or start \
+                     a new run"
+                ));
+            }
+        }
         for (name, now) in graphs()? {
             let then = self.graphs.get(&name).map_or("nothing", String::as_str);
             if then != now {
@@ -152,6 +160,13 @@ impl Manifest {
         }
         lines
     }
+}
+
+/// The versions of this program and of the engine.
+fn versions() -> BTreeMap<String, String> {
+    let versions =
+        [("consulting-graph", env!("CARGO_PKG_VERSION")), ("graph-core", graph_core::VERSION)];
+    versions.map(|(name, it)| (name.to_owned(), it.to_owned())).into()
 }
 
 fn graphs() -> Result<BTreeMap<String, String>, RunProblem> {

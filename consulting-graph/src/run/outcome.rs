@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Run;
+use llm::{Catalog, RecordMode, Recording};
+
+use super::{CALLS, Run, RunProblem};
 use crate::{
     ask::Paid,
     config::Group,
@@ -13,8 +15,8 @@ use crate::{
 };
 
 /// What a run came to; nothing where it has not gathered its data yet.
-pub fn outcome(run: &Run, state: &PipelineState) -> Option<Outcome> {
-    let company = state.company.clone()?;
+pub fn outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunProblem> {
+    let Some(company) = state.company.clone() else { return Ok(None) };
     let config = run.config();
     let given = &run.manifest().given;
     let provider = if given.choice.is_scripted() {
@@ -25,10 +27,14 @@ pub fn outcome(run: &Run, state: &PipelineState) -> Option<Outcome> {
     let mut findings = state.findings.clone();
     findings.sort_by_key(|it| it.inference);
     let logs = state.conversation_logs.iter().map(|it| (it.move_id, it.logs.clone()));
-    Some(Outcome {
+    Ok(Some(Outcome {
         run_id: given.run_id.clone(),
-        // The data as they were computed, not as a model told them: these are what numbers are checked against.
         documents: vec![render::financial(&company), render::news(&company)],
+        narrated: [
+            ("financial.md".to_owned(), state.financial_data_raw.clone()),
+            ("news.md".to_owned(), state.news_data_raw.clone()),
+        ]
+        .into(),
         company,
         findings,
         moves: state.moves(),
@@ -50,13 +56,43 @@ pub fn outcome(run: &Run, state: &PipelineState) -> Option<Outcome> {
         spending_by_round: spending(&state.calls, |it| {
             it.move_id.is_some().then(|| (it.round, it.round.to_string()))
         }),
+        own_spending: own_spending(run)?,
         warnings: state.warnings.clone(),
         manifest: run.manifest().lines(),
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
         top_k: config.top_k,
         best_score: config.best_score(),
-    })
+    }))
+}
+
+/// What a run that branched off paid itself: what its recording holds beyond what it took over.
+fn own_spending(run: &Run) -> Result<Option<Spending>, RunProblem> {
+    let Some(branch) = &run.manifest().branch else { return Ok(None) };
+    let recording = Recording::open(run.folder().join(CALLS), RecordMode::Replay)?;
+    let mut own = nothing("this run".to_owned());
+    for (model, response) in recording.answers_after(branch.calls) {
+        let usage = response.usage.unwrap_or_default();
+        let known = || Catalog::builtin().entry(&model)?.cost(&usage);
+        own.calls += 1;
+        own.input_tokens += usage.input;
+        own.cached_tokens += usage.cached;
+        own.output_tokens += usage.output;
+        let cost = response.cost.or_else(known);
+        own.dollars = own.dollars.zip(cost).map(|(sum, it)| sum + it.dollars());
+    }
+    Ok(Some(own))
+}
+
+fn nothing(name: String) -> Spending {
+    Spending {
+        name,
+        calls: 0,
+        input_tokens: 0,
+        cached_tokens: 0,
+        output_tokens: 0,
+        dollars: Some(0.0),
+    }
 }
 
 fn role(paid: &Paid) -> String {
@@ -71,14 +107,7 @@ fn spending<K: Ord>(calls: &[Paid], place: impl Fn(&Paid) -> Option<(K, String)>
     let mut all: BTreeMap<K, Spending> = BTreeMap::new();
     for paid in calls {
         let Some((key, name)) = place(paid) else { continue };
-        let spending = all.entry(key).or_insert_with(|| Spending {
-            name,
-            calls: 0,
-            input_tokens: 0,
-            cached_tokens: 0,
-            output_tokens: 0,
-            dollars: Some(0.0),
-        });
+        let spending = all.entry(key).or_insert_with(|| nothing(name));
         spending.calls += 1;
         spending.input_tokens += paid.input;
         spending.cached_tokens += paid.cached;

@@ -9,7 +9,7 @@ use sandbox_vm::{Isolation, Sandboxes};
 
 use super::{CALLS, Going, PIPELINE, Run, RunProblem, THREADS, files};
 use crate::{
-    debates::{self, Debates, Traces},
+    debates::{self, Debates, Held, Traces},
     fence::Fence,
     models::{Limit, Models},
     pipeline::{self, Deps, PipelineState},
@@ -27,13 +27,15 @@ impl Run {
         &self,
         going: &Going,
         traces: Option<Traces>,
+        held: Option<Held>,
     ) -> Result<Parts, RunProblem> {
         let saver = Arc::new(self.saver()?);
         let recording = Recording::open(self.folder.join(CALLS), going.calls)?;
         let limit = self.limit(going)?;
         let choice = self.manifest.given.choice.clone();
         let taken_over = self.manifest.branch.as_ref().map_or(0, |it| it.calls);
-        let models = Models::new(&self.config, choice, limit, &recording, taken_over)?;
+        let speaker = going.speaker.as_ref();
+        let models = Models::new(&self.config, choice, speaker, limit, &recording, taken_over)?;
         let models = Arc::new(models);
         let deps = Deps {
             config: self.config.clone(),
@@ -50,6 +52,7 @@ impl Run {
                 baseline: self.manifest.given.baseline,
                 folder: self.folder.join("logs"),
                 traces,
+                held,
             },
             review: self.manifest.given.review,
         };

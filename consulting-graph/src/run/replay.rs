@@ -4,13 +4,21 @@ use std::{
     collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use graph_trace::Trace;
 use llm::RecordMode;
 
-use super::{Branch, CALLS, Ended, Going, Manifest, REVIEWED, Run, RunProblem, files};
-use crate::{event::Numbered, report::Report};
+use super::{
+    Branch, CALLS, Ended, Going, Manifest, REVIEWED, Run, RunProblem, files, parts::pipeline_values,
+};
+use crate::{
+    debates::Held,
+    event::Numbered,
+    report::Report,
+    score::{Mark, MoveScore},
+};
 
 /// A run that was repeated.
 #[derive(Debug)]
@@ -26,7 +34,8 @@ pub struct Replayed {
 }
 
 impl Run {
-    /// Repeats the run in another folder, without a call to anybody.
+    /// Repeats the run in another folder, without a call to anybody. Where its debates were held is taken from the run
+    /// and not repeated: any sandbox will do.
     pub async fn replay(
         &self,
         folder: impl Into<PathBuf>,
@@ -39,8 +48,10 @@ impl Run {
         }
         let folder = folder.into();
         let going = Going { calls: RecordMode::Replay, reviewed: None, ..going };
-        let run = self.again(&self.manifest, &folder, &going).await?;
-        let (report, traces) = done(run.go(Going { traced: true, ..going }, tell).await?)?;
+        let held = self.held().await?;
+        let run = self.again(&self.manifest, &folder, &going, &held).await?;
+        let ended = run.go_as(Going { traced: true, ..going }, held, tell).await?;
+        let (report, traces) = done(ended)?;
         let files =
             BTreeSet::from_iter(results(&self.folder)?.into_iter().chain(results(&folder)?));
         let same = |name: &String| {
@@ -53,12 +64,22 @@ impl Run {
         Ok(Replayed { folder, files: files.into_iter().collect(), report, traces })
     }
 
+    /// Where the run's debates were held, as its state has it: what its report says is compared.
+    async fn held(&self) -> Result<Option<Held>, RunProblem> {
+        let state = pipeline_values(&Arc::new(self.saver()?)).await?;
+        let was_not = |it: &&MoveScore| it.marks.contains(&Mark::NotIsolated);
+        let not_isolated = state.policy_scores.iter().filter(was_not).map(|it| it.move_id);
+        let not_isolated = not_isolated.collect();
+        Ok(state.isolation.map(|isolation| Held { isolation, not_isolated }))
+    }
+
     /// A run that is as this one was at its beginning. One that branched off begins with the run it branched off from.
     async fn again(
         &self,
         manifest: &Manifest,
         folder: &Path,
         going: &Going,
+        held: &Option<Held>,
     ) -> Result<Self, RunProblem> {
         let Some(branch) = &manifest.branch else {
             let run = Self::create(folder, manifest.given.clone())?;
@@ -67,19 +88,23 @@ impl Run {
             }
             return Ok(run);
         };
-        let Branch { from, config, at, only, set, calls: _ } = &**branch;
+        let Branch { from, config, at, only, set, calls } = &**branch;
         let mut from = from.clone();
         from.given.config.clone_from(config);
         let origin = folder.join("origin");
-        let run = Box::pin(self.again(&from, &origin, going)).await?;
-        match run.go(going.clone(), |_| {}).await {
+        let run = Box::pin(self.again(&from, &origin, going, held)).await?;
+        match run.go_as(going.clone(), held.clone(), |_| {}).await {
             // It need not have come to its end: what is missing lies behind the place, or is missed there.
             Ok(_) | Err(RunProblem::NotRecorded(_) | RunProblem::Run(_)) => {}
             Err(problem) => return Err(problem),
         }
         let at = at.parse().map_err(RunProblem::NoPlace)?;
         let inner = folder.join("fork");
-        let fork = run.fork(&inner, manifest.given.run_id.clone(), at, *only, set).await?;
+        let mut fork = run.fork(&inner, manifest.given.run_id.clone(), at, *only, set).await?;
+        // The recording is the whole one here, and not what the origin had by then.
+        if let Some(branch) = &mut fork.manifest.branch {
+            branch.calls = *calls;
+        }
         for name in [CALLS, REVIEWED] {
             files::copy(&self.folder.join(name), &inner.join(name))?;
         }

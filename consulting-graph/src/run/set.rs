@@ -34,7 +34,7 @@ fn change(table: &mut Table, setting: &str) -> Result<(), String> {
     }
     let last = if *last == "persona" { "system_prompt" } else { last };
     let now = here.get(last);
-    if now.is_none() && !["model", "temperature", "max_tokens"].contains(&last) {
+    if now.is_none() && !["model", "temperature", "max_tokens", "chunk_lines"].contains(&last) {
         let known: Vec<&str> = here.keys().map(String::as_str).collect();
         return Err(format!("there is no `{last}`; there are: {}", known.join(", ")));
     }

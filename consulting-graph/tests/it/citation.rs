@@ -11,8 +11,12 @@ use proptest::prelude::*;
 
 use crate::sample::{self, date};
 
+/// What the findings of the sample are drawn from.
+const DATA: &str = "Revenue was $9,112m, which is 7.9% more. Receivables were $8,209m, 19.0% more. Net debt was \
+                    -$6,016m. Cash was $19,077m. A house has a target of $96.30. A competitor cut prices by 11%.";
+
 fn evidence() -> Evidence {
-    Evidence::new(&[sample::f1(), sample::f2()], &["Cash was $19,077m."])
+    Evidence::new(&[sample::f1(), sample::f2()], &[DATA])
 }
 
 fn shown(flags: &[Flag]) -> Vec<String> {
@@ -73,6 +77,48 @@ fn a_good_move_has_no_flags_and_a_bad_one_has() {
         ]
     );
     assert_eq!(flags[0].reason, Reason::Unsupported);
+}
+
+#[test]
+fn what_a_model_tells_from_the_data_is_held_against_them() {
+    let evidence = evidence();
+    let told = "# Financial data\nSales reached 9.1 billion.\n## Cash\n| Cash | $19,077m |\nIt grew by 12%. That is \
+                more than 11%. Some $21 billion!\n";
+    assert_eq!(
+        shown(&evidence.check_document("financial.md", told)),
+        ["Cash 3: 12%: not in the data", "Cash 5: $21 billion: not in the data"]
+    );
+
+    let mut findings = sample::f1();
+    assert_eq!(evidence.check_findings(&findings), []);
+    findings.findings[1].draft.claim = "Receivables grew by 23%.".to_owned();
+    findings.findings[2].draft.evidence[0].quote = "-$7,016m".to_owned();
+    findings.tensions[0].text = "Sales grow on 31% credit.".to_owned();
+    let flags = evidence.check_findings(&findings);
+    assert_eq!(
+        shown(&flags),
+        [
+            "claim 1: 23%: not in the data",
+            "quote 1 1: $7,016m: not in the data",
+            "tension 1 1: 31%: not in the data",
+        ]
+    );
+    assert_eq!(flags[0].place.document, "F1-02");
+
+    // What only a finding says supports nothing, cited or not.
+    let evidence = Evidence::new(&[findings, sample::f2()], &[DATA]);
+    let entry = |content: &str| ConversationEntry {
+        role: Speaker::Critic,
+        content: content.to_owned(),
+        round: 1,
+    };
+    for text in ["Receivables grew by 23% [F1-02].", "Receivables grew by 23%."] {
+        let flags = evidence.check_log(&sample::the_move(), "i1", &[entry(text)]);
+        assert_eq!(
+            shown(&flags),
+            ["i1, round 1, critic 1: 23%: only F1-02 says so; it is not in the data"]
+        );
+    }
 }
 
 /// Findings that quote a document, line by line.

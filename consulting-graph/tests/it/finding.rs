@@ -4,7 +4,8 @@ use consulting_graph::{
     data::{render, synthetic},
     finding::{
         Direction, Evidence, FindingDraft, FindingId, FindingProblem, Findings, FindingsDraft,
-        Inference, Kind, cited, excerpts, parse, problems, read, recommendation,
+        Inference, Kind, TensionDraft, cited, excerpts, join, parse, problems, read,
+        recommendation,
     },
 };
 use proptest::prelude::*;
@@ -145,4 +146,34 @@ proptest! {
             recommendation(it);
         }
     }
+}
+
+#[test]
+fn findings_of_pieces_are_those_of_a_whole() {
+    let finding = |claim: &str, strength| FindingDraft {
+        claim: claim.to_owned(),
+        evidence: Vec::new(),
+        direction: Direction::Mixed,
+        strength,
+        kind: Kind::Other,
+    };
+    let draft = |letter: &str, strengths: &[u8]| FindingsDraft {
+        findings: (1..)
+            .zip(strengths)
+            .map(|(n, it)| finding(&format!("{letter}{n}"), *it))
+            .collect(),
+        tensions: vec![TensionDraft { between: vec![1, 2], text: letter.to_owned() }],
+    };
+    let joined = join(vec![draft("a", &[1; 10]), draft("b", &[2, 3, 1, 1, 1, 1])]);
+    let claims: Vec<&str> = joined.findings.iter().map(|it| it.claim.as_str()).collect();
+    assert_eq!(
+        claims,
+        ["b2", "b1", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9", "a10", "b3", "b4"]
+    );
+    let tensions: Vec<(&[u8], &str)> =
+        joined.tensions.iter().map(|it| (&*it.between, &*it.text)).collect();
+    assert_eq!(tensions, [(&[3, 4][..], "a"), (&[2, 1], "b")]);
+    // What is between findings that are left out is left out.
+    let rest = join(vec![draft("a", &[3; 14]), draft("b", &[2, 2])]);
+    assert_eq!((rest.findings.len(), rest.tensions.len()), (14, 1));
 }

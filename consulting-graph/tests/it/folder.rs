@@ -73,6 +73,47 @@ fn errors_name_the_file_and_the_place() {
 }
 
 #[test]
+fn nothing_is_read_that_ends_after_the_day() {
+    let table =
+        "item,FY2023,FY2024,Q2 FY2024,Q3 FY2024,FY2025\nrevenue,1,2,3,4,5\nshops,6,7,8,9,10\n";
+    let read = |files: &[File]| folder::company(&ticker(), files, date(2024, 6, 30)).unwrap();
+    let shown = |company: &consulting_graph::data::Company| {
+        let all = company.annuals.iter().chain(&company.quarters);
+        all.map(|it| it.period.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    // When the year ends is not known: FY2024 may have ended in January.
+    let company = read(&[file("a.csv", table)]);
+    assert_eq!(shown(&company), "FY2023, FY2024, Q2 FY2024, Q3 FY2024");
+    assert_eq!(
+        company.warnings,
+        [
+            "left out, because it ends after 2024-06-30: FY2025",
+            "it is not known whether this had ended by 2024-06-30: FY2024, Q3 FY2024; say when the fiscal year ends \
+             with `fiscal_year_end` in a .json file, like \"01-31\"",
+        ]
+    );
+    let text = render::financial(&company);
+    assert!(text.contains("Note: left out, because it ends after 2024-06-30: FY2025."), "{text}");
+    assert!(!text.contains("10 in FY2025"), "{text}");
+
+    let ends = |day: &str| file("b.json", &format!(r#"{{"fiscal_year_end": "{day}"}}"#));
+    let company = read(&[file("a.csv", table), ends("12-31")]);
+    assert_eq!(shown(&company), "FY2023, Q2 FY2024");
+    assert_eq!(
+        company.warnings,
+        ["left out, because it ends after 2024-06-30: FY2024, Q3 FY2024, FY2025"]
+    );
+    assert_eq!(
+        shown(&read(&[file("a.csv", table), ends("01-31")])),
+        "FY2023, FY2024, Q2 FY2024, Q3 FY2024"
+    );
+    check_error(
+        &[ends("13-01")],
+        "b.json:fiscal_year_end: \"13-01\" is no day of a year; write it like 01-31",
+    );
+}
+
+#[test]
 fn securities_that_vanish_leave_net_debt_open() {
     let net_debt = |securities: &str| {
         let table = format!("item,FY2024,FY2025\ncash,10,10\ndebt,50,50\n{securities}");

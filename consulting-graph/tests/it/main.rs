@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod sample;
 mod score;
+mod speakers;
 mod synthetic;
 mod ticker;
 mod transcript;

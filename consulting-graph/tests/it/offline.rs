@@ -77,7 +77,7 @@ impl Study {
             Inference::F2 => &self.config.inferences.f2,
         };
         let ticker = &self.company.ticker;
-        let request = prompt::inference(persona, ticker, inference, document, &self.fence);
+        let request = prompt::inference(persona, ticker, inference, document, None, &self.fence);
         let draft = finding::read(&self.ask(request).await);
         let problems = finding::problems(&draft, document);
         assert!(problems.is_empty(), "{ticker} {inference}: {problems:?}");

@@ -79,12 +79,12 @@ fn prompts_of_the_layers() {
     let first = &config.inferences.f1;
     insta::assert_snapshot!(
         "inference_f1",
-        shown(&prompt::inference(first, &ticker, Inference::F1, "DOCUMENT", &fence()))
+        shown(&prompt::inference(first, &ticker, Inference::F1, "DOCUMENT", None, &fence()))
     );
     let second = &config.inferences.f2;
     insta::assert_snapshot!(
         "inference_f2",
-        shown(&prompt::inference(second, &ticker, Inference::F2, "DOCUMENT", &fence()))
+        shown(&prompt::inference(second, &ticker, Inference::F2, "DOCUMENT", None, &fence()))
     );
     let analyst = prompt::analyst(&config.analysts[0], &ticker, 3, &f1, &f2, &fence());
     insta::assert_snapshot!("analyst", shown(&analyst));

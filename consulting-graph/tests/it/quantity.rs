@@ -98,3 +98,20 @@ proptest! {
         prop_assert_eq!(amount(&text), Some(millions as f64 * 1e6));
     }
 }
+
+#[test]
+fn a_scale_without_a_unit_is_a_scale() {
+    let supports = |source: &str, claim: &str| claims(source)[0].supports(&claims(claim)[0]);
+    assert!(supports("Revenue was $9,112m.", "sales of 9.1 billion"));
+    assert!(supports("Revenue was $9,112m.", "the table has 9,112"));
+    assert!(!supports("Revenue was $9,112m.", "sales of 9.2 billion"));
+    assert!(!supports("It grew by 7.9%.", "it has 7.9 million users"));
+    assert!(!supports("It grew by 7.9%.", "it has 15 billion users"));
+}
+
+#[test]
+fn a_range_has_one_unit() {
+    assert_eq!(shown("It grew by 7.9% to $9,112m."), ["%7.9", "$9112000000"]);
+    assert_eq!(shown("It grew by 12 to 15%."), ["%12", "%15"]);
+    assert_eq!(shown("It costs $2 to 3 billion."), ["$2000000000", "$3000000000"]);
+}

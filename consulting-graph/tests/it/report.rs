@@ -32,6 +32,7 @@ fn outcome() -> Outcome {
     Outcome {
         run_id: "run-1".to_owned(),
         documents: vec![render::financial(&company), render::news(&company)],
+        narrated: BTreeMap::new(),
         company,
         findings: vec![sample::f1(), sample::f2()],
         moves: vec![
@@ -74,6 +75,7 @@ fn outcome() -> Outcome {
         ],
         spending_by_move: Vec::new(),
         spending_by_round: Vec::new(),
+        own_spending: None,
         warnings: Vec::new(),
         manifest: BTreeMap::from([("version".to_owned(), "0.1.0".to_owned())]),
         decision_makers: config.decision_makers.clone(),
@@ -112,8 +114,31 @@ fn what_a_reader_must_know_stands_at_the_top() {
 }
 
 #[test]
+fn numbers_that_only_a_model_has_are_shown_and_support_nothing() {
+    const ALL_IS_WELL: &str = "Every citation exists. Every number";
+    let clean = Outcome { logs: BTreeMap::new(), ..outcome() };
+    assert!(Report::new(clean.clone()).markdown().contains(ALL_IS_WELL));
+
+    let mut invented = clean;
+    let told = "## Cash Flow\nFree cash flow will be $77.7 billion.\n".to_owned();
+    invented.narrated.insert("financial.md".to_owned(), told);
+    invented.findings[0].findings[0].draft.claim = "Free cash flow of $77.7bn.".to_owned();
+    invented.moves[0].draft.thesis = "Spend the $77.7 billion [F1-01].".to_owned();
+    let text = Report::new(invented).markdown();
+    for line in [
+        "| financial.md | Cash Flow, sentence 2 | $77.7 billion | not in the data |",
+        "| F1-01 | claim, sentence 1 | $77.7bn | not in the data |",
+        "| m1 | thesis, sentence 1 | $77.7 billion | only F1-01 says so; it is not in the data |",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains(ALL_IS_WELL));
+}
+
+#[test]
 fn nothing_that_a_model_wrote_becomes_markup() {
-    let attack = "<script>alert(1)</script><img src=x onerror=y> ![a](http://x/y) \u{202e}| \"'";
+    let attack = "<script>alert(1)</script><img src=x onerror=y> ![a](http://x/y) \u{202e}| \"' see ![b] at https://x \
+                  or www.x\n\n[b]: http://x/z";
     let mut outcome = outcome();
     for it in &mut outcome.moves {
         it.draft.title = attack.to_owned();
@@ -134,12 +159,13 @@ fn nothing_that_a_model_wrote_becomes_markup() {
     }
     let report = Report::new(outcome);
     for text in [report.html(), report.markdown()] {
-        for mark in ["<script", "<img", "](http", "\u{202e}"] {
-            assert!(
-                !text.contains(mark) || (mark == "](http" && text.starts_with("<!doctype")),
-                "{mark}"
-            );
+        for mark in ["<script", "<img", "\u{202e}"] {
+            assert!(!text.contains(mark), "{mark}");
         }
+    }
+    // A page makes no links of text.
+    for mark in ["](", "]:", "://", "www."] {
+        assert!(!report.markdown().contains(mark), "{mark}");
     }
     // The page has no other elements than it always has.
     let elements = |page: &str| -> BTreeSet<String> {
@@ -165,6 +191,7 @@ fn a_report_on_nothing_is_a_report() {
         spending: Vec::new(),
         spending_by_move: Vec::new(),
         spending_by_round: Vec::new(),
+        own_spending: None,
         warnings: Vec::new(),
         ..outcome()
     };

@@ -30,7 +30,8 @@ struct Shared {
     held: watch::Sender<usize>,
     /// Which call waits.
     waiting: watch::Sender<usize>,
-    recording: Mutex<PathBuf>,
+    /// Where the caller keeps answers, and how many were given before the first one there.
+    recording: Mutex<(PathBuf, usize)>,
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -61,7 +62,19 @@ impl Provider {
 
     /// Where the caller keeps answers.
     pub(crate) fn keep(&self, recording: &Path) {
-        recording.clone_into(&mut self.shared.recording.lock().unwrap());
+        self.keep_from(recording, 0);
+    }
+
+    /// Where the caller keeps answers from now on, after so many that it kept elsewhere.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn keep_from(&self, recording: &Path, before: usize) {
+        *self.shared.recording.lock().unwrap() = (recording.to_owned(), before);
+    }
+
+    /// Keeps no call waiting any more.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn release(&self) {
+        self.shared.held.send_replace(usize::MAX);
     }
 
     pub(crate) fn answered(&self) -> usize {
@@ -137,8 +150,9 @@ impl Shared {
 
     /// Waits until so many answers are in the caller's recording.
     async fn kept(&self, calls: usize) {
-        let path = self.recording.lock().unwrap().clone();
         loop {
+            let (path, before) = self.recording.lock().unwrap().clone();
+            let calls = calls.saturating_sub(before);
             let text = tokio::fs::read_to_string(&path).await.unwrap_or_default();
             // The first line is about the file.
             if text.matches('\n').count() > calls || calls == 0 {

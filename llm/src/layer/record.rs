@@ -140,6 +140,24 @@ impl Recording {
         })
     }
 
+    /// The text as the file would have it: without what looks like a provider's key, and without what is hidden.
+    ///
+    /// ```
+    /// # use llm::{RecordMode, Recording};
+    /// let recording = Recording::open("", RecordMode::Live)?.hide("sesame");
+    /// assert_eq!(recording.redacted("open sesame".to_owned()), "open [secret]");
+    /// # Ok::<(), llm::RecordingError>(())
+    /// ```
+    pub fn redacted(&self, text: String) -> String {
+        self.redaction.hidden(&text).unwrap_or(text)
+    }
+
+    /// The answers that the file held when it was opened, each with the model that was asked, in the order in which
+    /// they came, without those of the first so many calls.
+    pub fn answers_after(&self, calls: usize) -> impl Iterator<Item = (ModelId, Response)> {
+        self.held_after(calls).filter_map(|it| Some((it.model, it.outcome.ok()?)))
+    }
+
     /// A model that answers from the recording alone.
     pub fn model(&self, id: ModelId) -> Llm {
         Llm::new(Nobody(id)).record(self)

@@ -45,7 +45,7 @@ impl Redaction {
     }
 
     /// The text with its secrets hidden; `None` where it has none.
-    fn hidden(&self, text: &str) -> Option<String> {
+    pub(super) fn hidden(&self, text: &str) -> Option<String> {
         if !self.may_hold_secrets(text) {
             return None;
         }

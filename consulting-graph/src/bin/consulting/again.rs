@@ -4,18 +4,20 @@ use std::{env, fs};
 
 use consulting_graph::{
     data::Ticker,
+    debates,
     diff::diff,
     event::Numbered,
     report::Report,
-    run::{Going, Replayed, Run},
+    run::{Going, Replayed, Run, new},
 };
+use sandbox_vm::Isolation;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     args::{DiffArgs, ForkArgs, ReplayArgs, ResumeArgs},
-    begin, folder, go,
-    out::say,
+    folder, go,
+    out::{say, say_json},
     problem::{Ending, Problem, with},
     review,
     view::View,
@@ -39,7 +41,8 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<Ending, Problem> {
 /// Branches off from a run, and goes on from there.
 pub(crate) async fn fork(args: &ForkArgs) -> Result<Ending, Problem> {
     let run = Run::open(folder::find(&args.run)?)?;
-    let run_id = begin::run_id(&Ticker::parse(&run.manifest().given.ticker)?)?;
+    go::check(&args.going)?;
+    let run_id = new::run_id(&Ticker::parse(&run.manifest().given.ticker)?)?;
     let folder = args.out.clone().unwrap_or_else(|| folder::of(&run_id));
     let fork = run.fork(folder, run_id, args.at, args.only, &args.set).await?;
     go::go(&fork, &args.going, args.shown, None).await
@@ -50,13 +53,13 @@ pub(crate) async fn replay(args: &ReplayArgs) -> Result<Ending, Problem> {
     let run = Run::open(folder::find(&args.run)?)?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
-        None => env::temp_dir().join(format!("consulting-replay-{}", begin::chance(8)?)),
+        None => env::temp_dir().join(format!("consulting-replay-{}", new::chance(8)?)),
     };
-    let going = Going {
-        concurrency: args.concurrency,
-        backend: args.sandbox.clone().or_else(|| backend(&run)),
-        ..Going::default()
+    let sandbox = match &args.sandbox {
+        Some(name) => Some(name.clone()),
+        None => own_backend(&run).await,
     };
+    let going = Going { concurrency: args.concurrency, backend: sandbox, ..Going::default() };
     let work = |sender: UnboundedSender<Numbered>| {
         run.replay(folder.clone(), going, move |event| drop(sender.send(event.clone())))
     };
@@ -70,35 +73,41 @@ pub(crate) async fn replay(args: &ReplayArgs) -> Result<Ending, Problem> {
             Ok(Ending::Interrupted)
         }
         Some(replayed) => {
-            say(&same(&run, args, &replayed?))?;
+            same(&run, args, &replayed?)?;
             Ok(Ending::Done)
         }
     }
 }
 
-/// Where the run's debates ran. A report says so, and would say something else of another sandbox.
-fn backend(run: &Run) -> Option<String> {
+/// What the run's debates ran in, if this machine has it; else the strongest it has will do.
+async fn own_backend(run: &Run) -> Option<String> {
     let text = fs::read_to_string(run.folder().join("report.json")).ok()?;
-    Some(serde_json::from_str::<Report>(&text).ok()?.outcome.isolation.backend)
+    let backend = serde_json::from_str::<Report>(&text).ok()?.outcome.isolation.backend;
+    let opened = debates::open(Isolation::Preferred, Some(&backend)).await;
+    opened.is_ok().then_some(backend)
 }
 
-fn same(run: &Run, args: &ReplayArgs, replayed: &Replayed) -> String {
+fn same(run: &Run, args: &ReplayArgs, replayed: &Replayed) -> Result<(), Problem> {
     let (folder, files) = (run.folder(), &replayed.files);
     if args.shown.json {
-        return format!("{:#}\n", json!({ "folder": folder, "same": files, "kept": args.out }));
+        return say_json(&json!({ "folder": folder, "same": files, "kept": args.out }), false);
     }
     let (n, folder) = (files.len(), folder.display());
     let same = format!("The replay of {folder} came to the same: {n} files, byte for byte.\n");
-    match &args.out {
+    say(&match &args.out {
         Some(kept) => format!("{same}It is kept in {}.\n", kept.display()),
         None => same,
-    }
+    })
 }
 
 /// Says how two runs differ.
 pub(crate) fn differ(args: &DiffArgs) -> Result<Ending, Problem> {
     let look = |run| Ok::<_, Problem>(Run::look(folder::find(run)?)?);
     let found = diff(&look(&args.a)?, &look(&args.b)?)?;
-    say(&if args.json { format!("{:#}\n", json!(found)) } else { found.text() })?;
+    if args.json {
+        say_json(&found, false)?
+    } else {
+        say(&found.text())?
+    }
     Ok(Ending::Done)
 }

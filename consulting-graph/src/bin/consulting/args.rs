@@ -1,10 +1,12 @@
 //! What can be typed.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
+use axum::http::HeaderValue;
 use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use consulting_graph::{debates::BACKENDS, models::Limit, run::Place};
+use graph_server::http::KeyHash;
 use llm::Money;
 
 const EXAMPLES: &str = "\
@@ -14,6 +16,7 @@ Examples:
   consulting run NVDA --rounds 3 --review      look at the moves before they are debated
   consulting resume nvda-20261115-121630-4f1c  go on after an interruption
   consulting plan NVDA                         what a run would cost
+  consulting serve                             the same in a browser, at http://127.0.0.1:8000
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for a review, 130 interrupted.";
 
@@ -45,6 +48,8 @@ pub(crate) enum Command {
     Config,
     /// Prints what happened in a run, one JSON object a line.
     Events(EventsArgs),
+    /// Serves runs over HTTP, with a page to start and watch them.
+    Serve(ServeArgs),
     /// Says which sandboxes this machine offers, and who would speak.
     Doctor,
 }
@@ -106,7 +111,8 @@ pub(crate) struct CompanyArgs {
     /// the folder `edgar`
     #[arg(long, value_name = "NAME AND MAIL")]
     pub(crate) contact: Option<String>,
-    /// The day of the knowledge [default: today]: nothing filed later is read; own files are taken as they are
+    /// The day of the knowledge [default: today]: nothing that was filed later is read, and no period of own tables
+    /// that ends later; own texts are taken as they are
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) as_of: Option<NaiveDate>,
 }
@@ -172,7 +178,7 @@ pub(crate) enum Isolation {
 /// What is shown.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct ShownArgs {
-    /// One JSON document on stdout: the report and the run's folder
+    /// One JSON document on stdout: the run's folder and its report, or the moves that wait for a review
     #[arg(long)]
     pub(crate) json: bool,
     /// Nothing on the way, only what it came to
@@ -214,7 +220,7 @@ pub(crate) struct ReplayArgs {
     /// Debates at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// The sandbox to use [default: the run's]
+    /// The sandbox to use; it changes nothing of what the replay comes to [default: the run's, else the strongest]
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
     #[command(flatten)]
@@ -307,6 +313,61 @@ pub(crate) enum Format {
     Dot,
     /// Nodes and edges as JSON
     Json,
+}
+
+/// Named in the help and looked for in the environment: keys do not belong on a command line.
+pub(crate) const API_KEY: &str = "CONSULTING_API_KEY";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  consulting serve
+  CONSULTING_API_KEY=… consulting serve --address 0.0.0.0:8000 --host agents.example.org
+
+Others than this machine can reach it only with a key, from the variable CONSULTING_API_KEY or by its hash.")]
+pub(crate) struct ServeArgs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
+    pub(crate) address: SocketAddr,
+    /// The folder of all runs
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) runs: PathBuf,
+    #[command(flatten)]
+    pub(crate) company: CompanyArgs,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
+    /// Debates at once in a run, where a client says nothing
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_least_one)]
+    pub(crate) concurrency: usize,
+    /// How much isolation the debates need
+    #[arg(long, value_enum, default_value = "preferred")]
+    pub(crate) isolation: Isolation,
+    /// The one sandbox to use, instead of the strongest that works
+    #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
+    pub(crate) sandbox: Option<String>,
+    /// Runs at once; others wait for their turn
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
+    pub(crate) max_runs: usize,
+    /// Readers of events at once
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
+    pub(crate) max_streams: usize,
+    /// Requests a minute from one address
+    #[arg(long, value_name = "N", default_value_t = 1200)]
+    pub(crate) rate: u32,
+    /// The hash of a key that opens, like sha256:…; can be given several times
+    #[arg(long, value_name = "HASH")]
+    pub(crate) key_hash: Vec<KeyHash>,
+    /// A name the server is known by, besides localhost and its addresses; can be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// Another site whose pages may ask, like https://example.org; can be given several times
+    #[arg(long, value_name = "URL")]
+    pub(crate) origin: Vec<HeaderValue>,
+    /// Seconds that live runs get to come to their end when the server is stopped; others go on at the next start
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub(crate) grace: u64,
 }
 
 #[derive(Debug, Args)]

@@ -21,8 +21,8 @@ use tokio::{
 };
 
 use crate::{
-    args::{GoingArgs, ShownArgs},
-    out::say,
+    args::{GoingArgs, Isolation, ShownArgs},
+    out::{say, say_json},
     problem::{Ending, Problem},
     review::{self, Decision},
     summary::summary,
@@ -37,7 +37,7 @@ pub(crate) async fn go(
     mut reviewed: Option<Reviewed>,
 ) -> Result<Ending, Problem> {
     loop {
-        let going = Going { reviewed: reviewed.take(), ..going(args) };
+        let going = Going { reviewed: reviewed.take(), ..going(args)? };
         let work = |sender: UnboundedSender<Numbered>| {
             run.go(going, move |event| drop(sender.send(event.clone())))
         };
@@ -51,10 +51,10 @@ pub(crate) async fn go(
         })?;
         match ended {
             Ended::Done { report, .. } => {
-                say(&told(run, &report, shown))?;
+                tell(run, &report, shown)?;
                 return Ok(Ending::Done);
             }
-            Ended::Review(review) => match ask(run, review).await? {
+            Ended::Review(review) => match ask(run, review, shown).await? {
                 Answer::Debate(moves) => reviewed = Some(moves),
                 Answer::Interrupted => return Ok(interrupted(run)),
                 Answer::Later => return Ok(Ending::AwaitsReview),
@@ -63,16 +63,27 @@ pub(crate) async fn go(
     }
 }
 
+/// Refuses a sandbox for debates that are to have none.
+pub(crate) fn check(args: &GoingArgs) -> Result<(), Problem> {
+    match &args.sandbox {
+        Some(name) if args.isolation == Isolation::Off && name != "in-process" => {
+            Err(Problem::NeedlessSandbox(name.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How a run is gone on with.
-fn going(args: &GoingArgs) -> Going {
-    Going {
+fn going(args: &GoingArgs) -> Result<Going, Problem> {
+    check(args)?;
+    Ok(Going {
         concurrency: args.concurrency,
         isolation: args.isolation.into(),
         backend: args.sandbox.clone(),
         region: args.region.clone(),
         limit: args.limit(),
         ..Going::default()
-    }
+    })
 }
 
 /// Shows what happens until the work ends by itself; nothing if it was interrupted.
@@ -107,11 +118,17 @@ enum Answer {
 }
 
 /// Asks the person at the terminal what to debate; where there is none, says where the question lies.
-async fn ask(run: &Run, review: Review) -> Result<Answer, Problem> {
+async fn ask(run: &Run, review: Review, shown: ShownArgs) -> Result<Answer, Problem> {
     let waits = review::leave(run, &review)?;
-    if !(stdin().is_terminal() && stderr().is_terminal()) {
+    // For later, in the form that was asked for.
+    let document = shown.json.then(|| json!({ "folder": run.folder(), "review": review }));
+    let later = || {
         eprintln!("{waits}");
-        return Ok(Answer::Later);
+        document.as_ref().map_or(Ok(()), |it| say_json(it, false))?;
+        Ok(Answer::Later)
+    };
+    if !(stdin().is_terminal() && stderr().is_terminal()) {
+        return later();
     }
     let ticker = Ticker::parse(&run.manifest().given.ticker)?;
     let folder = run.folder().to_owned();
@@ -123,10 +140,7 @@ async fn ask(run: &Run, review: Review) -> Result<Answer, Problem> {
     };
     match decision {
         Ok(Ok(Decision::Debate(moves))) => Ok(Answer::Debate(moves)),
-        Ok(Ok(Decision::Later)) => {
-            eprintln!("{waits}");
-            Ok(Answer::Later)
-        }
+        Ok(Ok(Decision::Later)) => later(),
         Ok(Err(source)) => Err(Problem::File { path: "the terminal".into(), source }),
         Err(_) => Ok(Answer::Interrupted),
     }
@@ -140,11 +154,11 @@ fn interrupted(run: &Run) -> Ending {
     Ending::Interrupted
 }
 
-/// What a run came to.
-fn told(run: &Run, report: &Report, shown: ShownArgs) -> String {
+/// Says what a run came to.
+fn tell(run: &Run, report: &Report, shown: ShownArgs) -> Result<(), Problem> {
     if shown.json {
-        format!("{:#}\n", json!({ "folder": run.folder(), "report": report }))
+        say_json(&json!({ "folder": run.folder(), "report": report }), false)
     } else {
-        summary(report, run.folder())
+        say(&summary(report, run.folder()))
     }
 }

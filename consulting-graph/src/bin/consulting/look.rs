@@ -21,15 +21,13 @@ use consulting_graph::{
 use graph_core::{CompiledGraph, MemorySaver, State};
 use llm::Catalog;
 use sandbox_vm::Isolation;
-use serde_json::json;
 use tokio::time::sleep;
 
 use crate::{
     args::{EventsArgs, Format, GraphArgs, PlanArgs},
     begin, folder,
-    out::say,
+    out::{say, say_json},
     problem::{Problem, with},
-    review,
 };
 
 /// Whose prices are told to someone without a key: a script costs nothing, which is no plan.
@@ -65,7 +63,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<(), Problem> {
     let (concurrency, baseline) = (args.concurrency, args.baseline);
     let assumed = Assumptions { concurrency, baseline, ..Assumptions::default() };
     let plan = Plan::new(&config, &choice, Catalog::builtin(), assumed);
-    say(&if args.json { format!("{:#}\n", json!(plan)) } else { plan.text() })
+    if args.json { say_json(&plan, false) } else { say(&plan.text()) }
 }
 
 /// Prints the events of a run, and those to come if it is asked for: until it is done, failed, or waits for a person.
@@ -78,11 +76,11 @@ pub(crate) async fn events(args: &EventsArgs) -> Result<(), Problem> {
     let mut is_over = false;
     loop {
         // Asked before the list is read, so that nothing is missed which was told before.
-        let waits = review::is_wanted(&run);
+        let waits = run.awaits_review();
         for event in more(&path, &mut read).map_err(with(&path))? {
             is_over = is_last(&event.event);
             if event.seq > args.after {
-                say(&(serde_json::to_string(&event).unwrap_or_default() + "\n"))?;
+                say_json(&event, true)?;
             }
         }
         if !args.follow || is_over || waits {

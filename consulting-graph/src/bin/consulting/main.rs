@@ -5,17 +5,19 @@ mod args;
 mod begin;
 mod folder;
 mod go;
+mod log;
 mod look;
 mod out;
 mod problem;
 mod review;
+mod serve;
 mod summary;
 mod view;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use consulting_graph::{config, debate};
+use consulting_graph::{config, debate, fence::visible};
 
 use crate::{
     args::{Cli, Command},
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     // A sandbox's guest is this program too; then it never comes back from here. Before any thread is started.
     sandbox_vm::guest::enter(debate::agent);
     let cli = Cli::parse();
+    log::start(&cli.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Problem::Runtime(error)),
@@ -40,13 +43,15 @@ fn main() -> ExitCode {
 }
 
 fn fail(problem: &Problem) -> ExitCode {
-    eprintln!("error: {problem}");
+    // A provider may have written a part of it.
+    eprintln!("error: {}", visible(&problem.to_string()));
     problem.ending().into()
 }
 
 async fn command(command: Command) -> Result<Ending, Problem> {
     match command {
         Command::Run(args) => {
+            go::check(&args.going)?;
             let run = begin::begin(&args)?;
             return go::go(&run, &args.going, args.shown, None).await;
         }
@@ -58,6 +63,7 @@ async fn command(command: Command) -> Result<Ending, Problem> {
         Command::Graph(args) => look::graph(&args)?,
         Command::Config => out::say(config::DEFAULT)?,
         Command::Events(args) => look::events(&args).await?,
+        Command::Serve(args) => serve::serve(&args).await?,
         Command::Doctor => look::doctor().await?,
     }
     Ok(Ending::Done)

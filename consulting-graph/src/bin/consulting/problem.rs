@@ -1,11 +1,14 @@
 //! Why a command failed, and what the shell is told.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use consulting_graph::{data::TickerError, run::RunProblem};
+
+use crate::args::API_KEY;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,10 @@ pub(crate) enum Problem {
         "--data synthetic reads no folder; leave --data-dir out, or choose --data edgar or dir"
     )]
     NeedlessDataDir,
+    #[error(
+        "--isolation off runs debates in this process, and --sandbox {0} elsewhere; leave one of them out"
+    )]
+    NeedlessSandbox(String),
     #[error("there is no run `{}`, neither as a folder nor under runs/", .0.display())]
     NoSuchRun(PathBuf),
     #[error("{} cannot be used: {source}", path.display())]
@@ -60,10 +67,19 @@ pub(crate) enum Problem {
     Diff(#[from] consulting_graph::diff::DiffError),
     #[error("the run does not wait for a review; leave --reviewed out")]
     NothingToReview,
+    #[error(transparent)]
+    Serve(#[from] consulting_graph::serve::ServeProblem),
+    #[error("{address}: {source}")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error(
+        "{0} can be reached by others, so a key is needed: put a long random one into the variable {API_KEY}, or give \
+         its hash with --key-hash"
+    )]
+    NoKey(SocketAddr),
     #[error("the runtime cannot be started: {0}")]
     Runtime(std::io::Error),
-    #[error("no chance can be had from the operating system: {0}")]
-    Chance(getrandom::Error),
+    #[error(transparent)]
+    Chance(#[from] consulting_graph::run::new::NoChance),
     #[error(transparent)]
     Graph(#[from] graph_core::BuildError),
     #[error(transparent)]
@@ -80,8 +96,10 @@ impl Problem {
             | Self::NoDataDir(_)
             | Self::NeedlessDataDir
             | Self::NeedlessContact
+            | Self::NeedlessSandbox(_)
             | Self::NoSuchRun(_)
             | Self::NothingToReview
+            | Self::NoKey(_)
             | Self::Run(
                 RunProblem::Config(_)
                 | RunProblem::Models(_)

@@ -5,7 +5,7 @@ use std::path::Path;
 use consulting_graph::{
     data::Source,
     rank::Ranked,
-    report::{Provider, Report},
+    report::{Provider, Report, Spending},
     score::Mark,
 };
 
@@ -39,7 +39,14 @@ pub(crate) fn summary(report: &Report, folder: &Path) -> String {
         counted(report.flags.len(), "citation or number", "citations or numbers"),
         counted(report.observations.len(), "turn", "turns"),
     );
-    text += &format!("Spent       {}\n", spent(report));
+    match &report.outcome.own_spending {
+        Some(own) => {
+            let own = std::slice::from_ref(own);
+            text += &format!("Spent       {}\n", spent(report, own));
+            text += &format!("In all      {}\n", spent(report, &report.outcome.spending));
+        }
+        None => text += &format!("Spent       {}\n", spent(report, &report.outcome.spending)),
+    }
     text += &format!("Report      {}\n", folder.join("report.html").display());
     text += &format!("            {}\n", folder.join("report.md").display());
     text
@@ -78,8 +85,7 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
     format!("  {rank}. {:<4}{score:>4}/{best}  {title}{marks}\n", id.to_string())
 }
 
-fn spent(report: &Report) -> String {
-    let spending = &report.outcome.spending;
+fn spent(report: &Report, spending: &[Spending]) -> String {
     let calls: u64 = spending.iter().map(|it| it.calls).sum();
     let input: u64 = spending.iter().map(|it| it.input_tokens).sum();
     let output: u64 = spending.iter().map(|it| it.output_tokens).sum();

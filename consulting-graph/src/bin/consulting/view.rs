@@ -4,7 +4,6 @@ mod dashboard;
 mod paint;
 mod plain;
 mod screen;
-mod spent;
 pub(crate) mod text;
 
 use std::time::{Duration, Instant};
@@ -12,12 +11,12 @@ use std::time::{Duration, Instant};
 use consulting_graph::{
     event::{EventLog, Numbered},
     run::Run,
+    spent::Meter,
 };
 
 use self::{
     dashboard::{Cast, Dashboard},
     screen::Screen,
-    spent::Meter,
 };
 use crate::args::ShownArgs;
 

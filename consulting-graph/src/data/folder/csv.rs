@@ -34,9 +34,12 @@ pub(super) fn read(
             let pairs: Vec<String> = periods
                 .iter()
                 .zip(values)
+                .filter(|(period, _)| table.calendar.takes(**period))
                 .map(|(period, it)| format!("{it} in {period}"))
                 .collect();
-            company.metrics.push(note(file, &line, &format!("{name}: {}.", pairs.join(", "))));
+            if !pairs.is_empty() || values.is_empty() {
+                company.metrics.push(note(file, &line, &format!("{name}: {}.", pairs.join(", "))));
+            }
             continue;
         };
         for (period, cell) in periods.iter().zip(values).filter(|(_, cell)| !is_blank(cell)) {

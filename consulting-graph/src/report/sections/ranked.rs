@@ -85,7 +85,8 @@ fn standings(report: &Report, ranked: &[Ranked]) -> Block {
                 .map_or_else(dash, |it| it.total().to_string())
         };
         let standing = report.robustness.standings.iter().find(|it| it.move_id == ranked.move_id);
-        let flags = report.flags.iter().filter(|it| it.place.move_id == ranked.move_id).count();
+        let own = ranked.move_id.to_string();
+        let flags = report.flags.iter().filter(|it| it.place.document == own).count();
         let mut cells = vec![ranked.rank.to_string(), ranked.move_id.to_string()];
         cells.push(text(|it| it.draft.title.clone()));
         cells.push(text(|it| it.persona.clone()));

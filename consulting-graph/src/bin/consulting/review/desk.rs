@@ -1,7 +1,5 @@
 //! The moves on the table: dropping, editing and adding them.
 
-use std::collections::BTreeSet;
-
 use consulting_graph::{
     data::Ticker,
     fence::visible,
@@ -95,20 +93,6 @@ impl Desk {
     }
 }
 
-/// What is wrong with moves that a file holds.
-pub(super) fn check(moves: &[Move]) -> Result<(), String> {
-    if moves.is_empty() {
-        return Err("there is no move in it; leave at least one".to_owned());
-    }
-    let mut known = BTreeSet::new();
-    match moves.iter().find(|it| !known.insert(it.move_id)) {
-        Some(twice) => {
-            Err(format!("{} stands in it twice; give each move a number", twice.move_id))
-        }
-        None => Ok(()),
-    }
-}
-
 /// The moves in a text, markdown or JSON.
 fn drafts(text: &str) -> Result<Vec<MoveDraft>, String> {
     let drafts = moves::read(text);
@@ -127,9 +111,9 @@ fn missing(id: MoveId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use consulting_graph::moves::Step;
+    use consulting_graph::{moves::Step, pipeline::Reviewed};
 
-    use super::{Desk, Move, MoveDraft, MoveId, Risk, Ticker, check};
+    use super::{Desk, Move, MoveDraft, MoveId, Risk, Ticker};
 
     fn desk() -> Desk {
         let ticker = Ticker::parse("NVDA").unwrap();
@@ -204,6 +188,7 @@ mod tests {
     #[test]
     fn a_file_with_one_number_twice_or_without_moves_is_refused() {
         let moves = desk().into_moves();
+        let check = |moves: &[Move]| Reviewed { moves: moves.to_vec() }.check();
         assert_eq!(check(&moves), Ok(()));
         assert!(check(&[moves[0].clone(), moves[0].clone()]).unwrap_err().contains("m1"));
         assert!(check(&[]).is_err());

@@ -8,9 +8,10 @@ use consulting_graph::{
     rank::{Ranking, rank},
     run::Run,
     score::MoveScore,
+    spent::Spent,
 };
 
-use super::{spent::Spent, text::first_line};
+use super::text::first_line;
 
 /// The layers, in order.
 pub(super) const LAYERS: [Layer; 4] =

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use consulting_graph::{
     event::{Layer, PipelineEvent, RoundStatus},
     score::MakerScore,
+    spent::Spent,
 };
 use insta::assert_snapshot;
 use llm::Money;
@@ -13,7 +14,6 @@ use super::{
     dashboard::{Cast, Dashboard},
     paint::{Size, paint},
     plain,
-    spent::Spent,
 };
 
 const WIDE: Size = Size { columns: 90, lines: 40 };
@@ -133,6 +133,7 @@ fn after(events: &[PipelineEvent]) -> Dashboard {
     run.pay(Spent {
         calls: 139,
         input: 1_234_567,
+        cached: 0,
         output: 45_678,
         money: Money::from_dollars(1.5),
     });

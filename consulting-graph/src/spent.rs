@@ -9,19 +9,27 @@ use std::{
 use llm::{Catalog, ModelId, Money, Response, Usage};
 use serde::Deserialize;
 
+/// So much is read at once, which takes no time that anybody sees.
+const AT_ONCE: u64 = 1 << 20;
+
 /// What was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Spent {
-    pub(crate) calls: u64,
-    pub(crate) input: u64,
-    pub(crate) output: u64,
+pub struct Spent {
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Tokens that went in, those from a cache with them.
+    pub input: u64,
+    /// Of these, tokens from a provider's cache.
+    pub cached: u64,
+    /// Tokens that came out.
+    pub output: u64,
     /// As far as prices are known.
-    pub(crate) money: Money,
+    pub money: Money,
 }
 
 /// Reads a recording as it grows.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub struct Meter {
     path: PathBuf,
     /// So many bytes are counted.
     read: u64,
@@ -46,24 +54,39 @@ struct Outcome {
 }
 
 impl Meter {
-    pub(crate) fn of(path: PathBuf) -> Self {
+    /// Reads a recording from its beginning on.
+    pub fn of(path: PathBuf) -> Self {
         Self { path, read: 0, spent: Spent::default() }
     }
 
-    /// What is spent by now. A recording that cannot be read tells nothing new: the run itself will say why.
-    pub(crate) fn read(&mut self) -> Spent {
-        let mut text = Vec::new();
-        if let Ok(mut file) = File::open(&self.path)
-            && file.seek(SeekFrom::Start(self.read)).is_ok()
-            && file.read_to_end(&mut text).is_ok()
-        {
-            let whole = text.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-            for line in text[..whole].split(|it| *it == b'\n') {
-                self.count(line);
-            }
-            self.read += whole as u64;
+    /// What is spent by now, however long it takes to read.
+    pub fn read_all(&mut self) -> Spent {
+        self.read_up_to(u64::MAX);
+        self.spent
+    }
+
+    /// What is spent by now, as far as a long recording is read: nobody is to wait for all of it. A recording that
+    /// cannot be read tells nothing new: the run itself will say why.
+    pub fn read(&mut self) -> Spent {
+        // Half a line alone is read again, with more of it.
+        if self.read_up_to(AT_ONCE).is_some_and(|whole| whole == 0) {
+            self.read_up_to(u64::MAX);
         }
         self.spent
+    }
+
+    /// Counts the whole lines among the next so many bytes, and says how long they are; nothing where that is the end.
+    fn read_up_to(&mut self, most: u64) -> Option<usize> {
+        let mut file = File::open(&self.path).ok()?;
+        file.seek(SeekFrom::Start(self.read)).ok()?;
+        let mut text = Vec::new();
+        file.take(most).read_to_end(&mut text).ok()?;
+        let whole = text.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+        for line in text[..whole].split(|it| *it == b'\n') {
+            self.count(line);
+        }
+        self.read += whole as u64;
+        (text.len() as u64 == most).then_some(whole)
     }
 
     fn count(&mut self, line: &[u8]) {
@@ -73,6 +96,7 @@ impl Meter {
         let known = || Catalog::builtin().entry(&line.call.model)?.cost(&usage);
         self.spent.calls += 1;
         self.spent.input += usage.input;
+        self.spent.cached += usage.cached;
         self.spent.output += usage.output;
         self.spent.money += response.cost.or_else(known).unwrap_or_default();
     }
@@ -82,7 +106,7 @@ impl Meter {
 mod tests {
     use std::{fs::OpenOptions, io::Write};
 
-    use llm::{Llm, RecordMode, Recording};
+    use llm::{Llm, RecordMode, Recording, Rule, Script, Scripted};
 
     use super::Meter;
 
@@ -94,10 +118,12 @@ mod tests {
         assert_eq!(meter.read().calls, 0);
 
         let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
-        let llm: Llm = consulting_graph::offline::model(1).unwrap().record(&recording);
-        let answer = llm.generate("Hello?").await;
-        let usage = answer.map(|it| it.usage.unwrap_or_default()).unwrap_or_default();
+        let script = Script::new("parrot").rule(Rule::text("Hello!"));
+        let llm = Llm::new(Scripted::new(script).unwrap()).record(&recording);
+        let usage = llm.generate("Hello?").await.unwrap().usage.unwrap();
+        assert!(usage.input > 0 && usage.output > 0);
         let spent = meter.read();
+        assert_eq!(spent.calls, 1);
         assert_eq!((spent.input, spent.output), (usage.input, usage.output));
         assert_eq!(meter.read(), spent);
 

@@ -1,0 +1,80 @@
+//! Serving runs over HTTP.
+
+use std::{env, time::Duration};
+
+use consulting_graph::{
+    run::new,
+    serve::{self, Options},
+};
+use graph_server::{
+    Capacity,
+    http::{Guard, KeyHash},
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    args::{API_KEY, ServeArgs},
+    begin,
+    problem::Problem,
+};
+
+/// Runs that may wait for their turn.
+const QUEUED: usize = 1000;
+
+/// Serves until it is told to end.
+pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
+    let guard = guard(args);
+    if !guard.suits(args.address) {
+        return Err(Problem::NoKey(args.address));
+    }
+    let data = begin::data(&args.company, new::now().date_naive())?;
+    let options = Options {
+        runs: args.runs.clone(),
+        config: begin::config(&args.config)?,
+        choice: begin::choice(&args.voice),
+        data: data.from,
+        as_of: args.company.as_of,
+        concurrency: args.concurrency,
+        isolation: args.isolation.into(),
+        backend: args.sandbox.clone(),
+        capacity: Capacity { at_once: args.max_runs, queued: QUEUED },
+        streams: args.max_streams,
+        guard,
+    };
+    let problem = |source| Problem::Listen { address: args.address, source };
+    // Before any run goes on: where the address is taken, another server may be at work on them.
+    let listener = TcpListener::bind(args.address).await.map_err(problem)?;
+    let address = listener.local_addr().map_err(problem)?;
+    let end = asked_to_end().map_err(problem)?;
+    let (service, router) = serve::open(options).await?;
+    eprintln!(
+        "Serving at http://{address}. Ctrl-C ends it; unfinished runs go on at the next start."
+    );
+    let grace = Duration::from_secs(args.grace);
+    graph_server::serve(listener, router, service, grace, end).await.map_err(problem)
+}
+
+fn guard(args: &ServeArgs) -> Guard {
+    let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
+    let keys = args.key_hash.iter().copied();
+    let guard = keys
+        .chain(from_environment.map(|it| KeyHash::of(it.trim())))
+        .fold(Guard::new().rate(args.rate), Guard::key);
+    let guard = args.host.iter().cloned().fold(guard, Guard::host);
+    args.origin.iter().cloned().fold(guard, Guard::origin)
+}
+
+/// Resolves when the process is interrupted or terminated.
+fn asked_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

@@ -1,0 +1,216 @@
+//! The pipeline behind HTTP, with server-sent events, and its page: `consulting serve`.
+//!
+//! Every run lies in a folder like any other run, so that `consulting resume`, `replay` and `diff` work on it too. A
+//! list of all runs, `runs.db`, lies beside them; after a restart the server goes on with those that were not finished.
+
+mod desk;
+mod page;
+mod results;
+mod routes;
+mod runner;
+mod trace;
+mod wire;
+
+use std::{fs, io, path::PathBuf, sync::Arc, time::SystemTime};
+
+use axum::{Json, Router, extract::State, response::Response, routing::get};
+use chrono::NaiveDate;
+use graph_core::MemorySaver;
+use graph_server::{
+    Capacity, NewRun, Registry, RegistryError, Service, ServiceError,
+    http::{EventStreams, Guard, Metrics, Problem, page},
+};
+use sandbox_vm::Isolation;
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use self::{desk::Desk, runner::Folders, wire::Setup};
+use crate::{
+    config::Config,
+    data::From,
+    debate,
+    models::Choice,
+    pipeline,
+    report::Report,
+    run::{Run, RunProblem, new},
+};
+
+/// What a server is given.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The folder of all runs.
+    pub runs: PathBuf,
+    /// The configuration of new runs, as it stands in its file.
+    pub config: String,
+    /// Who speaks in new runs.
+    pub choice: Choice,
+    /// Where companies are read from.
+    pub data: From,
+    /// The day of the knowledge, where it is not the day of each run.
+    pub as_of: Option<NaiveDate>,
+    /// Debates at once in a run, where a client says nothing.
+    pub concurrency: usize,
+    /// How much isolation debates need.
+    pub isolation: Isolation,
+    /// The one sandbox to use, by name.
+    pub backend: Option<String>,
+    /// How many runs are worked on at once, and wait.
+    pub capacity: Capacity,
+    /// How many readers of events there may be at once.
+    pub streams: usize,
+    /// Who may ask, and how much.
+    pub guard: Guard,
+}
+
+/// Why a server cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeProblem {
+    /// New runs could not be made, or the graphs do not compile.
+    #[error(transparent)]
+    Run(#[from] RunProblem),
+    /// The list of runs cannot be used.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The service cannot be opened.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A file cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "consulting",
+        description = "From a ticker to ranked strategic moves that were defended in debate."
+    ),
+    tags((name = "runs", description = "Runs: started, watched, stopped, gone on with, compared"),
+        (name = "server", description = "The server itself"))
+)]
+struct Document;
+
+/// Opens the service, goes on with unfinished runs, and gives all routes.
+pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
+    new::check(&options.config, &options.choice)?;
+    let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
+    fs::create_dir_all(&options.runs).map_err(in_runs)?;
+    let registry = Registry::open(options.runs.join("runs.db"))?;
+    adopt(&registry, &options.runs).map_err(in_runs)?;
+    let folders =
+        Folders { runs: options.runs, isolation: options.isolation, backend: options.backend };
+    let service = Service::open(registry, Arc::new(folders.clone()), options.capacity).await?;
+    let metrics = Metrics::default();
+    let desk = Desk {
+        service: service.clone(),
+        folders,
+        streams: EventStreams::new(options.streams, metrics.clone()),
+        metrics: metrics.clone(),
+        config: options.config.into(),
+        choice: options.choice,
+        data: options.data,
+        as_of: options.as_of,
+        concurrency: options.concurrency,
+        needs_key: options.guard.needs_key(),
+        meters: Arc::default(),
+    };
+    let locked = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
+    let (locked, locked_api) = locked.with_state(desk.clone()).split_for_parts();
+    let open =
+        OpenApiRouter::new().routes(routes!(setup)).routes(routes!(ready)).routes(routes!(health));
+    let (open, mut api) = open.with_state(desk).split_for_parts();
+    api.merge(locked_api);
+    let document = Document::openapi().merge_from(api);
+    let open = open
+        .route("/openapi.json", get(move || async move { Json(document) }))
+        .merge(page(page::file));
+    Ok((service, options.guard.around(open, locked, metrics)))
+}
+
+/// Lists the complete runs that were made without a server.
+fn adopt(registry: &Registry, runs: &std::path::Path) -> io::Result<()> {
+    for entry in fs::read_dir(runs)? {
+        let folder = entry?.path();
+        let Ok(text) = fs::read_to_string(folder.join("report.json")) else { continue };
+        let (Ok(run), Ok(report)) = (Run::look(&folder), serde_json::from_str::<Report>(&text))
+        else {
+            continue;
+        };
+        let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !graph_server::run::is_id(&id) {
+            continue;
+        }
+        let given = &run.manifest().given;
+        let from = run.manifest().branch.as_ref().map(|it| it.from.given.run_id.clone());
+        let kept = wire::Kept { concurrency: 1, from, ..wire::Kept::default() };
+        let made = fs::metadata(folder.join("run.json")).and_then(|it| it.modified());
+        let done = NewRun { id, subject: given.ticker.clone(), input: json!(kept) };
+        let made = made.unwrap_or_else(|_| SystemTime::now());
+        registry.adopt(&done, &runner::outcome(&report), made).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// What a client needs to know before it asks for anything else.
+#[utoipa::path(get, path = "/api/setup", tag = "server", responses(
+    (status = 200, description = "Who would speak, who takes part", body = Setup)))]
+async fn setup(State(desk): State<Desk>) -> Result<Json<Setup>, Problem> {
+    let config = Config::parse(&desk.config).map_err(|error| Problem::internal(&error))?;
+    let data = match desk.data {
+        From::Synthetic => "synthetic",
+        From::Edgar { .. } | From::EdgarOnline(_) => "edgar",
+        From::Dir { .. } => "dir",
+    };
+    Ok(Json(Setup {
+        needs_key: desk.needs_key,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        provider: desk.choice.provider.clone(),
+        model: desk.choice.model.clone(),
+        data: data.to_owned(),
+        concurrency: desk.concurrency,
+        config: (&config).into(),
+    }))
+}
+
+/// The graphs that a run is made of.
+#[utoipa::path(get, path = "/api/graph", tag = "server", responses(
+    (status = 200, description = "`pipeline` and `debate`, as nodes and edges", body = Object),
+    (status = "4XX", description = "No key", body = graph_server::http::ProblemBody)))]
+async fn graph() -> Result<Json<Value>, Problem> {
+    let saver = Arc::new(MemorySaver::new());
+    let internal = |error: graph_core::BuildError| Problem::internal(&error);
+    let pipeline = pipeline::graph(saver.clone()).map_err(internal)?.to_json(0);
+    let debate = debate::graph(saver).map_err(internal)?.to_json(0);
+    Ok(Json(json!({ "pipeline": pipeline, "debate": debate })))
+}
+
+/// Whether the server is there at all.
+#[utoipa::path(get, path = "/health", tag = "server", responses(
+    (status = 200, description = "It is", body = String)))]
+async fn health() -> &'static str {
+    "ok\n"
+}
+
+/// Whether the server takes runs.
+#[utoipa::path(get, path = "/ready", tag = "server", responses(
+    (status = 200, description = "It does", body = String),
+    (status = 503, description = "It does not", body = graph_server::http::ProblemBody)))]
+async fn ready(State(desk): State<Desk>) -> Result<&'static str, Problem> {
+    desk.service.ready().await?;
+    Ok("ready\n")
+}
+
+/// Counts for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "server", responses(
+    (status = 200, description = "The counts", body = String),
+    (status = "4XX", description = "No key", body = graph_server::http::ProblemBody)))]
+async fn prometheus(State(desk): State<Desk>) -> Result<Response, Problem> {
+    desk.metrics.render(&desk.service).await
+}

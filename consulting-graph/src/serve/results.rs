@@ -1,0 +1,113 @@
+//! What a run came to, as clients read it: the report, and beside it the names that the pipeline's documents use.
+
+use std::{fs, io, path::Path};
+
+use serde_json::{Map, Value, json};
+
+use super::wire::FileShown;
+use crate::{moves::MoveId, rank::Ranked, report::Report};
+
+/// The result of a run that came to its end.
+pub(super) fn result(folder: &Path) -> io::Result<Option<Map<String, Value>>> {
+    let text = match fs::read_to_string(folder.join("report.json")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let report: Report = serde_json::from_str(&text)?;
+    let mut result: Map<String, Value> = serde_json::from_str(&text)?;
+    let ranked = |moves: &[Ranked]| -> Vec<Value> {
+        moves.iter().map(|it| ranked(folder, &report, it)).collect()
+    };
+    let markdown = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    result.extend([
+        ("recommended_moves".to_owned(), json!(ranked(&report.ranking.recommended))),
+        ("other_moves".to_owned(), json!(ranked(&report.ranking.other))),
+        ("f1".to_owned(), json!(markdown("F1.md"))),
+        ("f2".to_owned(), json!(markdown("F2.md"))),
+        ("conversation_logs".to_owned(), json!(report.outcome.logs)),
+    ]);
+    Ok(Some(result))
+}
+
+fn ranked(folder: &Path, report: &Report, ranked: &Ranked) -> Value {
+    let id: MoveId = ranked.move_id;
+    let the_move = report.outcome.moves.iter().find(|it| it.move_id == id);
+    let score = report.outcome.scores.iter().find(|it| it.move_id == id);
+    json!({
+        "rank": ranked.rank,
+        "move_id": id,
+        "title": the_move.map(|it| &it.draft.title),
+        "persona": the_move.map(|it| &it.persona),
+        "risk_level": the_move.map(|it| it.draft.risk_level),
+        "total_score": ranked.total_score,
+        "marks": ranked.marks,
+        "scores_by_agent": score.map(|it| &it.scores_by_agent),
+        "move_document": fs::read_to_string(folder.join(format!("{id}.md"))).unwrap_or_default(),
+    })
+}
+
+/// Whether a file of a run's folder is for its readers. Everything else there is the program's own.
+fn is_for_readers(name: &str) -> bool {
+    let known = [
+        "report.md",
+        "report.html",
+        "report.json",
+        "scores.csv",
+        "financial.md",
+        "news.md",
+        "F1.md",
+        "F2.md",
+        "events.jsonl",
+        "config.toml",
+    ];
+    let is_move = || name.strip_suffix(".md").is_some_and(|it| MoveId::parse(it).is_ok());
+    known.contains(&name) || is_move()
+}
+
+/// The files that a run left for its readers.
+pub(super) fn files(folder: &Path) -> io::Result<Vec<FileShown>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_for_readers(&name) {
+            files.push(FileShown { name, bytes: entry.metadata()?.len() });
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}
+
+/// A file that a run left for its readers, and what it is.
+pub(super) fn file(folder: &Path, name: &str) -> io::Result<Option<(Vec<u8>, &'static str)>> {
+    if !is_for_readers(name) {
+        return Ok(None);
+    }
+    let kind = match name.rsplit('.').next().unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "json" => "application/json",
+        "csv" => "text/csv; charset=utf-8",
+        "md" => "text/markdown; charset=utf-8",
+        _ => "text/plain; charset=utf-8",
+    };
+    match fs::read(folder.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => Ok(Some((read?, kind))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_for_readers;
+
+    #[test]
+    fn only_what_is_for_readers_can_be_had() {
+        for name in ["report.html", "m1.md", "m15.md", "F2.md"] {
+            assert!(is_for_readers(name), "{name}");
+        }
+        for name in ["state.db", "calls.jsonl", "run.json", "../m1.md", "m1.md/..", "lock", "m0.md"]
+        {
+            assert!(!is_for_readers(name), "{name}");
+        }
+    }
+}

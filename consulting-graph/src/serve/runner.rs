@@ -1,0 +1,146 @@
+//! Runs of the pipeline, each in its folder.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use async_trait::async_trait;
+use graph_server::{Ended, Failure, RunEvent, RunInfo, Runner, Teller};
+use sandbox_vm::Isolation;
+use serde_json::{Value, json};
+
+use super::wire::{Best, Kept, Order, Outcome};
+use crate::{
+    event::Numbered,
+    moves::Move,
+    pipeline::Reviewed,
+    report::Report,
+    run::{self, Going, Run},
+};
+
+/// Goes on with runs that lie in one folder.
+#[derive(Debug, Clone)]
+pub(super) struct Folders {
+    pub(super) runs: PathBuf,
+    /// How much isolation debates need.
+    pub(super) isolation: Isolation,
+    /// The one back end to use.
+    pub(super) backend: Option<String>,
+}
+
+impl Folders {
+    pub(super) fn of(&self, id: &str) -> PathBuf {
+        self.runs.join(id)
+    }
+
+    /// How a run is gone on with: what it was told last, or else at first.
+    fn going(&self, run: &Run, info: &RunInfo) -> Result<Going, Failure> {
+        let kept: Kept = serde_json::from_value(info.input.clone()).unwrap_or_default();
+        let order: Order = serde_json::from_value(info.order.clone()).unwrap_or_default();
+        // After a restart an order is carried out again; the moves lie in the run's folder then.
+        let reviewed = match order.moves.filter(|_| !run.is_reviewed()) {
+            Some(moves) => Some(read_moves(moves).map_err(Failure)?),
+            None => None,
+        };
+        Ok(Going {
+            concurrency: kept.concurrency.max(1),
+            isolation: self.isolation,
+            backend: self.backend.clone(),
+            limit: order.limit.limit().or(kept.limit.limit()),
+            reviewed,
+            ..Going::default()
+        })
+    }
+}
+
+/// Moves as a client sends them.
+pub(super) fn read_moves(moves: Vec<serde_json::Map<String, Value>>) -> Result<Reviewed, String> {
+    let read = |(idx, it): (usize, serde_json::Map<String, Value>)| {
+        serde_json::from_value::<Move>(Value::Object(it))
+            .map_err(|error| format!("move {} of the list: {error}", idx + 1))
+    };
+    let moves = moves.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    let reviewed = Reviewed { moves };
+    reviewed.check()?;
+    Ok(reviewed)
+}
+
+/// What a run came to, in short.
+pub(super) fn outcome(report: &Report) -> Value {
+    let title = |id| {
+        let found = report.outcome.moves.iter().find(|it| it.move_id == id);
+        found.map_or_else(String::new, |it| it.draft.title.clone())
+    };
+    let best = report.ranking.recommended.iter().map(|it| Best {
+        move_id: it.move_id.to_string(),
+        title: title(it.move_id),
+        score: it.total_score,
+    });
+    json!(Outcome { recommended: best.collect() })
+}
+
+#[async_trait]
+impl Runner for Folders {
+    async fn go(&self, info: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
+        let failed = |problem: &dyn std::fmt::Display| Failure(problem.to_string());
+        let run = Run::open(self.of(&info.id)).map_err(|it| failed(&it))?;
+        let going = self.going(&run, info)?;
+        let tell = |event: &Numbered| {
+            let data = serde_json::to_string(event).unwrap_or_default();
+            teller.tell(RunEvent { seq: event.seq, data: data.into() });
+        };
+        match run.go(going, tell).await.map_err(|it| failed(&it))? {
+            run::Ended::Done { report, .. } => Ok(Ended::Complete(outcome(&report))),
+            run::Ended::Review(review) => {
+                run.leave_review(&review).map_err(|it| failed(&it))?;
+                Ok(Ended::Waiting)
+            }
+        }
+    }
+
+    fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
+        read_events(&self.of(run).join("events.jsonl"), after, most)
+    }
+}
+
+/// Events of a list: the one of number `n` is its line `n`. What is not a whole line yet is none.
+fn read_events(path: &Path, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
+    let mut lines = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => BufReader::with_capacity(1 << 16, opened?),
+    };
+    let mut events = Vec::new();
+    let mut line = String::new();
+    for seq in 1.. {
+        line.clear();
+        if events.len() == most || lines.read_line(&mut line)? == 0 || !line.ends_with('\n') {
+            break;
+        }
+        if seq > after {
+            events.push(RunEvent { seq, data: line.trim_end().into() });
+        }
+    }
+    Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_events;
+
+    #[test]
+    fn events_are_lines_and_half_a_line_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        assert!(read_events(&path, 0, 9).unwrap().is_empty());
+        std::fs::write(&path, "{\"seq\":1}\n{\"seq\":2}\n{\"seq\":3}\n{\"se").unwrap();
+        let read = |after, most| -> Vec<(u64, String)> {
+            let events = read_events(&path, after, most).unwrap();
+            events.into_iter().map(|it| (it.seq, it.data.to_string())).collect()
+        };
+        assert_eq!(read(1, 9), [(2, "{\"seq\":2}".to_owned()), (3, "{\"seq\":3}".to_owned())]);
+        assert_eq!(read(0, 1).len(), 1);
+        assert!(read(3, 9).is_empty());
+    }
+}

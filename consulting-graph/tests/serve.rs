@@ -1,0 +1,329 @@
+//! The program as a server, asked over real connections.
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests, though much of it stands in functions of their own"
+)]
+
+mod provider;
+
+use std::{path::Path, process::Stdio, time::Duration};
+
+use consulting_graph::config::DEFAULT;
+use provider::Provider;
+use reqwest::{Client, Method, Response};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    time::{sleep, timeout},
+};
+
+/// Nothing here takes so long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// A server in a process of its own.
+struct Server {
+    child: Child,
+    address: String,
+    client: Client,
+}
+
+impl Server {
+    /// Starts one on a port, or on a free one, with a configuration of two moves and three rounds.
+    async fn start(folder: &Path, port: u16, more: &str, provider: Option<&Provider>) -> Self {
+        let config = folder.join("small.toml");
+        if !config.exists() {
+            let mut table: toml::Table = DEFAULT.parse().unwrap();
+            table["rounds"] = 3.into();
+            table["moves_per_analyst"] = 1.into();
+            table["analysts"].as_array_mut().unwrap().truncate(2);
+            std::fs::write(&config, table.to_string()).unwrap();
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
+        for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER", "CONSULTING"] {
+            command.env_remove(format!("{key}_API_KEY"));
+        }
+        let line = format!(
+            "serve --address 127.0.0.1:{port} --config small.toml --as-of 2026-03-01 {more}"
+        );
+        command.args(line.split_whitespace()).current_dir(folder).kill_on_drop(true);
+        if let Some(provider) = provider {
+            command.args(["--provider", "openai-compatible", "--model", "board"]);
+            command.env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
+        }
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = Vec::new();
+        let address = loop {
+            let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+            let line = line.unwrap_or_else(|| panic!("it ended: {said:?}"));
+            if let Some(rest) = line.split("Serving at ").nth(1) {
+                break rest.split(". ").next().unwrap().to_owned();
+            }
+            said.push(line);
+        };
+        // What it says later must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let client = llm::http_client(&address.parse().unwrap()).unwrap();
+        Self { child, address, client }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Response {
+        let mut request = self.client.request(method, format!("{}{path}", self.address));
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        timeout(PATIENCE, request.send()).await.unwrap().unwrap()
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        read(self.send(Method::GET, path, None).await).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        read(self.send(Method::POST, path, Some(body)).await).await
+    }
+
+    /// Starts a run and gives its id.
+    async fn analyze(&self, body: Value) -> String {
+        let (status, started) = self.post("/api/analyze", body).await;
+        assert_eq!(status, 202, "{started}");
+        let id = started["analysis_id"].as_str().unwrap().to_owned();
+        assert_eq!(started["sse_url"], json!(format!("/api/stream/{id}")));
+        id
+    }
+
+    /// All events of a run, and where it rests.
+    async fn follow(&self, id: &str) -> (Vec<Value>, String) {
+        let mut events = Vec::new();
+        let status = collect(&self.client, &self.address, id, &mut events).await;
+        (events, status.unwrap())
+    }
+}
+
+async fn read(response: Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
+}
+
+/// Reads events from where the list ends, until the stream does; gives the status that its last message told.
+async fn collect(
+    client: &Client,
+    address: &str,
+    id: &str,
+    events: &mut Vec<Value>,
+) -> Option<String> {
+    let request = client
+        .get(format!("{address}/api/stream/{id}"))
+        .header("last-event-id", events.len().to_string());
+    let mut response = request.send().await.ok().filter(|it| it.status() == 200)?;
+    let mut text = String::new();
+    while let Some(chunk) = timeout(PATIENCE, response.chunk()).await.unwrap().ok()? {
+        text.push_str(std::str::from_utf8(&chunk).unwrap_or_default());
+        while let Some(at) = text.find("\n\n") {
+            let message: String = text.drain(..at + 2).collect();
+            let field = |name: &str| {
+                message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "))
+            };
+            let Some(data) = field("data") else { continue };
+            let data: Value = serde_json::from_str(data).unwrap();
+            if field("event") == Some("end") {
+                return data["status"].as_str().map(str::to_owned);
+            }
+            assert_eq!(field("id").unwrap(), data["seq"].to_string());
+            assert_eq!(data["seq"], json!(events.len() + 1), "none is missing, none comes twice");
+            events.push(data);
+        }
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_killed_ten_times_pays_for_nothing_twice_and_loses_no_event() {
+    const KILLS: usize = 10;
+    let folder = TempDir::new().unwrap();
+    let provider = Provider::start().await;
+    let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
+    let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
+    // What it takes when nobody disturbs it.
+    let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
+    provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
+    provider.release();
+    let (events, status) = server.follow(&id).await;
+    assert_eq!(status, "complete");
+    let calls = provider.answered();
+
+    let mut server = server;
+    let first = calls + 1;
+    let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(first));
+    provider.keep_from(&folder.path().join(format!("runs/{id}/calls.jsonl")), calls);
+    let reader = tokio::spawn({
+        let (client, address, id) = (server.client.clone(), server.address.clone(), id.clone());
+        async move {
+            let mut events = Vec::new();
+            loop {
+                if let Some(status) = collect(&client, &address, &id, &mut events).await {
+                    return (events, status);
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    });
+    for kill in 0..KILLS {
+        provider.hold(first + kill * calls / KILLS).await;
+        server.child.kill().await.unwrap();
+        provider.forget().await;
+        server = Server::start(folder.path(), port, "", Some(&provider)).await;
+    }
+    provider.release();
+    let (collected, status) = timeout(PATIENCE, reader).await.unwrap().unwrap();
+    assert_eq!(status, "complete");
+    assert_eq!(provider.answered(), 2 * calls, "no call is paid twice");
+    let (_, stored) = server.get(&format!("/api/runs/{id}/events")).await;
+    assert_eq!(stored["events"], json!(collected));
+    assert_eq!(collected.len(), events.len());
+    let runs = |it: &Value| it["type"] == "pipeline_complete";
+    assert_eq!(
+        collected.iter().find(|it| runs(it)).map(|it| &it["recommended"]),
+        events.iter().find(|it| runs(it)).map(|it| &it["recommended"])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_started_watched_read_compared_and_branched_off() {
+    let folder = TempDir::new().unwrap();
+    let server =
+        Server::start(folder.path(), 0, "--sandbox in-process --isolation off", None).await;
+    let (_, setup) = server.get("/api/setup").await;
+    assert_eq!((&setup["provider"], &setup["needs_key"]), (&json!("scripted"), &json!(false)));
+
+    // Two at once, which have nothing of each other.
+    let (a, b) = tokio::join!(
+        server.analyze(json!({ "ticker": "NVDA" })),
+        server.analyze(json!({ "ticker": "BRK.B", "seed": 5, "concurrency": 2 })),
+    );
+    let ((first, _), (second, status)) = tokio::join!(server.follow(&a), server.follow(&b));
+    assert_eq!(status, "complete");
+    assert_ne!(first, second);
+    let (_, alone) = server.get(&format!("/api/results/{b}")).await;
+    assert_eq!((&alone["ticker"], &alone["status"]), (&json!("BRK.B"), &json!("complete")));
+    let result = &alone["result"];
+    assert_eq!(result["recommended_moves"].as_array().unwrap().len(), 2);
+    assert!(result["recommended_moves"][0]["move_document"].as_str().unwrap().contains("BRK.B"));
+    assert!(result["conversation_logs"]["m1"]["i1"].as_array().unwrap().len() == 6);
+    let (_, detail) = server.get(&format!("/api/runs/{b}")).await;
+    assert_eq!(detail["planned_calls"], json!(44));
+    assert!(detail["usage"]["calls"].as_u64().unwrap() >= 44);
+
+    // A fork, compared with where it came from.
+    let wanted = json!({ "at": "m2:r3", "set": ["critic.persona=You are kind."], "only": true });
+    let (status, forked) = server.post(&format!("/api/runs/{b}/fork"), wanted).await;
+    assert_eq!(status, 202, "{forked}");
+    let fork = forked["analysis_id"].as_str().unwrap();
+    assert_eq!(server.follow(fork).await.1, "complete");
+    let (_, difference) = server.get(&format!("/api/compare?a={b}&b={fork}")).await;
+    assert!(difference["settings"].to_string().contains("critic"), "{difference}");
+    let (_, list) = server.get("/api/runs?limit=2").await;
+    assert_eq!((&list["runs"][0]["id"], &list["runs"][0]["from"]), (&json!(fork), &json!(b)));
+    let (_, older) =
+        server.get(&format!("/api/runs?before={}", list["next"].as_str().unwrap())).await;
+    assert_eq!(older["runs"].as_array().unwrap().len(), 1);
+
+    // Files: those for readers, to be saved, and no others.
+    let report = server.send(Method::GET, &format!("/api/runs/{b}/files/report.html"), None).await;
+    assert!(report.headers()["content-disposition"].to_str().unwrap().starts_with("attachment"));
+    assert_eq!(report.headers()["content-security-policy"], "sandbox");
+    for name in ["state.db", "calls.jsonl", "..%2f..%2fsmall.toml", "m9.md"] {
+        assert_eq!(server.get(&format!("/api/runs/{b}/files/{name}")).await.0, 404, "{name}");
+    }
+    let (_, trace) = server.get(&format!("/api/runs/{a}/trace")).await;
+    assert_eq!(trace.as_object().unwrap().keys().collect::<Vec<_>>(), ["m1", "m2", "pipeline"]);
+
+    // What is wrong is said.
+    for (path, body, expected) in [
+        ("/api/analyze", json!({ "ticker": "../x" }), 422),
+        ("/api/analyze", json!({ "ticker": "A", "rounds": 0 }), 422),
+        ("/api/analyze", json!({ "ticker": "A", "max_dollars": -1 }), 422),
+        ("/api/analyze", json!({ "ticker": "A", "wat": 1 }), 422),
+        ("/api/runs/nobody/resume", json!({}), 404),
+        ("/api/runs/nobody/fork", json!({ "at": "m1" }), 404),
+        (&format!("/api/runs/{b}/fork"), json!({ "at": "m77" }), 422),
+        (&format!("/api/runs/{b}/cancel"), json!({}), 409),
+    ] {
+        let (status, said) = server.post(path, body).await;
+        assert_eq!(status, expected, "{path} {said}");
+        assert!(said["error"]["message"].as_str().is_some_and(|it| !it.is_empty()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_looks_at_the_moves_and_what_they_write_stays_text() {
+    let folder = TempDir::new().unwrap();
+    let server =
+        Server::start(folder.path(), 0, "--sandbox in-process --isolation off", None).await;
+    let id = server.analyze(json!({ "ticker": "NVDA", "review": true, "rounds": 1 })).await;
+    assert_eq!(server.follow(&id).await.1, "waiting");
+    let (_, review) = server.get(&format!("/api/runs/{id}/review")).await;
+    let mut moves = review["moves"].as_array().unwrap().clone();
+    moves.truncate(1);
+    moves[0]["title"] = json!("<script>alert(1)</script>");
+    let path = format!("/api/runs/{id}/resume");
+    assert_eq!(server.post(&path, json!({})).await.0, 422);
+    assert_eq!(server.post(&path, json!({ "moves": [] })).await.0, 422);
+    assert_eq!(server.post(&path, json!({ "moves": moves })).await.0, 202);
+    assert_eq!(server.follow(&id).await.1, "complete");
+    let results = server.send(Method::GET, &format!("/api/results/{id}"), None).await;
+    assert_eq!(results.headers()["content-type"], "application/json");
+    let results: Value = serde_json::from_str(&results.text().await.unwrap()).unwrap();
+    assert_eq!(results["result"]["recommended_moves"][0]["title"], "<script>alert(1)</script>");
+    let html = server.send(Method::GET, &format!("/api/runs/{id}/files/report.html"), None).await;
+    assert!(!html.text().await.unwrap().contains("<script>alert"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
+    let folder = TempDir::new().unwrap();
+    let provider = Provider::start().await;
+    let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
+    let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
+    let (status, stopped) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
+    assert_eq!((status, &stopped["status"]), (202, &json!("cancelled")));
+    provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
+    provider.release();
+    assert_eq!(server.post(&format!("/api/runs/{id}/resume"), json!({})).await.0, 202);
+    assert_eq!(server.follow(&id).await.1, "complete");
+    drop(server);
+    // A list that was lost is made again from the runs themselves.
+    std::fs::remove_file(folder.path().join("runs/runs.db")).unwrap();
+    let server = Server::start(folder.path(), 0, "", None).await;
+    let (_, runs) = server.get("/api/runs").await;
+    assert_eq!(
+        (&runs["runs"][0]["id"], &runs["runs"][0]["status"]),
+        (&json!(id), &json!("complete"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_address_needs_a_key_which_nobody_is_shown() {
+    let folder = TempDir::new().unwrap();
+    let mut refused = Command::new(env!("CARGO_BIN_EXE_consulting"));
+    refused.args(["serve", "--address", "0.0.0.0:0"]).current_dir(folder.path());
+    let refused = refused.env_remove("CONSULTING_API_KEY").output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("CONSULTING_API_KEY"), "{said}");
+
+    let hash = "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+    let server = Server::start(folder.path(), 0, &format!("--key-hash {hash}"), None).await;
+    assert_eq!(server.get("/api/runs").await.0, 401);
+    let setup = server.get("/api/setup").await;
+    assert_eq!((setup.0, &setup.1["needs_key"]), (200, &json!(true)));
+    assert!(!setup.1.to_string().contains("2bb80d"));
+    let request = server.client.get(format!("{}/api/runs", server.address)).bearer_auth("secret");
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    for path in ["/health", "/ready", "/openapi.json", "/"] {
+        assert_eq!(server.get(path).await.0, 200, "{path}");
+    }
+    assert_eq!(server.get("/metrics").await.0, 401);
+}

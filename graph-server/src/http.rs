@@ -1,0 +1,19 @@
+//! What every HTTP server here needs, whatever it serves.
+
+mod body;
+mod events;
+mod guard;
+mod key;
+mod metrics;
+mod page;
+mod problem;
+mod rate;
+mod request;
+
+pub use body::{Body, Params, Path};
+pub use events::{EventStreams, Place, stream};
+pub use guard::Guard;
+pub use key::{KeyHash, KeyHashError};
+pub use metrics::Metrics;
+pub use page::{Asset, page};
+pub use problem::{Problem, ProblemBody, ProblemDetail};

@@ -1,0 +1,7 @@
+//! Runs over HTTP and without it, with real files, sockets and restarts.
+#![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
+
+mod graphs;
+mod guard;
+mod service;
+mod web;

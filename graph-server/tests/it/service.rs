@@ -1,0 +1,265 @@
+//! The service without HTTP.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use graph_server::{
+    Capacity, Ended, Failure, NewRun, Read, Registry, RunEvent, RunInfo, Runner, Service,
+    ServiceError, Status, Teller,
+};
+use serde_json::{Value, json};
+use tokio::{sync::Semaphore, time::timeout};
+
+/// Counts up to a number, an event each, when it is let; its events outlive the service as files would.
+#[derive(Clone)]
+pub(crate) struct Counter {
+    stored: Arc<Mutex<HashMap<String, Vec<RunEvent>>>>,
+    /// How many events may still be told, by all runs together.
+    allowed: Arc<Semaphore>,
+    working: Arc<AtomicUsize>,
+    most_working: Arc<AtomicUsize>,
+    reads: Arc<AtomicUsize>,
+}
+
+impl Counter {
+    pub(crate) fn new(allowed: usize) -> Self {
+        Self {
+            stored: Arc::default(),
+            allowed: Arc::new(Semaphore::new(allowed)),
+            working: Arc::default(),
+            most_working: Arc::default(),
+            reads: Arc::default(),
+        }
+    }
+
+    fn allow(&self, events: usize) {
+        self.allowed.add_permits(events);
+    }
+}
+
+struct Working(Arc<AtomicUsize>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Runner for Counter {
+    async fn go(&self, run: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
+        let now = self.working.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_working.fetch_max(now, Ordering::SeqCst);
+        let _working = Working(self.working.clone());
+        assert!(run.input["panics"].is_null(), "as it was told");
+        let goal = run.order.as_u64().or(run.input["to"].as_u64()).unwrap_or(0);
+        loop {
+            let last = self.stored.lock().unwrap().get(&run.id).map_or(0, Vec::len) as u64;
+            if last >= goal {
+                break;
+            }
+            self.allowed.acquire().await.unwrap().forget();
+            let data = json!({ "seq": last + 1 }).to_string();
+            let event = RunEvent { seq: last + 1, data: data.into() };
+            self.stored.lock().unwrap().entry(run.id.clone()).or_default().push(event.clone());
+            teller.tell(event);
+        }
+        if let Some(why) = run.input["fails"].as_str() {
+            return Err(Failure(why.to_owned()));
+        }
+        let waits = run.input["waits"].as_bool().unwrap_or(false) && run.order.is_null();
+        Ok(if waits { Ended::Waiting } else { Ended::Complete(json!(goal)) })
+    }
+
+    fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let stored = self.stored.lock().unwrap();
+        let all = stored.get(run).map_or(&[][..], Vec::as_slice);
+        Ok(all.iter().skip(after as usize).take(most).cloned().collect())
+    }
+}
+
+async fn open(folder: &Path, counter: &Counter, at_once: usize) -> Service {
+    let registry = Registry::open(folder.join("runs.db")).unwrap();
+    let capacity = Capacity { at_once, queued: 3 };
+    Service::open(registry, Arc::new(counter.clone()), capacity).await.unwrap()
+}
+
+fn new(id: &str, input: Value) -> NewRun {
+    NewRun { id: id.to_owned(), subject: "counting".to_owned(), input }
+}
+
+/// The numbers of all events after one, and where the run rests at last.
+async fn all(service: &Service, id: &str, after: u64) -> (Vec<u64>, Status) {
+    let mut reader = service.read(id, after).await.unwrap();
+    let mut seqs = Vec::new();
+    loop {
+        let read = timeout(Duration::from_secs(20), reader.next()).await.expect("it goes on");
+        match read.unwrap() {
+            Read::Events(events) => seqs.extend(events.iter().map(|it| it.seq)),
+            Read::End(status) => return (seqs, status),
+            Read::Closing => panic!("the service does not end"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_reader_reads_everything_in_order_however_late_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(500);
+    let service = open(folder.path(), &counter, 2).await;
+    service.start(new("a", json!({ "to": 1000 }))).await.unwrap();
+    let early = tokio::spawn({
+        let service = service.clone();
+        async move { all(&service, "a", 0).await }
+    });
+    // Half of it is told, more than is kept at hand.
+    while counter.allowed.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let late = tokio::spawn({
+        let service = service.clone();
+        async move { all(&service, "a", 7).await }
+    });
+    counter.allow(500);
+    assert_eq!(early.await.unwrap(), ((1..=1000).collect(), Status::Complete));
+    assert_eq!(late.await.unwrap(), ((8..=1000).collect(), Status::Complete));
+    // And when all is over.
+    assert_eq!(all(&service, "a", 990).await, ((991..=1000).collect(), Status::Complete));
+    assert_eq!(all(&service, "a", 5000).await, (vec![], Status::Complete));
+    assert_eq!(service.get("a").await.unwrap().outcome, json!(1000));
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_holds_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(100_000);
+    let service = open(folder.path(), &counter, 2).await;
+    service.start(new("a", json!({ "to": 100_000 }))).await.unwrap();
+    let mut slow = service.read("a", 0).await.unwrap();
+    let Read::Events(first) = slow.next().await.unwrap() else { panic!() };
+    let (seqs, _) = all(&service, "a", 0).await;
+    assert_eq!(seqs.len(), 100_000);
+    // It goes on where it stopped, from what is stored.
+    let Read::Events(next) = slow.next().await.unwrap() else { panic!() };
+    assert_eq!(next[0].seq, first.last().unwrap().seq + 1);
+}
+
+#[tokio::test]
+async fn runs_take_turns_and_too_many_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(0);
+    let service = open(folder.path(), &counter, 2).await;
+    for idx in 0..5 {
+        service.start(new(&format!("r{idx}"), json!({ "to": 1 }))).await.unwrap();
+    }
+    let refused = service.start(new("r5", json!({ "to": 1 }))).await;
+    assert!(matches!(refused, Err(ServiceError::Full(3))), "{refused:?}");
+    assert!(service.get("r5").await.is_err(), "nothing is left of it");
+    counter.allow(5);
+    for idx in 0..5 {
+        assert_eq!(all(&service, &format!("r{idx}"), 0).await.1, Status::Complete);
+    }
+    assert_eq!(counter.most_working.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_run_can_be_stopped_and_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(3);
+    let service = open(folder.path(), &counter, 1).await;
+    service.start(new("a", json!({ "to": 6 }))).await.unwrap();
+    service.start(new("queued", json!({ "to": 1 }))).await.unwrap();
+    assert!(matches!(service.resume("a", Value::Null).await, Err(ServiceError::Live(_))));
+    while counter.allowed.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(service.cancel("queued").await.unwrap().status, Status::Cancelled);
+    assert_eq!(service.cancel("a").await.unwrap().status, Status::Cancelled);
+    assert_eq!(counter.working.load(Ordering::SeqCst), 0, "nobody works on it");
+    assert_eq!(all(&service, "a", 0).await, ((1..=3).collect(), Status::Cancelled));
+    assert!(matches!(service.cancel("a").await, Err(ServiceError::NotLive { .. })));
+    counter.allow(3);
+    service.resume("a", Value::Null).await.unwrap();
+    assert_eq!(all(&service, "a", 3).await, ((4..=6).collect(), Status::Complete));
+    assert!(matches!(service.cancel("nobody").await, Err(ServiceError::Unknown(_))));
+}
+
+#[tokio::test]
+async fn failures_and_panics_are_the_runs_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = open(folder.path(), &Counter::new(100), 2).await;
+    service.start(new("fails", json!({ "to": 1, "fails": "no luck" }))).await.unwrap();
+    service.start(new("panics", json!({ "panics": true }))).await.unwrap();
+    service.start(new("waits", json!({ "to": 1, "waits": true }))).await.unwrap();
+    assert_eq!(all(&service, "fails", 0).await.1, Status::Error);
+    assert_eq!(service.get("fails").await.unwrap().error.as_deref(), Some("no luck"));
+    assert_eq!(all(&service, "panics", 0).await.1, Status::Error);
+    assert_eq!(all(&service, "waits", 0).await.1, Status::Waiting);
+    service.resume("waits", json!(2)).await.unwrap();
+    assert_eq!(all(&service, "waits", 0).await, (vec![1, 2], Status::Complete));
+    let ids = ["waits", "waits", "no/id", ""];
+    for id in ids {
+        assert!(service.start(new(id, json!({}))).await.is_err(), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_service_did_not_finish_the_next_one_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(4);
+    let service = open(folder.path(), &counter, 1).await;
+    service.start(new("a", json!({ "to": 10 }))).await.unwrap();
+    service.start(new("b", json!({ "to": 2 }))).await.unwrap();
+    let reader = tokio::spawn({
+        let service = service.clone();
+        async move {
+            let mut reader = service.read("a", 0).await.unwrap();
+            let mut seqs = Vec::new();
+            while let Read::Events(events) = reader.next().await.unwrap() {
+                seqs.extend(events.iter().map(|it| it.seq));
+            }
+            seqs
+        }
+    });
+    while counter.allowed.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    service.shut_down(Duration::from_millis(50)).await;
+    assert!(matches!(service.start(new("c", json!({}))).await, Err(ServiceError::Closing)));
+    let mut seen = reader.await.unwrap();
+    assert_eq!(service.get("a").await.unwrap().status, Status::Running, "so that it goes on");
+    drop(service);
+
+    counter.allow(100);
+    let service = open(folder.path(), &counter, 1).await;
+    let (rest, status) = all(&service, "a", *seen.last().unwrap()).await;
+    seen.extend(rest);
+    assert_eq!((seen, status), ((1..=10).collect(), Status::Complete));
+    assert_eq!(all(&service, "b", 0).await, (vec![1, 2], Status::Complete));
+}
+
+#[tokio::test]
+async fn live_runs_get_time_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(0);
+    let service = open(folder.path(), &counter, 1).await;
+    service.start(new("a", json!({ "to": 1 }))).await.unwrap();
+    let ending = tokio::spawn({
+        let service = service.clone();
+        async move { service.shut_down(Duration::from_secs(20)).await }
+    });
+    tokio::task::yield_now().await;
+    counter.allow(1);
+    ending.await.unwrap();
+    assert_eq!(service.get("a").await.unwrap().status, Status::Complete);
+}

@@ -1,0 +1,86 @@
+//! A client: plain requests, and events as a browser reads them.
+
+use std::{net::SocketAddr, time::Duration};
+
+use axum::Router;
+use graph_server::Service;
+use reqwest::{Client, Method, RequestBuilder, Response};
+use serde_json::Value;
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+/// A server on a port of its own, until it is ended.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    end: watch::Sender<bool>,
+    ended: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(router: Router, service: Service) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (end, mut told) = watch::channel(false);
+        let grace = Duration::from_millis(20);
+        let ended = tokio::spawn(async move {
+            let told = async move { drop(told.wait_for(|it| *it).await) };
+            graph_server::serve(listener, router, service, grace, told).await.unwrap();
+        });
+        Self { address, end, ended }
+    }
+
+    /// Tells it to end.
+    pub(crate) fn end(&self) {
+        self.end.send_replace(true);
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub(crate) async fn stop(self) {
+        self.end();
+        self.ended.await.unwrap();
+    }
+
+    pub(crate) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
+        // Nothing here is encrypted, but a client is not made without.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder().no_proxy().build().unwrap();
+        client.request(method, format!("http://{}{path}", self.address))
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        json(self.ask(Method::GET, path).send().await.unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.ask(Method::POST, path).header("content-type", "application/json");
+        json(request.body(body.to_string()).send().await.unwrap()).await
+    }
+
+    /// Reads events until the stream ends: numbers and data, and the status of its last message if it has one.
+    pub(crate) async fn events(
+        &self,
+        path: &str,
+        after: u64,
+    ) -> (Vec<(u64, Value)>, Option<String>) {
+        let request = self.ask(Method::GET, path).header("last-event-id", after.to_string());
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let mut events = Vec::new();
+        let mut end = None;
+        for message in text.split("\n\n").filter(|it| !it.trim().is_empty()) {
+            let field = |name: &str| {
+                message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "))
+            };
+            let Some(data) = field("data") else { continue };
+            let data: Value = serde_json::from_str(data).unwrap();
+            match field("event") {
+                Some("end") => end = data["status"].as_str().map(str::to_owned),
+                _ => events.push((field("id").unwrap().parse().unwrap(), data)),
+            }
+        }
+        (events, end)
+    }
+}
+
+async fn json(response: Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
+}

@@ -1,0 +1,150 @@
+/** What a person can do with a run: review, fork, compare, cancel, resume; and what a failing one looks like. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { checkBoth, checkPage, launchBrowser, openPage, shoot, startRun, untilRun } from "./browser.mjs";
+import { startServer } from "./server.mjs";
+
+let server, browser;
+before(async () => {
+  server = await startServer();
+  browser = await launchBrowser();
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test("a review drops a move, edits one, and what is injected stays text", { timeout: 120_000 }, async () => {
+  const id = await startRun(server, { ticker: "REVW", rounds: 1, review: true });
+  await untilRun(server, id, "waiting");
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByText("15 of 15 moves go into debate").waitFor();
+  await checkBoth(page, "review");
+
+  await page.getByRole("button", { name: "Drop m2", exact: true }).click();
+  await page.getByRole("button", { name: "Edit m1", exact: true }).click();
+  const attack = '<script>alert("title")</script><img src=x onerror=alert(1)>';
+  await page.getByLabel("Title").fill(`Sell it ${attack}`);
+  await page.getByLabel("Thesis").fill(`${attack} [read](javascript:alert(2)) and so on [F1-01].`);
+  await shoot(page, "review-edit");
+  await page.getByRole("button", { name: "Keep the change" }).click();
+  await page.getByRole("button", { name: "Debate 14 moves" }).click();
+  await untilRun(server, id, "complete");
+
+  await page.getByRole("heading", { name: /Recommended/ }).waitFor();
+  assert.ok(await page.getByRole("heading", { name: "The other 11" }).isVisible(), "the dropped move is not there");
+  await page.goto(`${server.url}/runs/${id}?view=debates&move=m1`);
+  await page.getByRole("heading", { name: `Sell it ${attack}` }).waitFor();
+  await page.goto(`${server.url}/runs/${id}?view=documents`);
+  await page.getByRole("button", { name: /^m1 · Sell it/ }).click();
+  await page.getByText("[read](javascript:alert(2))").waitFor();
+  await shoot(page, "injected");
+  const made = await page.evaluate(() => ({
+    scripts: [...document.scripts].filter((it) => it.src === "" || !it.src.startsWith(location.origin)).length,
+    images: [...document.images].filter((it) => it.src.endsWith("/x")).length,
+    links: document.querySelectorAll('a[href^="javascript:"]').length,
+  }));
+  assert.deepEqual(made, { scripts: 0, images: 0, links: 0 });
+  await close();
+});
+
+test("a fork from a round, and the comparison with its source", { timeout: 120_000 }, async () => {
+  const id = await startRun(server, { ticker: "FORK", rounds: 2 });
+  await untilRun(server, id, "complete");
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/runs/${id}?view=debates&move=m4`);
+  await page.getByRole("button", { name: "Fork here, m4 round 2" }).click();
+  const dialog = page.getByRole("dialog", { name: `Fork ${id}` });
+  assert.equal(await dialog.getByLabel("Place").inputValue(), "m4");
+  assert.equal(await dialog.getByLabel("Round").inputValue(), "2");
+  await dialog.getByLabel("Settings to change").fill("critic.persona=You are a cautious auditor.");
+  await checkBoth(page, "fork");
+  await dialog.getByRole("button", { name: "Start the fork" }).click();
+  await page.waitForURL((it) => it.pathname.startsWith("/runs/") && !it.pathname.endsWith(id));
+  const fork = page.url().match(/runs\/([^?]+)/)[1];
+  const run = await untilRun(server, fork, "complete");
+  assert.deepEqual(run.branch, {
+    from: id,
+    at: "m4:r2",
+    only: true,
+    set: ["critic.persona=You are a cautious auditor."],
+  });
+  await page.getByText("branched off from").waitFor();
+
+  await page.getByRole("button", { name: "Compare" }).click();
+  await page
+    .getByRole("dialog", { name: "Compare with" })
+    .getByRole("link", { name: /branched off from/ })
+    .click();
+  await page.waitForURL(/\/compare\?/);
+  await page
+    .getByText(/^critic\./)
+    .first()
+    .waitFor();
+  await page.getByText(/m4:r2/).first().waitFor();
+  await checkBoth(page, "compare");
+
+  await page.goto(server.url);
+  await page.getByLabel(`Pick ${id} for a comparison`).check();
+  await page.getByLabel(`Pick ${fork} for a comparison`).check();
+  await page.getByRole("button", { name: "Compare these two" }).click();
+  await page.getByRole("heading", { name: "Two runs compared" }).waitFor();
+  await close();
+});
+
+test("a run that fails says why, and goes on with a larger budget", { timeout: 120_000 }, async () => {
+  const id = await startRun(server, { ticker: "FAIL", rounds: 1, max_tokens: 1000 });
+  await untilRun(server, id, "error");
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/runs/${id}`);
+  await page
+    .getByRole("alert")
+    .getByText(/the budget does not allow the call/)
+    .waitFor();
+  await page.getByRole("button", { name: /^Findings .*: layer failed/ }).waitFor();
+  await checkBoth(page, "failed");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByLabel("Tokens at most").fill("100000000");
+  await checkPage(page, "resume");
+  await page.getByRole("button", { name: "Go on" }).click();
+  await page
+    .getByText("The run is complete: read the results")
+    .or(page.getByRole("heading", { name: "Recommended" }))
+    .first()
+    .waitFor({ timeout: 60_000 });
+  assert.equal(await page.getByRole("alert").count(), 0, "the failure is over");
+  await close();
+});
+
+test("a run is cancelled and kept", { timeout: 60_000 }, async () => {
+  const id = await startRun(server, { ticker: "STOP", rounds: 20, concurrency: 1 });
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.locator("[data-status=cancelled]").waitFor();
+  await page.getByRole("button", { name: "Resume" }).waitFor();
+  await checkPage(page, "cancelled");
+  await shoot(page, "cancelled");
+  await close();
+});
+
+test("what the server refuses is shown as what it is", { timeout: 60_000 }, async () => {
+  const { page, close } = await openPage(browser, server, { expected: [/status of 4(04|22)/] });
+  await page.goto(server.url);
+  await page.getByLabel("Ticker").fill("!!");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page
+    .getByRole("alert")
+    .getByText(/a ticker cannot hold/)
+    .waitFor();
+  await page.goto(`${server.url}/runs/nothing-here`);
+  await page.getByRole("alert").getByText("There is no such run").waitFor();
+  await checkBoth(page, "refused");
+  await page.goto(`${server.url}/nowhere`);
+  await page.getByRole("alert").getByText("There is no such page").waitFor();
+  await close();
+});

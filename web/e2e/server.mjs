@@ -1,0 +1,114 @@
+/** The server under test, and a line to it that can be cut. */
+
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/**
+ * Uses the server at `SERVER`, or starts `CONSULTING_BIN` (by default `consulting`) with an empty folder of runs.
+ * Everything goes through a proxy, so that a test can cut the connection without ending the server.
+ */
+export async function startServer({ args = [], env = {} } = {}) {
+  const given = args.length === 0 && Object.keys(env).length === 0 ? process.env.SERVER : undefined;
+  const own = given ? null : await launch(args, env);
+  const line = await openLine(new URL(given ?? own.url));
+  return {
+    url: line.url,
+    cut: line.cut,
+    mend: line.mend,
+    async stop() {
+      await line.close();
+      await own?.stop();
+    },
+  };
+}
+
+async function launch(args, env) {
+  const folder = await mkdtemp(join(tmpdir(), "consulting-e2e-"));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const command = process.env.CONSULTING_BIN ?? "consulting";
+  const all = [
+    "serve",
+    "--address",
+    `127.0.0.1:${port}`,
+    "--runs",
+    join(folder, "runs"),
+    "--isolation", "off", "--rate", "100000", "--provider",
+    "scripted",
+    ...args,
+  ];
+  const child = spawn(command, all, {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let said = "";
+  child.stderr.on("data", (it) => (said += it));
+  child.on("error", (error) => (said += error.message));
+  for (let attempt = 0; ; attempt += 1) {
+    const ready = await fetch(`${url}/ready`).then(
+      (it) => it.ok,
+      () => false,
+    );
+    if (ready) break;
+    if (attempt > 100 || child.exitCode !== null) throw new Error(`${command} does not serve: ${said}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  return {
+    url,
+    async stop() {
+      const gone = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGKILL");
+      await gone;
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function openLine(target) {
+  const open = new Set();
+  let isCut = false;
+  const proxy = net.createServer((near) => {
+    if (isCut) return near.destroy();
+    const far = net.connect(Number(target.port), target.hostname);
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ]) {
+      open.add(one);
+      one.pipe(other);
+      one.on("error", () => other.destroy());
+      one.on("close", () => {
+        open.delete(one);
+        other.destroy();
+      });
+    }
+  });
+  const hangUp = () => open.forEach((it) => it.destroy());
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${proxy.address().port}`,
+    cut() {
+      isCut = true;
+      hangUp();
+    },
+    mend() {
+      isCut = false;
+    },
+    async close() {
+      hangUp();
+      await new Promise((resolve) => proxy.close(resolve));
+    },
+  };
+}
+
+async function freePort() {
+  const probe = net.createServer();
+  await new Promise((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const { port } = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}

@@ -1,0 +1,42 @@
+import { type ReactElement, useEffect, useState } from "react";
+
+import { api } from "@/lib/api";
+import { when } from "@/lib/format";
+import type { Run, RunSummary } from "@/lib/types";
+import { Link } from "@/ui/link";
+import { Modal } from "@/ui/modal";
+import { Problem } from "@/ui/problem";
+
+/** Picks the run to compare with: complete ones, the one it branched off from first. */
+export function CompareDialog({ run, onClose }: { run: Run; onClose: () => void }): ReactElement {
+  const [others, setOthers] = useState<RunSummary[] | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  useEffect(() => {
+    api.runs().then(({ runs }) => {
+      const fit = runs.filter((it) => it.id !== run.id && it.status === "complete");
+      const near = (it: RunSummary): number =>
+        it.id === run.from || it.from === run.id ? 0 : it.ticker === run.ticker ? 1 : 2;
+      setOthers(fit.toSorted((a, b) => near(a) - near(b)));
+    }, setError);
+  }, [run]);
+  return (
+    <Modal title="Compare with" onClose={onClose}>
+      {error !== null && <Problem title="The runs cannot be listed" error={error} />}
+      {others?.length === 0 && <p className="text-sm text-dim">There is no other run that is complete.</p>}
+      <ul className="divide-y divide-line">
+        {others?.map((it) => (
+          <li key={it.id}>
+            <Link
+              href={`/compare?a=${encodeURIComponent(it.id)}&b=${encodeURIComponent(run.id)}`}
+              className="flex items-center gap-3 px-2 py-2.5 text-sm hover:bg-sunk"
+            >
+              <b className="w-16 shrink-0">{it.ticker}</b>
+              <span className="min-w-0 flex-1 truncate font-mono text-xs">{it.id}</span>
+              <span className="text-xs text-dim">{it.id === run.from ? "branched off from" : when(it.created_at)}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </Modal>
+  );
+}

@@ -1,0 +1,115 @@
+import { type FormEvent, type ReactElement, useState } from "react";
+
+import { api } from "@/lib/api";
+import { go } from "@/lib/router";
+import type { Run } from "@/lib/types";
+import { Button } from "@/ui/button";
+import { Area, Check, Field, inputLook } from "@/ui/field";
+import { Modal } from "@/ui/modal";
+import { Problem } from "@/ui/problem";
+
+import { useAction } from "./use-action";
+
+interface Props {
+  run: Run;
+  /** `layer_2`, `m4` or `m4:r5`. */
+  at: string;
+  moves: string[];
+  onClose: () => void;
+}
+
+const LAYERS = [
+  { id: "layer_0", name: "Data: everything anew" },
+  { id: "layer_1", name: "Findings" },
+  { id: "layer_2", name: "Moves" },
+];
+
+/** Branches off from a run: where, with which settings changed, and how much of it anew. */
+export function ForkDialog({ run, at, moves, onClose }: Props): ReactElement {
+  const [place, setPlace] = useState(at.split(":")[0]!);
+  const [round, setRound] = useState(at.split(":r")[1] ?? "");
+  const [settings, setSettings] = useState("");
+  const [only, setOnly] = useState(at.startsWith("m"));
+  const { busy, error, run: act } = useAction();
+  const isMove = !place.startsWith("layer");
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    const set = settings
+      .split("\n")
+      .map((it) => it.trim())
+      .filter((it) => it !== "");
+    act(async () => {
+      const whole = isMove && round !== "" ? `${place}:r${round}` : place;
+      const started = await api.fork(run.id, { at: whole, set, only: isMove && only });
+      onClose();
+      go(`/runs/${started.analysis_id}`);
+    });
+  };
+  return (
+    <Modal title={`Fork ${run.id}`} onClose={onClose}>
+      <form onSubmit={submit} className="space-y-4">
+        <p className="text-sm text-dim">
+          A new run takes over everything before the place and does what follows anew. The old run stays as it is.
+        </p>
+        <div className="grid grid-cols-[1fr_8rem] gap-3">
+          <div>
+            <label htmlFor="fork-place" className="mb-1 block text-[13px] font-medium">
+              Place
+            </label>
+            <select
+              id="fork-place"
+              value={place}
+              onChange={(event) => setPlace(event.target.value)}
+              className={`${inputLook} h-9`}
+            >
+              {LAYERS.map((it) => (
+                <option key={it.id} value={it.id}>
+                  {it.name}
+                </option>
+              ))}
+              {moves.map((it) => (
+                <option key={it} value={it}>
+                  Debate of {it}
+                </option>
+              ))}
+            </select>
+          </div>
+          <Field
+            label="Round"
+            type="number"
+            min={1}
+            max={run.settings.rounds}
+            placeholder="first"
+            disabled={!isMove}
+            value={isMove ? round : ""}
+            onChange={(event) => setRound(event.target.value)}
+          />
+        </div>
+        <Area
+          label="Settings to change"
+          hint="One a line, like critic.persona=You are a cautious auditor. or models.D1.temperature=0.2"
+          rows={3}
+          spellCheck={false}
+          value={settings}
+          onChange={(event) => setSettings(event.target.value)}
+        />
+        <Check
+          label="Only this move"
+          hint="Debate only this move again and leave the others as they were."
+          disabled={!isMove}
+          checked={isMove && only}
+          onChange={(event) => setOnly(event.target.checked)}
+        />
+        {error !== null && <Problem title="The fork was refused" error={error} />}
+        <div className="flex justify-end gap-2">
+          <Button size="md" onClick={onClose}>
+            Close
+          </Button>
+          <Button type="submit" look="solid" size="md" disabled={busy}>
+            {busy ? "Starting…" : "Start the fork"}
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  );
+}

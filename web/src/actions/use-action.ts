@@ -1,0 +1,15 @@
+import { useState } from "react";
+
+/** Does something once at a time and keeps what went wrong. */
+export function useAction(): { busy: boolean; error: unknown; run: (work: () => Promise<unknown>) => void } {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+  const run = (work: () => Promise<unknown>): void => {
+    setBusy(true);
+    setError(null);
+    work()
+      .catch(setError)
+      .finally(() => setBusy(false));
+  };
+  return { busy, error, run };
+}

@@ -1,0 +1,211 @@
+import { ArrowDown, ArrowUp } from "lucide-react";
+import { type ReactElement, type ReactNode, useEffect, useState } from "react";
+
+import { api } from "@/lib/api";
+import { count, dollars } from "@/lib/format";
+import { usePlace } from "@/lib/router";
+import type { RunDiff, Sides } from "@/lib/types";
+import { Link } from "@/ui/link";
+import { Panel } from "@/ui/panel";
+import { Problem } from "@/ui/problem";
+
+/** How two runs differ: what they were given, where they came apart, and what it did to the ranking. */
+export function ComparePage(): ReactElement {
+  const { query } = usePlace();
+  const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
+  const [diff, setDiff] = useState<RunDiff | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  useEffect(() => {
+    document.title = "Comparison · Consulting";
+    setDiff(null);
+    setError(null);
+    api.compare(a, b).then(setDiff, setError);
+  }, [a, b]);
+  return (
+    <div className="space-y-4">
+      <header>
+        <h1 className="text-2xl font-semibold tracking-tight">Two runs compared</h1>
+        <p className="mt-1 flex flex-wrap gap-x-6 gap-y-1 font-mono text-[13px]">
+          <Side name="A" id={a} /> <Side name="B" id={b} />
+        </p>
+      </header>
+      {error !== null && <Problem title="The runs cannot be compared" error={error} />}
+      {!diff && error === null && <p className="py-10 text-center text-dim">Comparing…</p>}
+      {diff && <Differences diff={diff} />}
+    </div>
+  );
+}
+
+function Side({ name, id }: { name: string; id: string }): ReactElement {
+  return (
+    <span>
+      <b className="mr-1.5 font-sans text-dim">{name}</b>
+      <Link href={`/runs/${encodeURIComponent(id)}`} className="text-accent underline underline-offset-2">
+        {id}
+      </Link>
+    </span>
+  );
+}
+
+function Differences({ diff }: { diff: RunDiff }): ReactElement {
+  return (
+    <>
+      <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
+        <Panel id="given" title="What they were given">
+          {diff.settings.length === 0 ? (
+            <p className="text-sm text-dim">The same.</p>
+          ) : (
+            <ul className="space-y-3">
+              {diff.settings.map((it) => (
+                <li key={it.path}>
+                  <p className="mb-1 font-mono text-[13px] font-medium">{it.path}</p>
+                  <Pair a={it.values.a ?? "not set"} b={it.values.b ?? "not set"} />
+                </li>
+              ))}
+            </ul>
+          )}
+        </Panel>
+        <Panel id="apart" title="Where they came apart">
+          {diff.first ? (
+            <>
+              <p className="mb-2 font-mono text-[13px] font-medium">{diff.first.place}</p>
+              <Pair a={diff.first.texts.a} b={diff.first.texts.b} />
+            </>
+          ) : (
+            <p className="text-sm text-dim">Nowhere: everything that was said is the same.</p>
+          )}
+        </Panel>
+      </div>
+      <Panel id="moved" title="What it did to the ranking" inner="p-0">
+        {diff.moves.length === 0 ? (
+          <p className="p-4 text-sm text-dim">Nothing: all scores and ranks are the same.</p>
+        ) : (
+          <Moves diff={diff} />
+        )}
+      </Panel>
+      <Panel id="costs" title="What they cost">
+        <Costs diff={diff} />
+      </Panel>
+    </>
+  );
+}
+
+function Pair({ a, b }: Sides<string>): ReactElement {
+  return (
+    <dl className="grid gap-2 text-[13px] sm:grid-cols-2">
+      {(["A", "B"] as const).map((it) => (
+        <div key={it} className="rounded-md bg-sunk px-3 py-2">
+          <dt className="text-xs font-semibold text-dim">{it}</dt>
+          <dd className="whitespace-pre-wrap">{it === "A" ? a : b}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+const HEAD = "border-b border-line px-4 py-2 font-medium";
+
+function Moves({ diff }: { diff: RunDiff }): ReactElement {
+  const best = (it: Sides<number | null>): number => it.b ?? it.a ?? 999;
+  return (
+    <div className="overflow-x-auto" role="region" aria-label="Moves whose score or rank differs" tabIndex={0}>
+      <table className="w-full text-sm tabular-nums">
+        <thead className="text-left text-xs text-dim">
+          <tr>
+            <th scope="col" className={HEAD}>
+              Move
+            </th>
+            <th scope="col" className={`${HEAD} text-right`}>
+              Rank A → B
+            </th>
+            <th scope="col" className={`${HEAD} text-right`}>
+              Score A → B
+            </th>
+          </tr>
+        </thead>
+        <tbody className="divide-y divide-line">
+          {diff.moves
+            .toSorted((x, y) => best(x.rank) - best(y.rank))
+            .map((it) => (
+              <tr key={it.move_id}>
+                <td className="px-4 py-2">
+                  <span className="mr-2 font-mono text-xs text-dim">{it.move_id}</span>
+                  {it.title}
+                </td>
+                <td className="px-4 py-2 text-right whitespace-nowrap">
+                  <Change sides={it.rank} lowerIsBetter />
+                </td>
+                <td className="px-4 py-2 text-right whitespace-nowrap">
+                  <Change sides={it.score} />
+                </td>
+              </tr>
+            ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Change({
+  sides: { a, b },
+  lowerIsBetter = false,
+}: {
+  sides: Sides<number | null>;
+  lowerIsBetter?: boolean;
+}): ReactElement {
+  const by = a === null || b === null ? 0 : b - a;
+  const better = lowerIsBetter ? by < 0 : by > 0;
+  let arrow: ReactNode = null;
+  if (by !== 0) {
+    const Icon = better ? ArrowUp : ArrowDown;
+    arrow = (
+      <Icon
+        aria-label={better ? "better" : "worse"}
+        className={`ml-1 inline size-3.5 ${better ? "text-good" : "text-bad"}`}
+      />
+    );
+  }
+  return (
+    <>
+      {a ?? "none"} → <b className="font-semibold">{b ?? "none"}</b>
+      {arrow}
+    </>
+  );
+}
+
+function Costs({ diff: { cost } }: { diff: RunDiff }): ReactElement {
+  const rows: [string, (it: RunDiff["cost"]["a"]) => string][] = [
+    ["Calls", (it) => count(it.calls)],
+    ["Tokens in", (it) => count(it.input_tokens)],
+    ["Tokens out", (it) => count(it.output_tokens)],
+    ["Cost", (it) => dollars(it.dollars)],
+  ];
+  return (
+    <table className="w-full max-w-md text-right text-sm tabular-nums">
+      <thead className="text-xs text-dim">
+        <tr>
+          <th scope="col" className="sr-only">
+            What
+          </th>
+          <th scope="col" className="font-medium">
+            A
+          </th>
+          <th scope="col" className="font-medium">
+            B
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([name, read]) => (
+          <tr key={name}>
+            <th scope="row" className="py-1 text-left font-normal text-dim">
+              {name}
+            </th>
+            <td>{read(cost.a)}</td>
+            <td>{read(cost.b)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

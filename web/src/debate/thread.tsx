@@ -1,0 +1,69 @@
+import { motion, useReducedMotion } from "motion/react";
+import type { ReactElement } from "react";
+
+import { cn } from "@/lib/cn";
+import { words } from "@/lib/format";
+import type { Flag, Observation, Turn } from "@/lib/report";
+import { Said } from "@/text/said";
+import { Badge } from "@/ui/badge";
+
+interface Props {
+  turn: Turn;
+  /** Who speaks, as people call it. */
+  speaker: string;
+  color: string;
+  flags: Flag[];
+  observations: Observation[];
+  /** Whether it was said while somebody was looking. */
+  fresh: boolean;
+}
+
+const REASONS: Record<string, string> = {
+  unknown_finding: "there is no such finding",
+  in_other_findings: "not in the cited finding, but in another one",
+  only_in_documents: "not in the cited finding, but in the data",
+  unsupported: "in no finding and not in the data",
+};
+
+export function reasonText(reason: Flag["reason"]): string {
+  const text = REASONS[reason.kind] ?? words(reason.kind);
+  return reason.findings?.length ? `not in the cited finding, but in ${reason.findings.join(", ")}` : text;
+}
+
+/** One turn of a debate, with what a program found wrong in it. */
+export function TurnView({ turn, speaker, color, flags, observations, fresh }: Props): ReactElement {
+  const still = useReducedMotion();
+  const critic = turn.role === "critic";
+  return (
+    <motion.article
+      initial={fresh && !still ? { opacity: 0, y: 8 } : false}
+      animate={{ opacity: 1, y: 0 }}
+      transition={{ duration: 0.3 }}
+      className={cn("rounded-lg border-l-2 px-3 py-2", critic ? "bg-sunk/70" : "bg-panel")}
+      style={{ borderColor: color }}
+    >
+      <header className="mb-1 flex flex-wrap items-center gap-1.5">
+        <span className="text-xs font-semibold" style={{ color }}>
+          {speaker}
+        </span>
+        {observations.map((it) => (
+          <Badge key={it.kind} tone="warn">
+            {words(it.kind)}
+          </Badge>
+        ))}
+      </header>
+      <p className="text-[13.5px] leading-[1.55] whitespace-pre-wrap">
+        <Said text={turn.content} doubts={flags.map((it) => it.text)} />
+      </p>
+      {flags.length > 0 && (
+        <ul className="mt-1.5 space-y-0.5 text-xs text-bad">
+          {flags.map((it) => (
+            <li key={`${it.text}${it.place.sentence}`}>
+              <b className="font-mono font-medium">{it.text}</b>: {reasonText(it.reason)}
+            </li>
+          ))}
+        </ul>
+      )}
+    </motion.article>
+  );
+}

@@ -1,0 +1,172 @@
+import { type Edge, type Node, ReactFlow, ReactFlowProvider, useReactFlow, useStore } from "@xyflow/react";
+import { Minus, Plus } from "lucide-react";
+import { type ReactElement, useEffect, useMemo, useState } from "react";
+
+import type { Drawing } from "@/lib/types";
+import { useMedia } from "@/lib/media";
+import type { Status } from "@/run/view";
+import { Button } from "@/ui/button";
+
+import { GraphContext, type GraphContextValue } from "./context";
+import { arrowState, stageState } from "./live";
+import { AgentNode, DebateNode, FAR, RankingNode, StageNode, isFar } from "./nodes";
+import { type Arrow, HEAD, type Scene, type StageId, scene } from "./scene";
+
+const TYPES = { stage: StageNode, agent: AgentNode, debate: DebateNode, ranking: RankingNode };
+
+interface Props extends Omit<GraphContextValue, "openStage"> {
+  drawing: Drawing;
+  onStage: (stage: string) => void;
+}
+
+/** The pipeline as a living picture: far away its layers, nearer its agents and debates. */
+export function PipelineGraph(props: Props): ReactElement {
+  return (
+    <ReactFlowProvider>
+      <Canvas {...props} />
+    </ReactFlowProvider>
+  );
+}
+
+function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
+  const { run, moves, selected } = context;
+  const narrow = useMedia("(max-width: 767px)");
+  const still = useMedia("(prefers-reduced-motion: reduce)");
+  const flow = useReactFlow();
+  const [folded, setFolded] = useState(true);
+  const layout = narrow ? (folded ? "folded" : "narrow") : "wide";
+  const duration = still ? 0 : 450;
+  const key = moves.join();
+  const picture = useMemo(() => scene(drawing, run.config, key.split(","), layout), [drawing, run.config, key, layout]);
+  const nodes = useMemo(() => toNodes(picture, narrow), [picture, narrow]);
+  const far = useStore(isFar);
+  const edges = toEdges(picture, far, (id) => statusOf(id, context));
+
+  const whole = (): void => {
+    setFolded(false);
+    void flow.fitView({ padding: 0.04, duration });
+  };
+  const layers = (): void => {
+    setFolded(true);
+    if (narrow) return;
+    const box = flow.getNodesBounds(nodes.filter((it) => it.type === "stage"));
+    void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR * 0.97, duration });
+  };
+  const openStage = (stage: string): void => {
+    onStage(stage);
+    if (narrow) document.getElementById("focus")?.scrollIntoView();
+    else void flow.fitView({ nodes: [{ id: stage }], padding: 0.08, maxZoom: 1.3, duration });
+  };
+  useEffect(() => {
+    const timer = setTimeout(() => void flow.fitView({ padding: 0.04 }), 60);
+    return () => clearTimeout(timer);
+  }, [flow, layout]);
+
+  // On a phone the picture is as high as it needs to be and does not catch the finger that scrolls the page.
+  const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 440 };
+  return (
+    <GraphContext value={{ ...context, openStage }}>
+      <header className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-2">
+        <h2 id="pipeline-title" className="text-sm font-semibold">
+          Pipeline
+        </h2>
+        <div role="group" aria-label="Zoom" className="flex gap-1.5">
+          <Button onClick={layers}>Layers</Button>
+          <Button onClick={whole}>Agents</Button>
+          {!narrow && (
+            <>
+              <Button
+                size="icon"
+                className="size-8"
+                aria-label="Zoom out"
+                onClick={() => void flow.zoomOut({ duration })}
+              >
+                <Minus aria-hidden />
+              </Button>
+              <Button
+                size="icon"
+                className="size-8"
+                aria-label="Zoom in"
+                onClick={() => void flow.zoomIn({ duration })}
+              >
+                <Plus aria-hidden />
+              </Button>
+            </>
+          )}
+        </div>
+      </header>
+      <div style={height} data-selected={selected ?? ""}>
+        <ReactFlow
+          nodes={nodes}
+          edges={edges}
+          nodeTypes={TYPES}
+          onInit={() => void flow.fitView({ padding: 0.04 })}
+          minZoom={0.2}
+          maxZoom={1.8}
+          nodesDraggable={false}
+          nodesConnectable={false}
+          nodesFocusable={false}
+          edgesFocusable={false}
+          elementsSelectable={false}
+          panOnDrag={!narrow}
+          zoomOnPinch={!narrow}
+          zoomOnScroll={false}
+          zoomOnDoubleClick={false}
+          zoomActivationKeyCode={narrow ? null : "Control"}
+          preventScrolling={false}
+          proOptions={{ hideAttribution: true }}
+          aria-label="The pipeline: its layers in their order, with those who work in them"
+        />
+      </div>
+    </GraphContext>
+  );
+
+  function statusOf(id: string, { run, view, moves }: Omit<GraphContextValue, "openStage">): Status {
+    const stage = picture.stages.find((it) => it.id === id);
+    if (stage) return stageState(stage.id, run.config, view, moves).status;
+    return view.agents[id]?.status ?? view.debates[id]?.status ?? "idle";
+  }
+}
+
+function toNodes(picture: Scene, narrow: boolean): Node[] {
+  return picture.stages.flatMap((stage): Node[] => {
+    const group: Node = {
+      id: stage.id,
+      type: "stage",
+      position: { x: stage.x, y: stage.y },
+      width: stage.width,
+      height: stage.height,
+      data: { stage: stage.id, title: stage.title, narrow },
+    };
+    const members = stage.members.map((it): Node => ({
+      id: it.id,
+      type: stage.id === "rank" ? "ranking" : it.kind,
+      parentId: stage.id,
+      position: { x: it.x, y: it.y },
+      width: it.width,
+      height: it.height,
+      ...(stage.id === "rank" && { width: stage.width - 24, height: stage.height - HEAD - 12 }),
+      data: { id: it.id, name: it.name, narrow },
+    }));
+    return [group, ...members];
+  });
+}
+
+function toEdges(picture: Scene, far: boolean, status: (id: string) => Status): Edge[] {
+  const edge = (it: Arrow, z: number): Edge => ({
+    id: it.id,
+    source: it.from,
+    target: it.to,
+    className: `flow-edge-${arrowState(status(it.from), status(it.to))}`,
+    zIndex: z,
+    focusable: false,
+  });
+  if (far || picture.twigs.length === 0) return picture.trunk.map((it) => edge(it, 0));
+  return [...picture.trunk.filter(needsTrunk).map((it) => edge(it, 0)), ...picture.twigs.map((it) => edge(it, 1))];
+}
+
+/** Where arrows between agents are drawn, the one between their stages says nothing more. */
+function needsTrunk(arrow: Arrow): boolean {
+  const fine: StageId[] = ["1", "2", "sandbox"];
+  return !fine.includes(arrow.to as StageId);
+}

@@ -1,0 +1,30 @@
+/** What a run tells while it runs. */
+
+export type LayerId = 0 | 1 | 2 | "sandbox";
+
+export type RoundStatus = "critic_responding" | "critic_responded" | "dm_responding" | "dm_responded";
+
+/** One decision maker's scores: a number for each metric, and why. */
+export interface MakerScore {
+  reasoning: string;
+  score_source?: string;
+  adjustments?: unknown[];
+  [metric: string]: unknown;
+}
+
+export type RunEvent = { seq: number } & (
+  | { type: "layer_start"; layer: LayerId }
+  | { type: "layer_complete"; layer: LayerId; artifacts: string[]; total_policies_scored?: number }
+  | { type: "agent_start"; layer: LayerId; agent_id: string; persona: string }
+  | { type: "agent_complete"; layer: LayerId; agent_id: string; outputs: string[] }
+  | { type: "agent_failed"; layer: LayerId; agent_id: string; reason: string }
+  | { type: "sandbox_ready"; move: string; title: string; backend: string; isolated: boolean }
+  | { type: "sandbox_round"; move: string; round: number; status: RoundStatus; said?: Record<string, string> }
+  | { type: "sandbox_scored"; move: string; score: number; breakdown: Record<string, MakerScore> }
+  | { type: "sandbox_degraded"; backend: string; reason: string }
+  | { type: "sandbox_skipped"; move: string; reason: string }
+  | { type: "budget_warning"; percent: number }
+  | { type: "budget_exceeded"; reason: string }
+  | { type: "pipeline_complete"; recommended: string[]; other: string[] }
+  | { type: "pipeline_error"; message: string }
+);

@@ -1,0 +1,39 @@
+/** Numbers, times and names as people read them. */
+
+const whole = new Intl.NumberFormat("en");
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (value: number): string => whole.format(value);
+
+export const short = (value: number): string => compact.format(value);
+
+/** Money; unknown is not free. */
+export function dollars(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "unknown";
+  return value > 0 && value < 0.01 ? "< $0.01" : `$${value.toFixed(2)}`;
+}
+
+/** A span of time in its two largest units. */
+export function duration(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${String(s % 60).padStart(2, "0")} s`;
+  return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")} min`;
+}
+
+export function size(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} KB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
+
+export function when(rfc3339: string): string {
+  const date = new Date(rfc3339);
+  return Number.isNaN(date.getTime()) ? rfc3339 : moment.format(date);
+}
+
+/** `risk_adjusted_return` reads as “risk adjusted return”. */
+export const words = (name: string): string => name.replaceAll("_", " ");
+
+export const percent = (part: number): string => `${Math.round(part * 100)} %`;

@@ -1,0 +1,104 @@
+/** The result of a run that came to its end: the report, as far as the page shows it. */
+
+import type { MakerScore } from "./events";
+import type { Metric, Move, Person, Spending } from "./types";
+
+export interface Finding {
+  id: string;
+  claim: string;
+  evidence: { section: string; quote: string }[];
+  direction: string;
+  strength: number;
+  kind: string;
+}
+
+export interface Turn {
+  round: number;
+  role: string;
+  content: string;
+}
+
+/** What was said in each thread of each move's debate. */
+export type Logs = Record<string, Record<string, Turn[]>>;
+
+export interface Ranked {
+  rank: number;
+  move_id: string;
+  total_score: number;
+  lowest: number;
+  spread: number;
+  marks: string[];
+}
+
+export interface Ranking {
+  recommended: Ranked[];
+  other: Ranked[];
+  unscored: Unscored[];
+}
+
+export interface Unscored {
+  move_id: string;
+  reason: string;
+}
+
+export interface Flag {
+  place: { move_id: string; part: string; sentence: number };
+  text: string;
+  reason: { kind: string; findings?: string[] };
+}
+
+export interface Observation {
+  move_id: string;
+  log: string;
+  round: number;
+  role: string;
+  kind: string;
+}
+
+export interface Scored {
+  move_id: string;
+  total_score: number;
+  scores_by_agent: Record<string, MakerScore>;
+  marks: string[];
+}
+
+export interface Outcome {
+  run_id: string;
+  company: { ticker: string; name: string; sector?: string; source: string; as_of: string; warnings: string[] };
+  documents: string[];
+  findings: { inference: string; findings: Finding[]; tensions: { between: string[]; text: string }[] }[];
+  moves: Move[];
+  missing: unknown[];
+  scores: Scored[];
+  logs: Logs;
+  provider: { kind: string; [more: string]: unknown };
+  isolation: { backend: string; isolated: boolean };
+  spending: Spending[];
+  warnings: string[];
+  decision_makers: Person[];
+  metrics: Metric[];
+  top_k: number;
+  best_score: number;
+}
+
+export interface Report {
+  outcome: Outcome;
+  ranking: Ranking;
+  robustness: { standings: { move_id: string; top: number; hangs_on: string[] }[]; verdict: string };
+  severity: { scorers: Record<string, number>; residual: number; noise: number } | null;
+  compression: { sevens_and_eights: number; spread: number; unresolved: boolean } | null;
+  length_bias: number | null;
+  drift: { move_id: string; before: number; after: number }[];
+  before: Ranking;
+  tau: number | null;
+  flags: Flag[];
+  observations: Observation[];
+  f1?: string;
+  f2?: string;
+}
+
+export interface ResultAnswer {
+  status: string;
+  error: string | null;
+  result: Report | null;
+}

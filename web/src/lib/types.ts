@@ -1,0 +1,162 @@
+/** What the server says, as the page reads it. Fields that the page does not use are left out. */
+
+export type RunStatus = "queued" | "running" | "waiting" | "complete" | "error" | "cancelled";
+
+export interface Person {
+  id: string;
+  name: string;
+}
+
+export interface Analyst extends Person {
+  moves: string[];
+}
+
+export interface Metric extends Person {
+  question: string;
+}
+
+export interface Config {
+  synthesizers: Person[];
+  inferences: Person[];
+  analysts: Analyst[];
+  critic: Person;
+  decision_makers: Person[];
+  metrics: Metric[];
+  rounds: number;
+  top_k: number;
+}
+
+export interface Setup {
+  needs_key: boolean;
+  version: string;
+  provider: string;
+  model: string | null;
+  /** Where companies are read from: `synthetic`, `edgar` or `dir`. */
+  data: string;
+  /** Debates at once, where nothing is asked for. */
+  concurrency: number;
+  config: Config;
+}
+
+export interface Drawing {
+  nodes: { id: string; type: string }[];
+  edges: { source: string; target: string; conditional: boolean }[];
+}
+
+export interface Drawings {
+  pipeline: Drawing;
+  debate: Drawing;
+}
+
+export interface Spending {
+  name: string;
+  calls: number;
+  input_tokens: number;
+  output_tokens: number;
+  dollars: number | null;
+}
+
+export type Planned = Omit<Spending, "name"> & { role: string };
+
+export interface Plan {
+  all: Planned;
+  roles: Planned[];
+  seconds: number;
+}
+
+export interface RunSummary {
+  id: string;
+  ticker: string;
+  status: RunStatus;
+  created_at: string;
+  updated_at: string;
+  ended_at: string | null;
+  error: string | null;
+  recommended: { move_id: string; title: string; score: number }[];
+  from: string | null;
+}
+
+export interface Usage {
+  calls: number;
+  input_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  dollars: number | null;
+}
+
+export interface Run extends RunSummary {
+  usage: Usage;
+  planned_calls: number;
+  settings: {
+    rounds: number;
+    concurrency: number;
+    baseline: boolean;
+    review: boolean;
+    seed: number | null;
+    provider: string;
+    model: string | null;
+  };
+  config: Config;
+  branch: null | { from: string; at: string; only: boolean; set: string[] };
+}
+
+export interface Started {
+  analysis_id: string;
+  ticker: string;
+  status: RunStatus;
+}
+
+export interface RunOptions {
+  ticker: string;
+  rounds?: number;
+  seed?: number;
+  concurrency?: number;
+  baseline?: boolean;
+  review?: boolean;
+  max_tokens?: number;
+  max_dollars?: number;
+}
+
+export interface Fork {
+  at: string;
+  set: string[];
+  only: boolean;
+  concurrency?: number;
+}
+
+export interface Move {
+  move_id: string;
+  agent_id: string;
+  persona: string;
+  ticker: string;
+  title: string;
+  risk_level: string;
+  thesis: string;
+  why_now: string;
+  reasoning: string[];
+  citations: string[];
+  steps: { action: string; owner: string; timeframe: string }[];
+  cost: string;
+  downside: string;
+  mitigation: string;
+  falsifiers: string[];
+  kpi: string;
+}
+
+export interface RunFile {
+  name: string;
+  bytes: number;
+}
+
+export interface Sides<T> {
+  a: T;
+  b: T;
+}
+
+export interface RunDiff {
+  runs: Sides<string>;
+  settings: { path: string; values: Sides<string | null> }[];
+  first: null | { place: string; texts: Sides<string> };
+  moves: { move_id: string; title: string; rank: Sides<number | null>; score: Sides<number | null> }[];
+  cost: Sides<{ calls: number; input_tokens: number; output_tokens: number; dollars: number | null }>;
+}

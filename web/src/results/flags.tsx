@@ -1,0 +1,23 @@
+import type { ReactElement } from "react";
+
+import type { Flag } from "@/lib/report";
+import { reasonText } from "@/debate/thread";
+
+/** Citations and numbers that nothing supports, with their places. They are shown and lower no score. */
+export function Flags({ flags, withMove = false }: { flags: Flag[]; withMove?: boolean }): ReactElement {
+  if (flags.length === 0) return <p className="text-sm text-dim">No flag: every number and citation was found.</p>;
+  return (
+    <ul className="space-y-1 text-[13px]">
+      {flags.map((it, idx) => (
+        <li key={idx} className="flex flex-wrap gap-x-2">
+          {withMove && <span className="font-mono text-dim">{it.place.move_id}</span>}
+          <b className="font-mono font-medium text-bad">{it.text}</b>
+          <span>{reasonText(it.reason)}</span>
+          <span className="text-dim">
+            {it.place.part}, sentence {it.place.sentence}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}

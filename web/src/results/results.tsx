@@ -1,0 +1,72 @@
+import type { ReactElement } from "react";
+
+import { FileList } from "@/actions/files-dialog";
+import type { Report } from "@/lib/report";
+import type { Run } from "@/lib/types";
+import { Panel } from "@/ui/panel";
+
+import { Flags } from "./flags";
+import { Origin } from "./origin";
+import { Others } from "./others";
+import { SpendingTable } from "./spending";
+import { TopMove } from "./top-move";
+import { Trust } from "./trust";
+
+interface Props {
+  run: Run;
+  report: Report | null;
+  onDebate: (move: string) => void;
+}
+
+/** What the run came to. */
+export function Results({ run, report, onDebate }: Props): ReactElement {
+  if (!report) return <p className="py-16 text-center text-dim">Loading the result…</p>;
+  const { ranking } = report;
+  return (
+    <div className="space-y-6">
+      <Origin report={report} />
+      <section aria-labelledby="recommended" className="space-y-4">
+        <h2 id="recommended" className="text-base font-semibold">
+          Recommended
+        </h2>
+        {ranking.recommended.map((it) => (
+          <TopMove key={it.move_id} run={run} report={report} ranked={it} onDebate={onDebate} />
+        ))}
+      </section>
+      <Panel id="trust" title="How far this order can be trusted">
+        <Trust report={report} />
+      </Panel>
+      {ranking.other.length > 0 && (
+        <Panel id="others" title={`The other ${ranking.other.length}`} inner="p-0">
+          <Others run={run} report={report} onDebate={onDebate} />
+        </Panel>
+      )}
+      {ranking.unscored.length > 0 && (
+        <Panel id="unscored" title="Without a score, so without a rank">
+          <ul className="space-y-1 text-sm">
+            {ranking.unscored.map((it) => (
+              <li key={it.move_id}>
+                <span className="font-mono text-dim">{it.move_id}</span>{" "}
+                {report.outcome.moves.find((move) => move.move_id === it.move_id)?.title}: {it.reason}
+              </li>
+            ))}
+          </ul>
+        </Panel>
+      )}
+      <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
+        <Panel id="flags" title={`Flags (${report.flags.length})`} scrolls>
+          <p className="mb-3 text-[13px] text-dim">
+            A program checked every citation and number against the findings and the data. Flags lower no score.
+          </p>
+          <Flags flags={report.flags} withMove />
+        </Panel>
+        <Panel id="cost" title="What it cost" scrolls>
+          <SpendingTable rows={report.outcome.spending} total={run.usage} />
+        </Panel>
+      </div>
+      <Panel id="downloads" title="Downloads">
+        <FileList id={run.id} />
+      </Panel>
+    </div>
+  );
+}

@@ -1,0 +1,53 @@
+import { type ReactElement, useEffect, useRef, useState } from "react";
+
+import type { Run } from "@/lib/types";
+
+import type { RunView } from "./view";
+
+/** At most one sentence in so many milliseconds is read out. */
+const PACE = 8000;
+
+/** Tells screen readers where the run stands: its turning points at once, the scores now and then. */
+export function Announcer({ run, view, moves }: { run: Run; view: RunView; moves: number }): ReactElement {
+  const text = sentence(run, view, moves);
+  const [spoken, setSpoken] = useState(text);
+  const latest = useRef(text);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => {
+    latest.current = text;
+    if (text === spoken) return;
+    if (run.status !== "running") {
+      clearTimeout(timer.current);
+      timer.current = undefined;
+      setSpoken(text);
+      return;
+    }
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      setSpoken(latest.current);
+    }, PACE);
+  }, [text, spoken, run.status]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return (
+    <p role="status" aria-live="polite" className="sr-only">
+      {spoken}
+    </p>
+  );
+}
+
+function sentence(run: Run, view: RunView, moves: number): string {
+  const ends: Partial<Record<Run["status"], string>> = {
+    queued: "The run is queued.",
+    waiting: "The run waits for a review of its moves.",
+    complete: "The run is complete. The results can be read.",
+    error: "The run failed.",
+    cancelled: "The run was cancelled.",
+  };
+  const end = ends[run.status];
+  if (end) return end;
+  const scored = Object.values(view.debates).filter((it) => it.score !== null).length;
+  if (scored > 0) return `${scored} of ${moves} moves scored.`;
+  const layer = ["sandbox", "2", "1", "0"].find((it) => view.layers[it]?.status === "running");
+  const names: Record<string, string> = { "0": "Data", "1": "Findings", "2": "Moves", sandbox: "Debates" };
+  return layer ? `Layer ${names[layer]} is running.` : "The run begins.";
+}

@@ -1,0 +1,49 @@
+/** The order of the debates by their scores, as far as they are known. */
+
+import type { DebateView } from "./view";
+
+export interface Place {
+  /** From 1; none without a score. */
+  rank: number | null;
+  debate: DebateView;
+}
+
+/** The sums that the decision makers gave, by their ids. */
+export function makerTotals(debate: DebateView, metrics: readonly string[]): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(debate.breakdown).map(([id, score]) => [
+      id,
+      metrics.reduce((sum, metric) => sum + (typeof score[metric] === "number" ? score[metric] : 0), 0),
+    ]),
+  );
+}
+
+/** Scored ones first, by the rules of the final ranking; then those at work; then those that wait; failed ones last. */
+export function board(debates: readonly DebateView[], metrics: readonly string[]): Place[] {
+  const keyed = debates.map((debate) => {
+    const totals = Object.values(makerTotals(debate, metrics));
+    const lowest = totals.length > 0 ? Math.min(...totals) : 0;
+    const spread = totals.length > 0 ? Math.max(...totals) - lowest : 0;
+    return { debate, key: [group(debate), -(debate.score ?? debate.round), -lowest, spread, number(debate.move)] };
+  });
+  keyed.sort((a, b) => compare(a.key, b.key));
+  return keyed.map(({ debate }, idx) => ({ rank: debate.score === null ? null : idx + 1, debate }));
+}
+
+function group(debate: DebateView): number {
+  if (debate.score !== null) return 0;
+  return { running: 1, idle: 2, done: 2, failed: 3 }[debate.status];
+}
+
+function compare(a: number[], b: number[]): number {
+  for (const [idx, it] of a.entries()) {
+    const other = b[idx] ?? 0;
+    if (it !== other) return it - other;
+  }
+  return 0;
+}
+
+/** `m12` is 12. */
+export function number(move: string): number {
+  return Number.parseInt(move.slice(1), 10) || 0;
+}

@@ -1,0 +1,120 @@
+import { describe, expect, it } from "vitest";
+
+import type { RunEvent } from "@/lib/events";
+
+import { fold, heal } from "./fold";
+import { emptyView } from "./view";
+
+const said = (text: string): Record<string, string> => ({ i1: `${text} 1`, i2: `${text} 2`, i3: `${text} 3` });
+
+const EVENTS: RunEvent[] = [
+  { seq: 1, type: "layer_start", layer: 0 },
+  { seq: 2, type: "agent_start", layer: 0, agent_id: "writer", persona: "Writer" },
+  { seq: 3, type: "agent_complete", layer: 0, agent_id: "writer", outputs: ["financial.md"] },
+  { seq: 4, type: "layer_complete", layer: 0, artifacts: ["financial.md"] },
+  { seq: 5, type: "layer_start", layer: "sandbox" },
+  { seq: 6, type: "sandbox_degraded", backend: "in-process", reason: "isolation is switched off" },
+  { seq: 7, type: "sandbox_ready", move: "m1", title: "Sell it", backend: "in-process", isolated: false },
+  { seq: 8, type: "sandbox_round", move: "m1", round: 1, status: "critic_responding" },
+  { seq: 9, type: "sandbox_round", move: "m1", round: 1, status: "critic_responded", said: said("no") },
+  { seq: 10, type: "sandbox_round", move: "m1", round: 1, status: "dm_responded", said: said("yes") },
+  { seq: 11, type: "sandbox_scored", move: "m1", score: 54, breakdown: { D1: { reasoning: "so", impact: 4 } } },
+  { seq: 12, type: "sandbox_skipped", move: "m2", reason: "the model refused" },
+  { seq: 13, type: "pipeline_complete", recommended: ["m1"], other: [] },
+];
+
+const whole = fold(emptyView(), EVENTS);
+
+/** The same numbers in the same order every time, so that a failure can be repeated. */
+function shuffled<T>(items: readonly T[], seed: number): T[] {
+  const left = [...items];
+  const out: T[] = [];
+  for (let state = seed; left.length > 0;) {
+    state = (state * 1103515245 + 12345) % 2147483648;
+    out.push(...left.splice(state % left.length, 1));
+  }
+  return out;
+}
+
+describe("the view of a run", () => {
+  it("says what the events say", () => {
+    expect(whole.layers["0"]).toEqual({ status: "done", artifacts: ["financial.md"] });
+    expect(whole.agents["writer"]).toEqual({ status: "done", outputs: ["financial.md"], reason: null });
+    expect(whole.debates["m1"]).toMatchObject({
+      title: "Sell it",
+      status: "done",
+      round: 1,
+      score: 54,
+      isolated: false,
+    });
+    expect(whole.debates["m1"]!.threads["i2"]).toEqual([
+      { round: 1, role: "critic", content: "no 2" },
+      { round: 1, role: "maker", content: "yes 2" },
+    ]);
+    expect(whole.debates["m2"]).toMatchObject({ status: "failed", score: null, reason: "the model refused" });
+    expect(whole.notices.map((it) => it.kind)).toEqual(["degraded", "skipped"]);
+    expect(whole.recommended).toEqual(["m1"]);
+    expect(whole.last).toBe(13);
+  });
+
+  it("is the same when events come one by one", () => {
+    const view = EVENTS.reduce((it, event) => fold(it, [event]), emptyView());
+    expect(view).toEqual(whole);
+  });
+
+  it("is the same when every event comes twice", () => {
+    const view = EVENTS.reduce((it, event) => fold(it, [event, event]), emptyView());
+    expect(fold(view, EVENTS)).toEqual(whole);
+  });
+
+  it("is the same in whatever order events come", () => {
+    for (let seed = 1; seed <= 50; seed += 1) {
+      const view = shuffled(EVENTS, seed).reduce((it, event) => fold(it, [event]), emptyView());
+      expect(view).toEqual(whole);
+    }
+  });
+
+  it("is the same after a connection that broke anywhere and began again a little earlier", () => {
+    for (let at = 0; at <= EVENTS.length; at += 1) {
+      const before = fold(emptyView(), EVENTS.slice(0, at));
+      expect(fold(before, EVENTS.slice(Math.max(0, at - 3)))).toEqual(whole);
+    }
+  });
+
+  it("waits for an event that is missing and says so", () => {
+    const view = fold(
+      emptyView(),
+      EVENTS.filter((it) => it.seq !== 9),
+    );
+    expect(view.last).toBe(8);
+    expect(view.ahead.map((it) => it.seq)).toEqual([10, 11, 12, 13]);
+    expect(view.debates["m1"]!.score).toBeNull();
+    expect(fold(view, [EVENTS[8]!])).toEqual(whole);
+  });
+
+  it("does not wait for an event that the server does not have", () => {
+    const torn = fold(
+      emptyView(),
+      EVENTS.filter((it) => it.seq !== 6),
+    );
+    const view = heal(
+      torn,
+      EVENTS.filter((it) => it.seq > 6),
+    );
+    expect(view.last).toBe(13);
+    expect(view.ahead).toEqual([]);
+    expect(view.debates["m1"]!.score).toBe(54);
+  });
+
+  it("passes over events of a type it does not know", () => {
+    const strange = { seq: 14, type: "something_new" } as unknown as RunEvent;
+    expect(fold(whole, [strange])).toEqual({ ...whole, last: 14 });
+  });
+
+  it("keeps what earlier states showed", () => {
+    const early = fold(emptyView(), EVENTS.slice(0, 9));
+    const copy = structuredClone(early);
+    fold(early, EVENTS);
+    expect(early).toEqual(copy);
+  });
+});

@@ -1,0 +1,98 @@
+import { motion, useReducedMotion } from "motion/react";
+import type { ReactElement } from "react";
+
+import { cn } from "@/lib/cn";
+import type { Run } from "@/lib/types";
+import { STATUS_WORDS, WorkIcon } from "@/ui/status";
+
+import { type Place, board, makerTotals } from "./board";
+import { type RunView, emptyDebate } from "./view";
+
+interface Props {
+  run: Run;
+  view: RunView;
+  moves: string[];
+  onOpen: (move: string) => void;
+}
+
+export const MAKER_COLORS = ["var(--dm-0)", "var(--dm-1)", "var(--dm-2)"];
+
+/** The moves in the order of their scores so far; a move that gets its score travels to its place. */
+export function Leaderboard({ run, view, moves, onOpen }: Props): ReactElement {
+  const still = useReducedMotion();
+  const metrics = run.config.metrics.map((it) => it.id);
+  const places = board(
+    moves.map((it) => view.debates[it] ?? emptyDebate(it)),
+    metrics,
+  );
+  const best = run.config.metrics.length * run.config.decision_makers.length * 10;
+  return (
+    <ol className="divide-y divide-line">
+      {places.map((it) => (
+        <motion.li
+          key={it.debate.move}
+          layout={still ? false : "position"}
+          transition={{ type: "spring", stiffness: 260, damping: 28 }}
+          data-move={it.debate.move}
+        >
+          <Row place={it} run={run} best={best} metrics={metrics} onOpen={onOpen} />
+        </motion.li>
+      ))}
+    </ol>
+  );
+}
+
+interface RowProps {
+  place: Place;
+  run: Run;
+  best: number;
+  metrics: string[];
+  onOpen: (move: string) => void;
+}
+
+function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps): ReactElement {
+  const totals = makerTotals(debate, metrics);
+  const title = debate.title || (run.status === "complete" ? "not debated" : "not debated yet");
+  const state =
+    debate.score !== null
+      ? `rank ${rank}, ${debate.score} of ${best} points`
+      : debate.status === "running"
+        ? `round ${debate.round || 1} of ${run.settings.rounds}`
+        : STATUS_WORDS[debate.status];
+  return (
+    <button
+      type="button"
+      onClick={() => onOpen(debate.move)}
+      aria-label={`${rank ?? ""} ${debate.move} ${title} ${debate.score ?? ""}: ${state}. Open the debate.`.trim()}
+      className={cn(
+        "grid w-full grid-cols-[1.5rem_2rem_minmax(0,1fr)_auto] items-center gap-2 px-4 py-1.5 text-left hover:bg-sunk",
+        rank !== null && rank <= run.config.top_k && "bg-accent-soft/50",
+      )}
+    >
+      <span className="text-right text-sm font-semibold tabular-nums">{rank ?? ""}</span>{" "}
+      <span className="font-mono text-xs text-dim">{debate.move}</span>{" "}
+      <span className="min-w-0">
+        <span className="block truncate text-[13px] leading-5">{title}</span>
+        <span className="mt-0.5 flex h-1 overflow-hidden rounded-full bg-sunk">
+          {debate.score !== null
+            ? run.config.decision_makers.map((it, idx) => (
+                <span
+                  key={it.id}
+                  className="h-full transition-[width] duration-500"
+                  style={{ width: `${((totals[it.id] ?? 0) / best) * 100}%`, background: MAKER_COLORS[idx % 3] }}
+                />
+              ))
+            : debate.status === "running" && (
+                <span
+                  className="h-full rounded-full bg-edge transition-[width] duration-500"
+                  style={{ width: `${(debate.round / run.settings.rounds) * 100}%` }}
+                />
+              )}
+        </span>
+      </span>{" "}
+      <span className="flex min-w-9 items-center justify-end text-sm font-semibold tabular-nums">
+        {debate.score ?? <WorkIcon status={debate.status} />}
+      </span>
+    </button>
+  );
+}

@@ -1,0 +1,53 @@
+import { CloudOff, Info, TriangleAlert } from "lucide-react";
+import type { ReactElement } from "react";
+
+import type { Run } from "@/lib/types";
+
+import type { RunView } from "./view";
+
+/** What a person has to know beside the picture: a lost connection, a failure, what did not go as it should. */
+export function Notices({ run, view, connected }: { run: Run; view: RunView; connected: boolean }): ReactElement {
+  const failure = run.error ?? (run.status === "error" ? view.error : null);
+  // A complete run's results say in what its debates ran.
+  const known = run.status === "complete" ? ["error", "degraded"] : ["error"];
+  const rest = view.notices.filter((it) => !known.includes(it.kind));
+  return (
+    <div className="space-y-2 empty:hidden">
+      {!connected && (
+        <p role="status" className="flex items-center gap-2 rounded-lg bg-warn-soft px-4 py-2.5 text-sm text-warn">
+          <CloudOff aria-hidden className="size-4 shrink-0" />
+          Connection lost, trying again. The run goes on; nothing that it says is lost.
+        </p>
+      )}
+      {failure && run.status === "error" && (
+        <div role="alert" className="rounded-lg border border-bad/40 bg-bad-soft px-4 py-3 text-sm">
+          <p className="flex items-center gap-2 font-semibold text-bad">
+            <TriangleAlert aria-hidden className="size-4 shrink-0" /> The run failed
+          </p>
+          <p className="mt-1 whitespace-pre-wrap">{failure}</p>
+          <p className="mt-1 text-dim">
+            What was done is kept: it can go on from there, and nothing is paid for twice.
+          </p>
+        </div>
+      )}
+      {rest.length === 1 && (
+        <p className="flex items-center gap-2 rounded-lg border border-line bg-panel px-4 py-2 text-[13px]">
+          <Info aria-hidden className="size-4 shrink-0 text-dim" /> {rest[0]!.text}
+        </p>
+      )}
+      {rest.length > 1 && (
+        <details className="rounded-lg border border-line bg-panel text-[13px]" open={rest.length <= 3}>
+          <summary className="flex items-center gap-2 px-4 py-2 text-dim">
+            <Info aria-hidden className="size-4 shrink-0" />
+            {rest.length} things to know about this run
+          </summary>
+          <ul className="space-y-1 px-4 pb-3 pl-10">
+            {rest.map((it) => (
+              <li key={it.seq}>{it.text}</li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,98 @@
+import { ArrowLeft } from "lucide-react";
+import type { ReactElement } from "react";
+
+import { PipelineGraph } from "@/graph/pipeline-graph";
+import type { Drawings, Run } from "@/lib/types";
+import { Button } from "@/ui/button";
+import { Panel } from "@/ui/panel";
+
+import { Inspector } from "./inspector";
+import { Leaderboard } from "./leaderboard";
+import { Lines } from "./lines-list";
+import { Now } from "./now";
+import type { RunView } from "./view";
+
+interface Props {
+  run: Run;
+  view: RunView;
+  moves: string[];
+  drawings: Drawings | null;
+  selected: string | null;
+  onSelect: (id: string | null) => void;
+  onDebate: (move: string) => void;
+}
+
+const STAGES: Record<string, string> = {
+  "0": "Data",
+  "1": "Findings",
+  "2": "Moves",
+  sandbox: "Debates",
+  rank: "Ranking",
+};
+
+export function PipelineTab({ run, view, moves, drawings, selected, onSelect, onDebate }: Props): ReactElement {
+  const people = [...run.config.synthesizers, ...run.config.inferences, ...run.config.analysts];
+  const name = selected && (STAGES[selected] ?? people.find((it) => it.id === selected)?.name);
+  return (
+    <div className="space-y-4">
+      <section
+        aria-labelledby="pipeline-title"
+        className="overflow-hidden rounded-xl border border-line bg-panel shadow-(--shadow)"
+      >
+        {drawings ? (
+          <PipelineGraph
+            drawing={drawings.pipeline}
+            run={run}
+            view={view}
+            moves={moves}
+            selected={selected}
+            onStage={onSelect}
+            openAgent={onSelect}
+            openDebate={onDebate}
+          />
+        ) : (
+          <div className="h-[480px]" />
+        )}
+      </section>
+      <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,1fr)_24rem]">
+        <div className="space-y-4">
+          <Panel
+            id="focus"
+            title={name ?? "At work now"}
+            aside={
+              name && (
+                <Button look="ghost" onClick={() => onSelect(null)}>
+                  <ArrowLeft aria-hidden /> What happens now
+                </Button>
+              )
+            }
+          >
+            {name && selected ? (
+              <Inspector run={run} view={view} selected={selected} onAgent={onSelect} onDebate={onDebate} />
+            ) : (
+              <Now run={run} view={view} onDebate={onDebate} />
+            )}
+          </Panel>
+          <Panel id="lines" title="What happened last" inner="px-4 py-2">
+            <Lines view={view} />
+          </Panel>
+        </div>
+        <Panel id="board" title="Leaderboard" inner="p-0" aside={<Legend run={run} />}>
+          <Leaderboard run={run} view={view} moves={moves} onOpen={onDebate} />
+        </Panel>
+      </div>
+    </div>
+  );
+}
+
+function Legend({ run }: { run: Run }): ReactElement {
+  return (
+    <ul className="flex gap-3 text-xs text-dim" aria-label="Colours">
+      {run.config.decision_makers.map((it, idx) => (
+        <li key={it.id} className="flex items-center gap-1" title={it.name}>
+          <span aria-hidden className="size-2 rounded-full" style={{ background: `var(--dm-${idx % 3})` }} /> {it.id}
+        </li>
+      ))}
+    </ul>
+  );
+}

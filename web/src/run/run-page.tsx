@@ -1,0 +1,151 @@
+import { ArrowRight } from "lucide-react";
+import { type ReactElement, useEffect, useState } from "react";
+
+import { DebateView } from "@/debate/debate-view";
+import { movesOf } from "@/graph/live";
+import { ApiError, api } from "@/lib/api";
+import { go, usePlace, withQuery } from "@/lib/router";
+import type { Drawings, Setup } from "@/lib/types";
+import { CompareDialog } from "@/actions/compare-dialog";
+import { FilesDialog } from "@/actions/files-dialog";
+import { ForkDialog } from "@/actions/fork-dialog";
+import { ResumeDialog } from "@/actions/resume-dialog";
+import { Review } from "@/actions/review";
+import { Results } from "@/results/results";
+import { Documents } from "@/results/documents";
+import { FindingsContext } from "@/text/citation";
+import { Button } from "@/ui/button";
+import { Link } from "@/ui/link";
+import { Problem } from "@/ui/problem";
+import { type Tab, Tabs } from "@/ui/tabs";
+
+import { Announcer } from "./announcer";
+import { Meters } from "./meters";
+import { Notices } from "./notices";
+import { PipelineTab } from "./pipeline-tab";
+import { RunHeader } from "./run-header";
+import { useFindings, useResult } from "./use-result";
+import { useRun } from "./use-run";
+
+type Open = null | { kind: "fork"; at: string } | { kind: "compare" | "files" | "resume" };
+
+/** One run, from its first call to its report. */
+export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactElement {
+  const place = usePlace();
+  const { run, view, connected, error, samples, refresh } = useRun(id);
+  const { report, error: resultError } = useResult(id, run?.status);
+  const findings = useFindings(id, report, view.layers["1"]?.status === "done");
+  const drawings = useDrawings();
+  const [open, setOpen] = useState<Open>(null);
+  const [refused, setRefused] = useState<ApiError | null>(null);
+  useEffect(() => {
+    document.title = run ? `${run.ticker} ${run.status} · Consulting` : "Consulting";
+  }, [run]);
+
+  if (error && !run) {
+    return (
+      <Problem whole title={error.status === 404 ? "There is no such run" : "The run cannot be shown"} error={error}>
+        <p className="mt-2">
+          <Link href="/" className="underline underline-offset-2">
+            All runs
+          </Link>
+        </p>
+      </Problem>
+    );
+  }
+  if (!run) return <p className="py-16 text-center text-dim">Loading the run…</p>;
+
+  const moves = movesOf(run.config, view);
+  const tabs: Tab[] = [
+    ...(run.status === "complete" ? [{ id: "results", title: "Results" }] : []),
+    ...(run.status === "waiting" ? [{ id: "review", title: "Review" }] : []),
+    { id: "pipeline", title: "Pipeline" },
+    { id: "debates", title: "Debates" },
+    ...(run.status === "complete" ? [{ id: "documents", title: "Documents" }] : []),
+  ];
+  const asked = place.query.get("view");
+  const current = tabs.find((it) => it.id === asked)?.id ?? tabs[0]!.id;
+  const move = place.query.get("move") ?? firstDebate(moves, view.debates);
+  const show = (change: Record<string, string | null>): void => go(withQuery(place, change));
+  const openDebate = (it: string): void => show({ view: "debates", move: it });
+  const cancel = (): void => void api.cancel(id).then(refresh, (it: unknown) => setRefused(it as ApiError));
+
+  return (
+    <FindingsContext value={findings}>
+      <div className="space-y-4">
+        <RunHeader
+          run={run}
+          report={report}
+          synthetic={setup.data === "synthetic"}
+          onCancel={cancel}
+          onFork={() => setOpen({ kind: "fork", at: "layer_2" })}
+          onResume={() => setOpen({ kind: "resume" })}
+          onCompare={() => setOpen({ kind: "compare" })}
+          onFiles={() => setOpen({ kind: "files" })}
+        />
+        <Announcer run={run} view={view} moves={moves.length} />
+        <Notices run={run} view={view} connected={connected} />
+        {refused && <Problem title="That could not be done" error={refused} />}
+        {resultError && <Problem title="The result cannot be shown" error={resultError} />}
+        <Meters run={run} samples={samples} />
+        <Tabs
+          tabs={tabs}
+          current={current}
+          label="Views of the run"
+          onPick={(it) => show({ view: it, move: null, at: null })}
+        >
+          {current === "results" && <Results run={run} report={report} onDebate={openDebate} />}
+          {current === "review" && <Review run={run} onDone={refresh} />}
+          {current === "pipeline" && (
+            <>
+              {run.status === "complete" && (
+                <Button look="solid" className="mb-4" onClick={() => show({ view: "results" })}>
+                  The run is complete: read the results <ArrowRight aria-hidden />
+                </Button>
+              )}
+              <PipelineTab
+                run={run}
+                view={view}
+                moves={moves}
+                drawings={drawings}
+                selected={place.query.get("at")}
+                onSelect={(it) => show({ view: "pipeline", at: it })}
+                onDebate={openDebate}
+              />
+            </>
+          )}
+          {current === "debates" && (
+            <DebateView
+              run={run}
+              view={view}
+              report={report}
+              drawing={drawings?.debate ?? null}
+              moves={moves}
+              move={move}
+              onMove={openDebate}
+              onBack={() => show({ view: "pipeline", move: null })}
+              onFork={(at) => setOpen({ kind: "fork", at })}
+            />
+          )}
+          {current === "documents" && <Documents id={id} report={report} />}
+        </Tabs>
+      </div>
+      {open?.kind === "fork" && <ForkDialog run={run} at={open.at} moves={moves} onClose={() => setOpen(null)} />}
+      {open?.kind === "compare" && <CompareDialog run={run} onClose={() => setOpen(null)} />}
+      {open?.kind === "files" && <FilesDialog id={id} onClose={() => setOpen(null)} />}
+      {open?.kind === "resume" && <ResumeDialog run={run} onClose={() => setOpen(null)} onDone={refresh} />}
+    </FindingsContext>
+  );
+}
+
+function firstDebate(moves: string[], debates: Record<string, unknown>): string {
+  return moves.find((it) => it in debates) ?? moves[0] ?? "m1";
+}
+
+function useDrawings(): Drawings | null {
+  const [drawings, setDrawings] = useState<Drawings | null>(null);
+  useEffect(() => {
+    api.graph().then(setDrawings, () => {});
+  }, []);
+  return drawings;
+}

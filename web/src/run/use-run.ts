@@ -1,0 +1,132 @@
+/** Follows one run: what the server says of it, and what its events tell. */
+
+import { useCallback, useEffect, useReducer, useRef, useState } from "react";
+
+import { ApiError, api } from "@/lib/api";
+import type { RunEvent } from "@/lib/events";
+import { follow } from "@/lib/stream";
+import type { Run, RunStatus } from "@/lib/types";
+
+import { type Sample, remember } from "./estimate";
+import { fold, heal } from "./fold";
+import { type RunView, emptyView } from "./view";
+
+export interface Followed {
+  run: Run | null;
+  view: RunView;
+  /** False while a lost connection is tried again. */
+  connected: boolean;
+  error: ApiError | null;
+  samples: Sample[];
+  /** Asks again at once and listens again, after something was done to the run. */
+  refresh: () => void;
+}
+
+type Action = { kind: "events" | "stored"; events: RunEvent[] };
+
+function reduce(view: RunView, action: Action): RunView {
+  return action.kind === "events" ? fold(view, action.events) : heal(view, action.events);
+}
+
+const isLive = (status: RunStatus | undefined): boolean => status === "running" || status === "queued";
+
+/** The component that uses this has the run's id as its key, so a view never mixes two runs. */
+export function useRun(id: string): Followed {
+  const [view, dispatch] = useReducer(reduce, undefined, emptyView);
+  const [run, setRun] = useState<Run | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [samples, setSamples] = useState<Sample[]>([]);
+  const [connected, setConnected] = useState(true);
+  const [attempt, setAttempt] = useState(0);
+  const refresh = useCallback(() => setAttempt((it) => it + 1), []);
+  const last = useRef(0);
+  useEffect(() => {
+    last.current = view.last;
+  }, [view.last]);
+
+  const load = useCallback(
+    async (signal?: AbortSignal) => {
+      try {
+        const next = await api.run(id, signal);
+        setRun(next);
+        setError(null);
+        setSamples((it) => remember(it, { at: Date.now(), calls: next.usage.calls }));
+      } catch (cause) {
+        if (signal?.aborted || !(cause instanceof ApiError)) return;
+        // While the server is away the connection says so; what is known stays on the page.
+        if (cause.status >= 400 && cause.status < 500) setError(cause);
+      }
+    },
+    [id],
+  );
+
+  const live = run === null || isLive(run.status);
+  useEffect(() => {
+    const stop = new AbortController();
+    void load(stop.signal);
+    const timer = live ? setInterval(() => void load(stop.signal), 2000) : undefined;
+    return () => {
+      stop.abort();
+      clearInterval(timer);
+    };
+  }, [load, live, attempt]);
+
+  useEffect(() => {
+    const stop = new AbortController();
+    const batch = collect((events) => dispatch({ kind: "events", events }));
+    void follow(
+      id,
+      {
+        last: () => Math.max(last.current, batch.last()),
+        event: batch.add,
+        connected: setConnected,
+        end: () => void load(stop.signal),
+        refused: setError,
+      },
+      stop.signal,
+    );
+    return () => {
+      stop.abort();
+      batch.flush();
+    };
+  }, [id, load, attempt]);
+
+  const torn = view.ahead.length > 0;
+  useEffect(() => {
+    if (!torn) return;
+    const stop = new AbortController();
+    api.events(id, last.current, stop.signal).then(
+      ({ events }) => dispatch({ kind: "stored", events }),
+      () => {},
+    );
+    return () => stop.abort();
+  }, [id, torn]);
+
+  return { run, view, connected, error, samples, refresh };
+}
+
+/** Gathers events that come close together, so that a replay of hundreds is drawn a few times and not hundreds. */
+function collect(deliver: (events: RunEvent[]) => void): {
+  add: (event: RunEvent) => void;
+  flush: () => void;
+  last: () => number;
+} {
+  let waiting: RunEvent[] = [];
+  let last = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const flush = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (waiting.length > 0) deliver(waiting);
+    waiting = [];
+  };
+  return {
+    add: (event) => {
+      waiting.push(event);
+      last = Math.max(last, event.seq);
+      timer ??= setTimeout(flush, 60);
+    },
+    flush,
+    last: () => last,
+  };
+}

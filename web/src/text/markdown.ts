@@ -1,0 +1,90 @@
+/**
+ * Reads the little markdown that the program's documents are written in: headings, lists, tables, quotes, bold.
+ *
+ * Links, images and HTML are no part of it. What looks like them stays the text it is, because much of it was written
+ * by a model.
+ */
+
+export type Block =
+  | { kind: "heading"; level: number; text: string }
+  | { kind: "list"; ordered: boolean; items: string[] }
+  | { kind: "table"; head: string[]; rows: string[][] }
+  | { kind: "quote"; text: string }
+  | { kind: "rule" }
+  | { kind: "paragraph"; text: string };
+
+export type Span = { kind: "plain" | "bold" | "code"; text: string };
+
+const HEADING = /^(#{1,6}) (.*)$/;
+const BULLET = /^\s*[-*] (.*)$/;
+const NUMBER = /^\s*\d+[.)] (.*)$/;
+const RULE = /^-{3,}$/;
+const TABLE_RULE = /^\|?[\s:|-]+\|[\s:|-]*$/;
+
+export function blocks(document: string): Block[] {
+  const found: Block[] = [];
+  const lines = document.split(/\r?\n/);
+  let at = 0;
+  const gather = (pattern: RegExp): string[] => {
+    const items: string[] = [];
+    for (let match; (match = pattern.exec(lines[at] ?? "")); at += 1) items.push(match[1]!);
+    return items;
+  };
+  while (at < lines.length) {
+    const line = lines[at]!;
+    const heading = HEADING.exec(line);
+    if (line.trim() === "") {
+      at += 1;
+    } else if (heading) {
+      found.push({ kind: "heading", level: heading[1]!.length, text: heading[2]! });
+      at += 1;
+    } else if (RULE.test(line)) {
+      found.push({ kind: "rule" });
+      at += 1;
+    } else if (line.startsWith("|") && TABLE_RULE.test(lines[at + 1] ?? "")) {
+      const rows = gather(/^(\|.*)$/).map(cells);
+      found.push({ kind: "table", head: rows[0]!, rows: rows.slice(2) });
+    } else if (line.startsWith(">")) {
+      found.push({ kind: "quote", text: gather(/^> ?(.*)$/).join(" ") });
+    } else if (BULLET.test(line)) {
+      found.push({ kind: "list", ordered: false, items: gather(BULLET) });
+    } else if (NUMBER.test(line)) {
+      found.push({ kind: "list", ordered: true, items: gather(NUMBER) });
+    } else {
+      const length = paragraphLength(lines, at);
+      found.push({ kind: "paragraph", text: lines.slice(at, at + length).join(" ") });
+      at += length;
+    }
+  }
+  return found;
+}
+
+function paragraphLength(lines: string[], at: number): number {
+  let length = 1;
+  while (isProse(lines[at + length])) length += 1;
+  return length;
+}
+
+function isProse(line: string | undefined): boolean {
+  if (line === undefined || line.trim() === "") return false;
+  return ![HEADING, BULLET, NUMBER, RULE].some((it) => it.test(line)) && !/^[|>]/.test(line);
+}
+
+function cells(row: string): string[] {
+  return row
+    .replace(/^\||\|$/g, "")
+    .split("|")
+    .map((it) => it.trim());
+}
+
+/** Cuts a line at its bold and code marks. A mark that is not closed is text. */
+export function spans(text: string): Span[] {
+  return text
+    .split(/(\*\*[^*]+\*\*|`[^`]+`)/)
+    .filter((it) => it !== "")
+    .map((it) => {
+      if (it.length > 4 && it.startsWith("**") && it.endsWith("**")) return { kind: "bold", text: it.slice(2, -2) };
+      if (it.length > 2 && it.startsWith("`") && it.endsWith("`")) return { kind: "code", text: it.slice(1, -1) };
+      return { kind: "plain", text: it };
+    });
+}

@@ -1,0 +1,116 @@
+import type { ReactElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
+import { describe, expect, it } from "vitest";
+
+import { Document } from "./document";
+import { readFindings } from "./findings";
+import { blocks, spans } from "./markdown";
+import { Said } from "./said";
+import { tokens } from "./tokens";
+
+const html = (element: ReactElement): string => renderToStaticMarkup(element);
+
+const ATTACKS = [
+  "<script>alert(1)</script>",
+  '<img src=x onerror="alert(1)">',
+  "[click](javascript:alert(1))",
+  "![pixel](https://example.org/pixel.png)",
+  "<https://example.org>",
+  "**<b onclick=alert(1)>bold</b>**",
+  "`<iframe src=//example.org>`",
+  "| <svg onload=alert(1)> | b |\n| --- | --- |\n| <a href=//example.org>x</a> | y |",
+  "> <style>*{display:none}</style>",
+  "# <meta http-equiv=refresh content=0>",
+  "- <link rel=stylesheet href=//example.org>",
+];
+
+describe("text from a model", () => {
+  it.each(ATTACKS)("stays text: %s", (attack) => {
+    for (const element of [<Document key="d" text={attack} />, <Said key="s" text={attack} doubts={["alert"]} />]) {
+      const page = html(element);
+      expect(page).not.toMatch(/<(script|img|a|b|iframe|svg|style|meta|link)[\s>]/i);
+      expect(page).not.toMatch(/<[^>]*\s(href|src|on\w+|srcset)=/i);
+      const shown = page.replace(/<[^>]*>/g, "");
+      expect(shown).toContain(attack.includes("<") ? "&lt;" : "](");
+    }
+  });
+
+  it("has its citations marked", () => {
+    expect(tokens("as [F1-07] and [F2-10] say [F3] not")).toEqual([
+      { kind: "text", text: "as " },
+      { kind: "citation", id: "F1-07" },
+      { kind: "text", text: " and " },
+      { kind: "citation", id: "F2-10" },
+      { kind: "text", text: " say [F3] not" },
+    ]);
+    expect(html(<Said text="so [F1-07]." />)).toMatch(
+      /so <button[^>]*aria-label="Finding F1-07"[^>]*>F1-07<\/button>\./,
+    );
+  });
+
+  it("has every place of a doubtful number underlined", () => {
+    const page = html(<Said text="from $5m to $5m" doubts={["$5m"]} />);
+    expect(page.match(/<span[^>]*>\$5m<\/span>/g)).toHaveLength(2);
+  });
+});
+
+describe("the markdown of documents", () => {
+  it("is cut into its blocks", () => {
+    const text =
+      "# One\n\ntwo\nlines\n\n- a\n- b\n\n1. c\n2. d\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n> said\n> so\n\n---\nend";
+    expect(blocks(text)).toEqual([
+      { kind: "heading", level: 1, text: "One" },
+      { kind: "paragraph", text: "two lines" },
+      { kind: "list", ordered: false, items: ["a", "b"] },
+      { kind: "list", ordered: true, items: ["c", "d"] },
+      { kind: "table", head: ["x", "y"], rows: [["1", "2"]] },
+      { kind: "quote", text: "said so" },
+      { kind: "rule" },
+      { kind: "paragraph", text: "end" },
+    ]);
+  });
+
+  it("comes to an end with whatever it is given", () => {
+    for (const odd of ["|", "| a", ">", "#", "-", "1.", "***", "```\ncode", "|a|\n|", "- \n-", "\r\n\r\n"]) {
+      expect(blocks(odd).length).toBeLessThanOrEqual(3);
+    }
+  });
+
+  it("knows bold and code, and leaves marks that are not closed", () => {
+    expect(spans("a **b** `c` **d")).toEqual([
+      { kind: "plain", text: "a " },
+      { kind: "bold", text: "b" },
+      { kind: "plain", text: " " },
+      { kind: "code", text: "c" },
+      { kind: "plain", text: " **d" },
+    ]);
+  });
+});
+
+describe("a document of findings", () => {
+  it("gives its findings", () => {
+    const text = [
+      "# F1 — Financial inference: NVDA",
+      "",
+      "## F1-01 (growth, positive, strength 3)",
+      "",
+      "Revenue grew by 9.2%.",
+      "",
+      '- Evidence, Key Ratios: "Revenue growth | 9.2%"',
+      "",
+      "## Tensions",
+      "",
+      "- F1-01 and F1-02: both",
+    ].join("\n");
+    expect(readFindings(text)).toEqual([
+      {
+        id: "F1-01",
+        claim: "Revenue grew by 9.2%.",
+        evidence: [{ section: "Key Ratios", quote: "Revenue growth | 9.2%" }],
+        kind: "growth",
+        direction: "positive",
+        strength: 3,
+      },
+    ]);
+  });
+});

@@ -1,0 +1,28 @@
+import { TriangleAlert } from "lucide-react";
+import type { ReactElement, ReactNode } from "react";
+
+import { ApiError } from "@/lib/api";
+
+interface Props {
+  error: unknown;
+  title: string;
+  /** Whether it is all that the page shows, so that its title is the page's. */
+  whole?: boolean;
+  children?: ReactNode;
+}
+
+/** An error as what it is: what the server said, and the number under which it can be looked up. */
+export function Problem({ error, title, whole = false, children }: Props): ReactElement {
+  const Title = whole ? "h1" : "p";
+  const known = error instanceof ApiError ? error : null;
+  return (
+    <div role="alert" className="rounded-lg border border-bad/40 bg-bad-soft p-4 text-sm">
+      <Title className="flex items-center gap-2 font-semibold text-bad">
+        <TriangleAlert aria-hidden className="size-4 shrink-0" /> {title}
+      </Title>
+      <p className="mt-1">{error instanceof Error ? error.message : String(error)}</p>
+      {known?.requestId && <p className="mt-1 font-mono text-xs text-dim">Request {known.requestId}</p>}
+      {children}
+    </div>
+  );
+}

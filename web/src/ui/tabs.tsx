@@ -1,0 +1,64 @@
+import { type ReactElement, type ReactNode, useRef } from "react";
+
+import { cn } from "@/lib/cn";
+
+export interface Tab {
+  id: string;
+  title: ReactNode;
+}
+
+interface Props {
+  tabs: Tab[];
+  current: string;
+  label: string;
+  onPick: (id: string) => void;
+  children: ReactNode;
+}
+
+/** Tabs with the arrow keys as screen readers' users know them. */
+export function Tabs({ tabs, current, label, onPick, children }: Props): ReactElement {
+  const list = useRef<HTMLDivElement>(null);
+  const move = (by: number): void => {
+    const at = tabs.findIndex((it) => it.id === current);
+    const next = tabs[(at + by + tabs.length) % tabs.length];
+    if (!next) return;
+    onPick(next.id);
+    list.current?.querySelector<HTMLElement>(`#tab-${next.id}`)?.focus();
+  };
+  return (
+    <div>
+      <div
+        ref={list}
+        role="tablist"
+        aria-label={label}
+        className="mb-4 flex gap-1 overflow-x-auto border-b border-line"
+      >
+        {tabs.map((it) => (
+          <button
+            key={it.id}
+            id={`tab-${it.id}`}
+            type="button"
+            role="tab"
+            aria-selected={it.id === current}
+            aria-controls="tab-panel"
+            tabIndex={it.id === current ? 0 : -1}
+            onClick={() => onPick(it.id)}
+            onKeyDown={(event) => {
+              if (event.key === "ArrowRight") move(1);
+              if (event.key === "ArrowLeft") move(-1);
+            }}
+            className={cn(
+              "-mb-px border-b-2 px-3 py-2 text-sm font-medium whitespace-nowrap -outline-offset-2",
+              it.id === current ? "border-accent text-accent" : "border-transparent text-dim hover:text-ink",
+            )}
+          >
+            {it.title}
+          </button>
+        ))}
+      </div>
+      <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${current}`}>
+        {children}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,46 @@
+import { Monitor, Moon, Sun } from "lucide-react";
+import type { ReactElement } from "react";
+
+import { type Theme, useTheme } from "@/lib/theme";
+
+import { Button } from "./button";
+import { Link } from "./link";
+
+const NEXT: Record<Theme, { to: Theme; icon: typeof Sun; now: string }> = {
+  system: { to: "light", icon: Monitor, now: "as the system" },
+  light: { to: "dark", icon: Sun, now: "light" },
+  dark: { to: "system", icon: Moon, now: "dark" },
+};
+
+export function TopBar(): ReactElement {
+  const [theme, setTheme] = useTheme();
+  const { to, icon: Icon, now } = NEXT[theme];
+  return (
+    <header className="sticky top-0 z-20 border-b border-line bg-panel/95 backdrop-blur">
+      <a
+        href="#main"
+        className="absolute left-2 -translate-y-20 rounded-md bg-accent px-3 py-2 text-sm text-on-accent focus:translate-y-2"
+      >
+        Skip to the content
+      </a>
+      <div className="mx-auto flex h-14 max-w-[1440px] items-center gap-4 px-4 sm:px-6">
+        <Link href="/" className="flex items-center gap-2.5 font-semibold">
+          <img src="/assets/icon.svg" alt="" width={26} height={26} /> Consulting
+        </Link>
+        <nav aria-label="Main" className="ml-auto flex items-center gap-1">
+          <Link href="/" className="rounded-md px-2.5 py-1.5 text-sm hover:bg-sunk">
+            Runs
+          </Link>
+          <Button
+            look="ghost"
+            size="icon"
+            aria-label={`Colours: ${now}. Change to ${NEXT[to].now}.`}
+            onClick={() => setTheme(to)}
+          >
+            <Icon aria-hidden />
+          </Button>
+        </nav>
+      </div>
+    </header>
+  );
+}
