@@ -17,5 +17,5 @@ mod service;
 pub use registry::{Registry, RegistryError};
 pub use run::{NewRun, RunEvent, RunInfo, Status};
 pub use runner::{Ended, Failure, Runner, Teller};
-pub use server::serve;
+pub use server::{lift_descriptor_limit, serve};
 pub use service::{Capacity, Read, Reader, Service, ServiceError};

@@ -3,12 +3,21 @@
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
 use axum::Router;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{net::TcpListener, sync::watch, time};
 
 use crate::service::Service;
 
 /// Connections that are still open after the runs are put aside get so long.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Lets this process have as many open files and connections as it may: the usual bound is meant for programs that
+/// have few. Says how many that is.
+pub fn lift_descriptor_limit() -> io::Result<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(limit.maximum.unwrap_or(u64::MAX))
+}
 
 /// Serves until it is told to end; then takes no new runs, gives the live ones so much time, and puts the others aside.
 pub async fn serve(

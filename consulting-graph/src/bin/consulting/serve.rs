@@ -53,6 +53,9 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
     eprintln!(
         "Serving at http://{address}. Ctrl-C ends it; unfinished runs go on at the next start."
     );
+    if let Err(error) = graph_server::lift_descriptor_limit() {
+        tracing::warn!(%error, "has no more open files than usual");
+    }
     let grace = Duration::from_secs(args.grace);
     graph_server::serve(listener, router, service, grace, end).await.map_err(problem)
 }

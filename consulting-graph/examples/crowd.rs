@@ -1,0 +1,172 @@
+//! Measures a crowd: many runs at once, each with many readers of its events over HTTP.
+//!
+//! ```sh
+//! cargo run --release -p consulting-graph --example crowd
+//! ```
+//!
+//! Every reader has to get every event of its run in order. How long an event takes to a reader is counted from when a
+//! reader within the server has it.
+#![expect(clippy::print_stdout, reason = "an example for the terminal")]
+
+use std::{
+    collections::HashMap,
+    error::Error,
+    fs,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use consulting_graph::{
+    config::DEFAULT,
+    data::From,
+    debate,
+    models::Choice,
+    run::new,
+    serve::{self, Options},
+};
+use graph_server::{Capacity, Read, Service, http::Guard};
+use sandbox_vm::{Isolation, guest};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+const RUNS: usize = 50;
+const READERS_OF_EACH: usize = 10;
+/// Rounds of each debate, which makes about 180 events a run.
+const ROUNDS: u32 = 2;
+
+type Failed = Box<dyn Error + Send + Sync>;
+/// When an event was there, by run and number.
+type Told = Arc<Mutex<HashMap<(String, u64), Instant>>>;
+
+fn main() -> Result<(), Failed> {
+    guest::enter(debate::agent);
+    graph_server::lift_descriptor_limit()?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure())
+}
+
+async fn measure() -> Result<(), Failed> {
+    let folder = std::env::temp_dir().join(format!("consulting-crowd-{}", std::process::id()));
+    let options = Options {
+        runs: folder.clone(),
+        config: new::with_rounds(DEFAULT, ROUNDS),
+        choice: Choice { provider: "scripted".to_owned(), model: None, seed: 0 },
+        data: From::Synthetic,
+        as_of: "2026-11-15".parse().ok(),
+        concurrency: 1,
+        isolation: Isolation::Off,
+        backend: Some("in-process".to_owned()),
+        capacity: Capacity { at_once: RUNS, queued: 0 },
+        streams: RUNS * READERS_OF_EACH,
+        guard: Guard::new().rate(u32::MAX),
+    };
+    let (service, router) = serve::open(options).await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let ending = std::future::pending();
+    tokio::spawn(graph_server::serve(listener, router, service.clone(), Duration::ZERO, ending));
+
+    let begun = Instant::now();
+    let told = Told::default();
+    let mut within = JoinSet::new();
+    let mut readers = JoinSet::new();
+    for seed in 0..RUNS {
+        let id = start(address, seed).await?;
+        within.spawn(follow(service.clone(), id.clone(), told.clone()));
+        for _ in 0..READERS_OF_EACH {
+            readers.spawn(read(address, id.clone()));
+        }
+    }
+    let mut events = HashMap::new();
+    while let Some(ended) = within.join_next().await {
+        let (id, count) = ended??;
+        events.insert(id, count);
+    }
+    let mut delays = Vec::new();
+    while let Some(ended) = readers.join_next().await {
+        let (id, got) = ended??;
+        let expected = 1..=events[&id];
+        if !got.iter().map(|it| it.0).eq(expected) {
+            return Err(format!("a reader of {id} got other events than there are").into());
+        }
+        let told = told.lock().map_err(|_| "poisoned")?;
+        delays.extend(
+            got.iter().map(|(seq, at)| at.saturating_duration_since(told[&(id.clone(), *seq)])),
+        );
+    }
+    delays.sort();
+    let at = |part: f64| delays[((delays.len() - 1) as f64 * part) as usize];
+    println!("runs      {RUNS} at once, {} events", events.values().sum::<u64>());
+    println!("readers   {} at once, each got every event in order", RUNS * READERS_OF_EACH);
+    println!("time      {:.1?} for all", begun.elapsed());
+    println!("delay     p50 {:.1?}, p99 {:.1?}, longest {:.1?}", at(0.5), at(0.99), at(1.0));
+    println!("memory    {}", peak_memory());
+    fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+/// Starts a run.
+async fn start(address: SocketAddr, seed: usize) -> Result<String, Failed> {
+    let body = format!(r#"{{"ticker":"NVDA","seed":{seed}}}"#);
+    let head = format!(
+        "POST /api/analyze HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut lines = ask(address, &head).await?;
+    while let Some(line) = lines.next_line().await? {
+        if let Ok(started) = serde_json::from_str::<Value>(&line) {
+            return Ok(started["analysis_id"].as_str().ok_or("no id")?.to_owned());
+        }
+    }
+    Err("a run was not started".into())
+}
+
+/// Reads a run's events over HTTP: their numbers, and when they came.
+async fn read(address: SocketAddr, id: String) -> Result<(String, Vec<(u64, Instant)>), Failed> {
+    let head =
+        format!("GET /api/stream/{id} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let mut lines = ask(address, &head).await?;
+    let mut got = Vec::new();
+    while let Some(line) = lines.next_line().await? {
+        if let Some(seq) = line.strip_prefix("id: ") {
+            got.push((seq.trim().parse()?, Instant::now()));
+        }
+    }
+    Ok((id, got))
+}
+
+async fn ask(
+    address: SocketAddr,
+    head: &str,
+) -> Result<tokio::io::Lines<BufReader<TcpStream>>, Failed> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(head.as_bytes()).await?;
+    Ok(BufReader::new(stream).lines())
+}
+
+/// Reads a run's events within the server, and notes when they are there.
+async fn follow(service: Service, id: String, told: Told) -> Result<(String, u64), Failed> {
+    let mut reader = service.read(&id, 0).await?;
+    let mut last = 0;
+    while let Read::Events(events) = reader.next().await? {
+        let now = Instant::now();
+        let mut told = told.lock().map_err(|_| "poisoned")?;
+        for event in events {
+            last = event.seq;
+            told.insert((id.clone(), event.seq), now);
+        }
+    }
+    Ok((id, last))
+}
+
+/// The most memory this process had, as the kernel says.
+fn peak_memory() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+    line.map_or_else(|| "unknown".to_owned(), |it| it.trim().to_owned())
+}
