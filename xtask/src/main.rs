@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `model` and `guest-image`.
+//! The project's own commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `model`, `guest-image` and `web`.
 //!
 //! Only std is used here: this crate is built before anything else, on every machine.
 
@@ -19,6 +19,7 @@ mod needs;
 mod peers;
 mod step;
 mod test;
+mod web;
 
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
@@ -33,6 +34,7 @@ Usage: cargo xtask COMMAND
   model [NAME]          fetches a small real model into the target folder, for the tests of local models,
                         and prints where it is
   guest-image           builds the agents, the kernel and the images that micro VMs start; needs Debian's apt
+  web                   builds the page of `consulting serve` from its source; needs Node
   help                  this text
 ";
 
@@ -54,6 +56,7 @@ enum Action {
     Callgrind(Baseline),
     Model(&'static Model),
     GuestImage,
+    Web,
     Help,
 }
 
@@ -64,7 +67,7 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
     let flags: Vec<&str> = rest.iter().map(String::as_str).collect();
     let action = match (command.as_str(), flags.as_slice()) {
         ("help" | "-h" | "--help", [])
-        | ("test" | "lint" | "callgrind" | "model" | "guest-image", ["-h" | "--help"]) => {
+        | ("test" | "lint" | "callgrind" | "model" | "guest-image" | "web", ["-h" | "--help"]) => {
             Action::Help
         }
         ("test", []) => Action::Test(Depth::Usual),
@@ -76,7 +79,8 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
         ("model", []) => Action::Model(Model::first()),
         ("model", [name]) => Action::Model(Model::named(name)?),
         ("guest-image", []) => Action::GuestImage,
-        ("help" | "test" | "lint" | "callgrind" | "model" | "guest-image", _) => {
+        ("web", []) => Action::Web,
+        ("help" | "test" | "lint" | "callgrind" | "model" | "guest-image" | "web", _) => {
             return Err(Error::Arguments { command, args: rest });
         }
         _ => return Err(Error::UnknownCommand(command)),
@@ -92,6 +96,7 @@ fn run(action: Action) -> Result<(), Error> {
         Action::Callgrind(baseline) => callgrind::run(&root()?, baseline),
         Action::Model(model) => model::run(&root()?, model),
         Action::GuestImage => guest_image::run(&root()?),
+        Action::Web => web::run(&root()?),
         Action::Help => {
             print!("{HELP}");
             Ok(())
@@ -130,6 +135,7 @@ mod tests {
         check("callgrind", &Action::Callgrind(Baseline::Compare));
         check("callgrind --bless", &Action::Callgrind(Baseline::Bless));
         check("guest-image", &Action::GuestImage);
+        check("web", &Action::Web);
         check("model", &Action::Model(Model::first()));
         check("model qwen2.5-coder-0.5b", &Action::Model(Model::first()));
     }

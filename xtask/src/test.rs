@@ -11,12 +11,14 @@ use crate::{
     guest_image, lint,
     needs::{Found, KVM, NEEDS, QEMU},
     step::{LeftOut, Plan, Step, run_all},
+    web,
 };
 
 pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
     let here = Here {
         examples: examples(root)?,
         cargo_deny: has_cargo_deny(),
+        node: web::is_possible(),
         needs: NEEDS.map(|it| it.look()),
     };
     run_all(root, &plan(&here, depth))
@@ -33,6 +35,8 @@ pub(crate) enum Depth {
 struct Here {
     examples: Vec<Example>,
     cargo_deny: bool,
+    /// Whether the page can be built.
+    node: bool,
     /// How each of [`NEEDS`] is met.
     needs: [Found; NEEDS.len()],
 }
@@ -49,6 +53,13 @@ fn plan(here: &Here, depth: Depth) -> Plan {
     let [qemu, kvm] = [QEMU, KVM].map(|it| here.needs[it] != Found::Missing);
     plan.steps.extend((qemu || kvm).then(guest_image::agents));
     plan.steps.extend(qemu.then(guest_image::images));
+    let tests = if here.node {
+        plan.steps.extend(web::steps());
+        tests.map(|it| it.env(web::REQUIRE, "1"))
+    } else {
+        plan.left_out.push(web::LEFT_OUT);
+        tests
+    };
     if depth == Depth::Nightly {
         plan.steps.push(Step::cargo("a real model for the tests", "xtask model"));
     }
@@ -164,7 +175,8 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 7] };
+        let here =
+            Here { examples: vec![], cargo_deny: false, node: false, needs: [Found::Missing; 7] };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
@@ -187,6 +199,7 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
                 "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports",
                 "sudo apt-get install qemu-system-x86",
                 "sudo usermod -aG kvm $USER",
+                "Node from 20.19 on, with npm",
                 "cargo install cargo-deny --locked"
             ]
         );
@@ -197,20 +210,22 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
         let examples = [("graph-core", "a"), ("graph-store", "b")];
         let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
         let examples = Vec::from(examples);
-        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 7] };
+        let here = Here { examples, cargo_deny: true, node: true, needs: [Found::Here; 7] };
         let plan = plan(&here, Depth::Nightly);
         let [agents, images] = [guest_image::agents(), guest_image::images()];
+        let page = web::steps().map(|it| it.to_string()).join("\n");
         check(
             &plan,
             &format!(
                 "\
 {agents}
 {images}
+{page}
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 cargo test -p llm -p consulting-graph --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_PAGE=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_PAGE=1 cargo test -p llm -p consulting-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -227,7 +242,10 @@ cargo deny --offline check bans licenses sources"
         for (rights, start) in [(Rights::Root, "sh -ec "), (Rights::Sudo, "sudo -n sh -ec ")] {
             let mut needs = [Found::Missing; 7];
             needs[0] = Found::Installable(rights);
-            let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
+            let plan = plan(
+                &Here { examples: vec![], cargo_deny: true, node: false, needs },
+                Depth::Usual,
+            );
             let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
             assert!(lines[0].starts_with(start), "{}", lines[0]);
             assert!(lines[0].ends_with("install -y --no-install-recommends postgresql'"));
@@ -244,7 +262,8 @@ cargo deny --offline check bans licenses sources"
         let user = Found::Installable(Rights::User);
         let mut needs = [Found::Missing; 7];
         needs[..4].copy_from_slice(&[Found::Here, Found::Here, user, user]);
-        let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
+        let plan =
+            plan(&Here { examples: vec![], cargo_deny: true, node: false, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
         for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549"]) {
             assert!(line.starts_with("sh -ec ") && line.ends_with(folder), "{line}");
@@ -256,7 +275,8 @@ cargo deny --offline check bans licenses sources"
     fn for_kvm_alone_no_image_is_built() {
         let mut needs = [Found::Missing; 7];
         needs[KVM] = Found::Here;
-        let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
+        let plan =
+            plan(&Here { examples: vec![], cargo_deny: true, node: false, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
         assert_eq!(lines[0], guest_image::agents().to_string());
         assert!(lines[1].starts_with("cargo fmt"), "{}", lines[1]);
@@ -267,7 +287,8 @@ cargo deny --offline check bans licenses sources"
     fn what_may_not_be_installed_is_tried_and_not_required() {
         let mut needs = [Found::Missing; 7];
         needs[4] = Found::Installable(Rights::Root);
-        let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
+        let plan =
+            plan(&Here { examples: vec![], cargo_deny: true, node: false, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
         assert!(lines[0].contains("runsc"), "{}", lines[0]);
         assert_eq!(

@@ -1,0 +1,26 @@
+//! The page in a real browser, against the real program: what `web/e2e` does.
+
+use std::{env, path::Path, process::Command};
+
+/// Lets the test fail, and not skip, where it cannot be made.
+const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
+
+#[test]
+fn the_page_passes_in_a_browser() {
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
+    if !web.join("node_modules").is_dir() {
+        let why = "the page's tools are not there: run `npm --prefix web ci`, which needs Node";
+        assert!(env::var_os(REQUIRE).is_none(), "{why}");
+        eprintln!("SKIPPED: tests of the page in a browser; {why}");
+        return;
+    }
+    let screenshots = tempfile::tempdir().unwrap();
+    let passed = Command::new("npm")
+        .args(["run", "e2e"])
+        .current_dir(web)
+        .env("CONSULTING_BIN", env!("CARGO_BIN_EXE_consulting"))
+        .env("SCREENSHOTS", screenshots.path())
+        .status()
+        .unwrap();
+    assert!(passed.success());
+}
