@@ -11,14 +11,20 @@ mod runner;
 mod trace;
 mod wire;
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use axum::{Json, Router, extract::State, response::Response, routing::get};
 use chrono::NaiveDate;
 use graph_core::MemorySaver;
 use graph_server::{
     Capacity, NewRun, Registry, RegistryError, Service, ServiceError,
-    http::{EventStreams, Guard, Metrics, Problem, page},
+    http::{EventStreams, Guard, Metrics, Problem, ProblemBody, page},
+    run::is_id,
 };
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
@@ -120,6 +126,7 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
         concurrency: options.concurrency,
         needs_key: options.guard.needs_key(),
         meters: Arc::default(),
+        replaying: Arc::default(),
     };
     let locked = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
     let (locked, locked_api) = locked.with_state(desk.clone()).split_for_parts();
@@ -135,23 +142,23 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
 }
 
 /// Lists the complete runs that were made without a server.
-fn adopt(registry: &Registry, runs: &std::path::Path) -> io::Result<()> {
+fn adopt(registry: &Registry, runs: &Path) -> io::Result<()> {
     for entry in fs::read_dir(runs)? {
         let folder = entry?.path();
+        let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !is_id(&id) || registry.knows(&id).map_err(io::Error::other)? {
+            continue;
+        }
         let Ok(text) = fs::read_to_string(folder.join("report.json")) else { continue };
         let (Ok(run), Ok(report)) = (Run::look(&folder), serde_json::from_str::<Report>(&text))
         else {
             continue;
         };
-        let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !graph_server::run::is_id(&id) {
-            continue;
-        }
-        let given = &run.manifest().given;
-        let from = run.manifest().branch.as_ref().map(|it| it.from.given.run_id.clone());
+        let manifest = run.manifest();
+        let from = manifest.branch.as_ref().map(|it| it.from.given.run_id.clone());
         let kept = wire::Kept { concurrency: 1, from, ..wire::Kept::default() };
         let made = fs::metadata(folder.join("run.json")).and_then(|it| it.modified());
-        let done = NewRun { id, subject: given.ticker.clone(), input: json!(kept) };
+        let done = NewRun { id, subject: manifest.given.ticker.clone(), input: json!(kept) };
         let made = made.unwrap_or_else(|_| SystemTime::now());
         registry.adopt(&done, &runner::outcome(&report), made).map_err(io::Error::other)?;
     }
@@ -160,7 +167,8 @@ fn adopt(registry: &Registry, runs: &std::path::Path) -> io::Result<()> {
 
 /// What a client needs to know before it asks for anything else.
 #[utoipa::path(get, path = "/api/setup", tag = "server", responses(
-    (status = 200, description = "Who would speak, who takes part", body = Setup)))]
+    (status = 200, description = "Who would speak, who takes part", body = Setup),
+    (status = "4XX", description = "Too many requests, or a strange host", body = ProblemBody)))]
 async fn setup(State(desk): State<Desk>) -> Result<Json<Setup>, Problem> {
     let config = Config::parse(&desk.config).map_err(|error| Problem::internal(&error))?;
     let data = match desk.data {
@@ -182,7 +190,7 @@ async fn setup(State(desk): State<Desk>) -> Result<Json<Setup>, Problem> {
 /// The graphs that a run is made of.
 #[utoipa::path(get, path = "/api/graph", tag = "server", responses(
     (status = 200, description = "`pipeline` and `debate`, as nodes and edges", body = Object),
-    (status = "4XX", description = "No key", body = graph_server::http::ProblemBody)))]
+    (status = "4XX", description = "No key", body = ProblemBody)))]
 async fn graph() -> Result<Json<Value>, Problem> {
     let saver = Arc::new(MemorySaver::new());
     let internal = |error: graph_core::BuildError| Problem::internal(&error);
@@ -193,7 +201,8 @@ async fn graph() -> Result<Json<Value>, Problem> {
 
 /// Whether the server is there at all.
 #[utoipa::path(get, path = "/health", tag = "server", responses(
-    (status = 200, description = "It is", body = String)))]
+    (status = 200, description = "It is", body = String),
+    (status = "4XX", description = "Too many requests, or a strange host", body = ProblemBody)))]
 async fn health() -> &'static str {
     "ok\n"
 }
@@ -201,7 +210,8 @@ async fn health() -> &'static str {
 /// Whether the server takes runs.
 #[utoipa::path(get, path = "/ready", tag = "server", responses(
     (status = 200, description = "It does", body = String),
-    (status = 503, description = "It does not", body = graph_server::http::ProblemBody)))]
+    (status = "4XX", description = "Too many requests, or a strange host", body = ProblemBody),
+    (status = 503, description = "It does not", body = ProblemBody)))]
 async fn ready(State(desk): State<Desk>) -> Result<&'static str, Problem> {
     desk.service.ready().await?;
     Ok("ready\n")
@@ -210,7 +220,7 @@ async fn ready(State(desk): State<Desk>) -> Result<&'static str, Problem> {
 /// Counts for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
     (status = 200, description = "The counts", body = String),
-    (status = "4XX", description = "No key", body = graph_server::http::ProblemBody)))]
+    (status = "4XX", description = "No key", body = ProblemBody)))]
 async fn prometheus(State(desk): State<Desk>) -> Result<Response, Problem> {
     desk.metrics.render(&desk.service).await
 }

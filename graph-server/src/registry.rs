@@ -92,6 +92,11 @@ impl Registry {
         if added == 0 { Ok(None) } else { self.get(&new.id) }
     }
 
+    /// Whether there is a run of this id.
+    pub fn knows(&self, id: &str) -> Result<bool, RegistryError> {
+        Ok(self.get(id)?.is_some())
+    }
+
     /// Adds a run that came to its end without this service, if there is none with its id.
     pub fn adopt(
         &self,

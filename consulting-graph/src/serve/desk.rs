@@ -53,6 +53,8 @@ pub(super) struct Desk {
     pub(super) concurrency: usize,
     pub(super) needs_key: bool,
     pub(super) meters: Arc<Mutex<HashMap<String, Meter>>>,
+    /// Held by who replays a run for its trace: one at a time, since that takes seconds of a processor.
+    pub(super) replaying: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Desk {

@@ -188,7 +188,7 @@ async fn events(
     (status = "4XX", description = "There is no such run, or it is not complete", body = ProblemBody)))]
 async fn trace_of(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {
     let (_, folder) = desk.folder(&id).await?;
-    let text = trace::of(&folder).await?;
+    let text = trace::of(&folder, &desk.replaying).await?;
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([kind], text).into_response())
 }

@@ -1,7 +1,7 @@
 //! The trace of a complete run. It is not kept while a run goes on: a run that was resumed has only a part of it in
 //! one process. A replay from the recording does the same again, step by step, and has all of it.
 
-use std::{fs, path::Path, sync::LazyLock};
+use std::{fs, path::Path};
 
 use graph_server::http::Problem;
 use serde_json::{Map, json};
@@ -13,16 +13,13 @@ use crate::run::{Going, Run};
 /// What a replay found is kept beside the report.
 const TRACE: &str = "trace.json";
 
-/// One at a time: a replay takes seconds of a processor.
-static TURN: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
-
 /// The trace of a run as JSON.
-pub(super) async fn of(folder: &Path) -> Result<String, Problem> {
+pub(super) async fn of(folder: &Path, replaying: &Mutex<()>) -> Result<String, Problem> {
     let kept = folder.join(TRACE);
     if !folder.join("report.json").is_file() {
         return Err(Problem::conflict("the run is not complete"));
     }
-    let _turn = TURN.lock().await;
+    let _turn = replaying.lock().await;
     if let Ok(text) = fs::read_to_string(&kept) {
         return Ok(text);
     }
