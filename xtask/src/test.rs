@@ -115,7 +115,8 @@ fn deny() -> [Step; 2] {
 }
 
 /// The crates with examples.
-const PACKAGES: [&str; 5] = ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm"];
+const PACKAGES: [&str; 6] =
+    ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm", "draft-gate"];
 
 fn examples(root: &Path) -> Result<Vec<Example>, Error> {
     let mut examples = vec![];
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 6] };
+        let here = Here { examples: vec![], cargo_deny: false, needs: [Found::Missing; 7] };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
@@ -185,6 +186,7 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
                 "sudo apt-get install npm",
                 "sudo apt-get install python3-pip",
                 "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports",
+                "sudo apt-get install python3-pip",
                 "sudo apt-get install qemu-system-x86",
                 "cargo install cargo-deny --locked"
             ]
@@ -196,7 +198,7 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
         let examples = [("graph-core", "a"), ("graph-store", "b")];
         let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
         let examples = Vec::from(examples);
-        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 6] };
+        let here = Here { examples, cargo_deny: true, needs: [Found::Here; 7] };
         let plan = plan(&here, Depth::Nightly);
         let [agents, images] = guest_image::steps();
         check(
@@ -208,8 +210,8 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 cargo test -p llm -p consulting-graph --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_MICROVM=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_MICROVM=1 cargo test -p llm -p consulting-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -231,6 +233,7 @@ cargo deny --offline check bans licenses sources"
                 Found::Missing,
                 Found::Missing,
                 Found::Missing,
+                Found::Missing,
             ];
             let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
             let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
@@ -247,18 +250,20 @@ cargo deny --offline check bans licenses sources"
     #[test]
     fn what_goes_into_a_folder_needs_no_rights() {
         let user = Found::Installable(Rights::User);
-        let needs = [Found::Here, Found::Here, user, user, Found::Missing, Found::Missing];
+        let needs = [Found::Here, Found::Here, user, user, Found::Missing, user, Found::Missing];
         let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
-        for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549"]) {
+        for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549", "mcp-2.3.0"]) {
             assert!(line.starts_with("sh -ec ") && line.ends_with(folder), "{line}");
         }
-        assert!(lines[4].contains("GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 cargo test"));
+        let required =
+            "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 cargo test";
+        assert!(lines[5].contains(required));
     }
 
     #[test]
     fn what_may_not_be_installed_is_tried_and_not_required() {
-        let mut needs = [Found::Missing; 6];
+        let mut needs = [Found::Missing; 7];
         needs[4] = Found::Installable(Rights::Root);
         let plan = plan(&Here { examples: vec![], cargo_deny: true, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
