@@ -43,7 +43,7 @@ enum Install {
 }
 
 /// All that the tests need.
-pub(crate) const NEEDS: [Need; 7] = [
+pub(crate) const NEEDS: [Need; 8] = [
     Need {
         name: "PostgreSQL for the tests",
         left_out: LeftOut {
@@ -135,6 +135,21 @@ else
 fi || echo 'left out: tests in gVisor; this system has no package runsc'",
         ),
         is_here: || path().iter().any(|folder| folder.join("runsc").is_file()),
+    },
+    Need {
+        name: "the MCP client for the tests",
+        left_out: LeftOut {
+            title: "tests of the draft gate's server with the official MCP client",
+            install: "sudo apt-get install python3-pip",
+        },
+        require: "GRAPH_REQUIRE_MCP",
+        is_certain: true,
+        install: Install::Folder {
+            name: peers::MCP,
+            script: peers::INSTALL_MCP,
+            by: ("python3", &["-m", "pip", "--version"]),
+        },
+        is_here: || peers::folder().join(peers::MCP).is_dir(),
     },
     Need {
         name: "QEMU for the tests",

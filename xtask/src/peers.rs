@@ -1,4 +1,4 @@
-//! Servers that others wrote and our tests of models talk to: which versions, and how they are fetched.
+//! Servers and clients that others wrote and our tests talk to: which versions, and how they are fetched.
 //!
 //! Each has a folder whose name holds its version. A script makes the folder in one move at its end, so a folder
 //! that is there is complete, and nothing is fetched again.
@@ -10,6 +10,9 @@ pub(crate) const AIMOCK: &str = "aimock-1.43.0";
 
 /// The folder of llama.cpp's own server and of a model that is small enough for every run.
 pub(crate) const LLAMA: &str = "llama-11549";
+
+/// The folder of the official client of the Model Context Protocol, in Python.
+pub(crate) const MCP: &str = "mcp-2.3.0";
 
 pub(crate) const INSTALL_AIMOCK: &str = "\
 rm -rf \"$1.new\"
@@ -29,7 +32,13 @@ cd \"$1.new\"
 echo 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53  model.gguf' | sha256sum --check
 mv \"$1.new\" \"$1\"";
 
-/// Where the tests look for them, in `peers` of the crate `llm`: in the folder that cargo builds into.
+pub(crate) const INSTALL_MCP: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp==2.3.0
+mv \"$1.new\" \"$1\"";
+
+/// Where the tests look for them, in `peers` of the crate `llm` and in `cycle` of `draft-gate`: in the folder that cargo builds into.
 pub(crate) fn folder() -> PathBuf {
     if let Some(folder) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(folder);

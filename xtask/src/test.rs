@@ -126,7 +126,8 @@ fn deny() -> [Step; 2] {
 }
 
 /// The crates with examples.
-const PACKAGES: [&str; 5] = ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm"];
+const PACKAGES: [&str; 6] =
+    ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm", "draft-gate"];
 
 fn examples(root: &Path) -> Result<Vec<Example>, Error> {
     let mut examples = vec![];
@@ -175,8 +176,12 @@ mod tests {
 
     #[test]
     fn usual() {
-        let here =
-            Here { examples: vec![], cargo_deny: false, node: false, needs: [Found::Missing; 7] };
+        let here = Here {
+            examples: vec![],
+            cargo_deny: false,
+            node: false,
+            needs: [Found::Missing; NEEDS.len()],
+        };
         let plan = plan(&here, Depth::Usual);
         check(
             &plan,
@@ -197,6 +202,7 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
                 "sudo apt-get install npm",
                 "sudo apt-get install python3-pip",
                 "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports",
+                "sudo apt-get install python3-pip",
                 "sudo apt-get install qemu-system-x86",
                 "sudo usermod -aG kvm $USER",
                 "Node from 20.19 on, with npm",
@@ -210,7 +216,8 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
         let examples = [("graph-core", "a"), ("graph-store", "b")];
         let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
         let examples = Vec::from(examples);
-        let here = Here { examples, cargo_deny: true, node: true, needs: [Found::Here; 7] };
+        let here =
+            Here { examples, cargo_deny: true, node: true, needs: [Found::Here; NEEDS.len()] };
         let plan = plan(&here, Depth::Nightly);
         let [agents, images] = [guest_image::agents(), guest_image::images()];
         let page = web::steps().map(|it| it.to_string()).join("\n");
@@ -224,8 +231,8 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_PAGE=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_PAGE=1 cargo test -p llm -p consulting-graph --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_PAGE=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_PAGE=1 cargo test -p llm -p consulting-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -240,7 +247,7 @@ cargo deny --offline check bans licenses sources"
     #[test]
     fn what_is_missing_is_installed_first_and_required_then() {
         for (rights, start) in [(Rights::Root, "sh -ec "), (Rights::Sudo, "sudo -n sh -ec ")] {
-            let mut needs = [Found::Missing; 7];
+            let mut needs = [Found::Missing; NEEDS.len()];
             needs[0] = Found::Installable(rights);
             let plan = plan(
                 &Here { examples: vec![], cargo_deny: true, node: false, needs },
@@ -260,20 +267,22 @@ cargo deny --offline check bans licenses sources"
     #[test]
     fn what_goes_into_a_folder_needs_no_rights() {
         let user = Found::Installable(Rights::User);
-        let mut needs = [Found::Missing; 7];
-        needs[..4].copy_from_slice(&[Found::Here, Found::Here, user, user]);
+        let mut needs = [Found::Missing; NEEDS.len()];
+        needs[..6].copy_from_slice(&[Found::Here, Found::Here, user, user, Found::Missing, user]);
         let plan =
             plan(&Here { examples: vec![], cargo_deny: true, node: false, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
-        for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549"]) {
+        for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549", "mcp-2.3.0"]) {
             assert!(line.starts_with("sh -ec ") && line.ends_with(folder), "{line}");
         }
-        assert!(lines[4].contains("GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 cargo test"));
+        let required =
+            "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 cargo test";
+        assert!(lines[5].contains(required));
     }
 
     #[test]
     fn for_kvm_alone_no_image_is_built() {
-        let mut needs = [Found::Missing; 7];
+        let mut needs = [Found::Missing; NEEDS.len()];
         needs[KVM] = Found::Here;
         let plan =
             plan(&Here { examples: vec![], cargo_deny: true, node: false, needs }, Depth::Usual);
@@ -285,7 +294,7 @@ cargo deny --offline check bans licenses sources"
 
     #[test]
     fn what_may_not_be_installed_is_tried_and_not_required() {
-        let mut needs = [Found::Missing; 7];
+        let mut needs = [Found::Missing; NEEDS.len()];
         needs[4] = Found::Installable(Rights::Root);
         let plan =
             plan(&Here { examples: vec![], cargo_deny: true, node: false, needs }, Depth::Usual);

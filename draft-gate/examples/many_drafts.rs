@@ -1,0 +1,63 @@
+//! Many drafts in one workspace: how long one takes from request to decision, and whether that grows.
+//!
+//! `cargo run --release -p draft-gate --example many_drafts -- 10000 [FOLDER]`; each accepted draft waits for
+//! the disk seven times, so a folder in memory (`/dev/shm`) shows what the gate itself needs.
+#![expect(clippy::print_stdout, reason = "an example for the terminal")]
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    time::{Duration, Instant},
+};
+
+use draft_gate::{Decision, Gate, Request, Submission};
+
+/// Files that the drafts are of, in turn.
+const FILES: usize = 50;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = env::args().skip(1);
+    let n_drafts: usize = args.next().map_or(Ok(300), |it| it.parse())?;
+    let folder = match args.next() {
+        Some(folder) => tempfile::tempdir_in(folder)?,
+        None => tempfile::tempdir()?,
+    };
+    let body: String = (0..200).map(|it| format!("value_{it} = {it}\n")).collect();
+    for file in 0..FILES {
+        fs::write(folder.path().join(format!("f{file}.py")), &body)?;
+    }
+    let gate = Gate::open(folder.path())?;
+    let mut times = Vec::with_capacity(n_drafts);
+    for number in 0..n_drafts {
+        let start = Instant::now();
+        one(&gate, number, &body)?;
+        times.push(start.elapsed());
+    }
+    println!("{n_drafts} drafts in {}", folder.path().display());
+    for (number, part) in times.chunks(n_drafts.div_ceil(10)).enumerate() {
+        println!("tenth {:>2}: {}", number + 1, row(part));
+    }
+    println!("all     : {}", row(&times));
+    let verified = gate.verify()?;
+    println!("log     : {} lines, none changed", verified.lines);
+    Ok(())
+}
+
+/// Request, write, submit, gate.
+fn one(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn Error>> {
+    let worker = gate.worker("bench")?;
+    let draft = worker.request(&Request::edit(&format!("f{}.py", number % FILES), "bench"))?;
+    worker.write(&draft.draft_path, &format!("{body}last = {number}\n"))?;
+    let submitted = worker.submit(&Submission::of(&draft, "one more line"))?;
+    let judgement = gate.judge(&submitted.set)?;
+    assert_eq!(judgement.decision, Decision::Accept, "{:?}", judgement.findings);
+    Ok(())
+}
+
+fn row(times: &[Duration]) -> String {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1000.0;
+    format!("p50 {:.2} ms, p95 {:.2} ms, p99 {:.2} ms", at(50), at(95), at(99))
+}

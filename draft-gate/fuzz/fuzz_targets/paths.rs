@@ -1,0 +1,19 @@
+//! Takes paths as a worker writes them: what is taken stays beneath the folder it is joined to, and is not rewritten.
+#![no_main]
+
+use std::path::{Component, Path};
+
+use draft_gate::WorkspacePath;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|path: &str| {
+    let Ok(parsed) = WorkspacePath::parse(path) else { return };
+    assert_eq!(parsed.as_str(), path);
+    assert!(Path::new(path).components().all(|it| matches!(it, Component::Normal(_))));
+    let joined = if parsed.parent().is_empty() {
+        parsed.name().to_owned()
+    } else {
+        format!("{}/{}", parsed.parent(), parsed.name())
+    };
+    assert_eq!(joined, path);
+});

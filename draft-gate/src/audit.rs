@@ -1,0 +1,276 @@
+//! The log `transition.ndjson`: only ever appended to, each line bound to all before it.
+//!
+//! A line ends with the SHA-256 of the line before it and its own text. That shows every change but one: lines
+//! cut off at the end. So the gate also remembers the end itself, in `head.json`, before and after each line is
+//! written; only a crash between the two leaves open whether the last line is there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    confine::{Folder, Keep},
+    digest::Digest,
+    error::Error,
+};
+
+const HEAD: &str = "head.json";
+
+/// The log's file.
+pub(crate) const LOG: &str = "transition.ndjson";
+
+/// No line is longer: what workers say is cut before it gets here.
+const LONGEST_LINE: u64 = 256 << 10;
+
+/// Most lines are shorter than this.
+const USUAL_LINE: u64 = 4 << 10;
+
+/// What happened, as a line says it.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Record {
+    /// The line's number, from 1.
+    pub seq: u64,
+    /// When, as RFC 3339.
+    pub timestamp: String,
+    /// Who: a worker, or whoever decided.
+    pub agent_id: String,
+    /// What: `requested`, `written`, `submitted`, `accepted` and so on.
+    pub event: String,
+    /// For which task.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub task_id: String,
+    /// Whatever else belongs to the event.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// The end of the log as the gate remembers it.
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+struct Head {
+    seq: u64,
+    hash: Option<Digest>,
+    /// The line that is being written.
+    next: Option<Digest>,
+}
+
+/// What a look at the whole log came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verified {
+    /// How many lines there are.
+    pub lines: u64,
+    /// The digest of the last, which stands for all of them: keep it elsewhere to notice a log that was written anew.
+    pub head: Option<Digest>,
+}
+
+/// The log, for who holds the gate's lock.
+#[derive(Debug)]
+pub(crate) struct Log<'a> {
+    /// Where the log lies.
+    pub(crate) handoff: &'a Folder,
+    /// Where its end is remembered.
+    pub(crate) gate: &'a Folder,
+}
+
+impl Log<'_> {
+    /// Adds a line.
+    pub(crate) fn append(&self, event: NewRecord<'_>, keep: Keep) -> Result<(), Error> {
+        let (seq, last) = self.end()?;
+        let record = Record {
+            seq: seq + 1,
+            timestamp: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
+            agent_id: event.agent.to_owned(),
+            event: event.event.to_owned(),
+            task_id: event.task.to_owned(),
+            more: event.more,
+        };
+        let body = serde_json::to_string(&record).expect("a record is plain data");
+        let (line, hash) = sealed(last, &body);
+        self.remember(&Head { seq, hash: last, next: Some(hash) })?;
+        self.handoff.append(LOG, line.as_bytes(), keep)?;
+        self.remember(&Head { seq: seq + 1, hash: Some(hash), next: None })
+    }
+
+    /// The last line, if there is one.
+    pub(crate) fn last(&self) -> Result<Option<Record>, Error> {
+        self.end()?;
+        let Some((text, _)) = self.tail()? else { return Ok(None) };
+        last_line(&text).map(|it| parse(it).map(|(record, _)| record)).transpose()
+    }
+
+    /// Reads the whole log, and fails at the first line that is not what the gate wrote.
+    pub(crate) fn verify(&self) -> Result<Verified, Error> {
+        let head = self.head()?;
+        if head.next.is_some() {
+            self.end()?;
+        }
+        let mut last = None;
+        let mut lines = 0;
+        let text = self.text()?;
+        if !text.is_empty() && !text.ends_with('\n') {
+            return Err(log_fault("its last line has no end".to_owned()));
+        }
+        for line in text.split_terminator('\n') {
+            let (record, hash) = parse(line)?;
+            lines += 1;
+            if record.seq != lines {
+                return Err(log_fault(format!("line {lines} has the number {}", record.seq)));
+            }
+            let body = body_of(line).unwrap_or_default();
+            if sealed(last, &body).1 != hash {
+                return Err(log_fault(format!("line {lines} or one before it was changed")));
+            }
+            last = Some(hash);
+        }
+        self.compare(&head, lines, last)?;
+        Ok(Verified { lines, head: last })
+    }
+
+    /// All records, without a look at the chain.
+    pub(crate) fn records(&self) -> Result<Vec<Record>, Error> {
+        self.text()?.lines().map(|line| parse(line).map(|(record, _)| record)).collect()
+    }
+
+    /// Whether a line has this digest.
+    pub(crate) fn has_line(&self, hash: &str) -> Result<bool, Error> {
+        let text = self.text()?;
+        Ok(text.lines().any(|line| parse(line).is_ok_and(|(_, it)| it.to_string() == hash)))
+    }
+
+    /// Goes on after a loss that a person has looked at: the loss stays visible as a line of its own.
+    pub(crate) fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
+        let head = self.head()?;
+        let text = self.text()?;
+        let end = text.lines().last().map(parse).transpose()?;
+        let seq = end.as_ref().map_or(0, |(record, _)| record.seq);
+        self.remember(&Head { seq, hash: end.map(|(_, hash)| hash), next: None })?;
+        let more = record_fields([
+            ("expected_line", head.seq.into()),
+            ("expected_hash", head.hash.map(|it| it.to_string()).into()),
+        ]);
+        self.append(
+            NewRecord { agent, event: "loss_acknowledged", task: "", more },
+            Keep::ThroughPowerCut,
+        )
+    }
+
+    /// The log's end, with the whole of its last line, and the log's length.
+    fn tail(&self) -> Result<Option<(Vec<u8>, u64)>, Error> {
+        let tail = self.handoff.tail(LOG, USUAL_LINE)?;
+        let is_whole = |text: &[u8], length: u64| {
+            let inner = text.strip_suffix(b"\n").unwrap_or(text);
+            text.len() as u64 == length || inner.contains(&b'\n')
+        };
+        match tail {
+            Some((text, length)) if !is_whole(&text, length) => {
+                self.handoff.tail(LOG, LONGEST_LINE)
+            }
+            tail => Ok(tail),
+        }
+    }
+
+    fn text(&self) -> Result<String, Error> {
+        let tail = self.handoff.tail(LOG, u64::MAX)?;
+        let bytes = tail.map_or_else(Vec::new, |(bytes, _)| bytes);
+        String::from_utf8(bytes).map_err(|_| log_fault("it is not UTF-8".to_owned()))
+    }
+
+    /// The number and digest of the last line, which must be the one that the gate remembers.
+    fn end(&self) -> Result<(u64, Option<Digest>), Error> {
+        let head = self.head()?;
+        let Some((mut text, mut length)) = self.tail()? else {
+            self.compare(&head, 0, None)?;
+            return Ok((0, None));
+        };
+        // The half of a line that a crash left: only where one was being written.
+        if head.next.is_some() && !text.is_empty() && !text.ends_with(b"\n") {
+            let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            length -= (text.len() - whole) as u64;
+            text.truncate(whole);
+            self.handoff.cut(LOG, length)?;
+        }
+        let (seq, hash) = match last_line(&text) {
+            Some(line) => parse(line).map(|(record, hash)| (record.seq, Some(hash)))?,
+            None => (0, None),
+        };
+        self.compare(&head, seq, hash)?;
+        Ok((seq, hash))
+    }
+
+    fn compare(&self, head: &Head, seq: u64, hash: Option<Digest>) -> Result<(), Error> {
+        let is_last = seq == head.seq && hash == head.hash;
+        let is_next = head.next.is_some() && hash == head.next && seq == head.seq + 1;
+        if is_last || is_next {
+            return Ok(());
+        }
+        let fault = if seq < head.seq {
+            format!("it ends with line {seq}, and the gate wrote {}", head.seq)
+        } else if seq > head.seq {
+            format!("it has {seq} lines, and the gate wrote {}", head.seq)
+        } else {
+            format!("line {seq} is not the one that the gate wrote")
+        };
+        Err(log_fault(fault))
+    }
+
+    fn head(&self) -> Result<Head, Error> {
+        let Some(content) = self.gate.read(HEAD, 4096)? else { return Ok(Head::default()) };
+        serde_json::from_slice(&content.bytes)
+            .map_err(|error| Error::Damaged { file: HEAD.to_owned(), fault: error.to_string() })
+    }
+
+    fn remember(&self, head: &Head) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(head).expect("a head is plain data");
+        self.gate.replace(HEAD, bytes, Keep::ThroughCrash)
+    }
+}
+
+/// A line to be written.
+#[derive(Debug)]
+pub(crate) struct NewRecord<'a> {
+    pub(crate) agent: &'a str,
+    pub(crate) event: &'a str,
+    pub(crate) task: &'a str,
+    pub(crate) more: Map<String, Value>,
+}
+
+/// Fields of an event, in the order of their names.
+pub(crate) fn record_fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    let sorted: BTreeMap<&str, Value> = fields.into_iter().collect();
+    sorted.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The line of a body, with the digest that binds it to the one before.
+fn sealed(last: Option<Digest>, body: &str) -> (String, Digest) {
+    let prev = last.map_or_else(String::new, |it| it.to_string());
+    let hash = Digest::of(format!("{prev}\n{body}").as_bytes());
+    let open = body.strip_suffix('}').unwrap_or(body);
+    (format!("{open},\"hash\":\"{hash}\"}}\n"), hash)
+}
+
+/// The part of a line that its digest covers.
+fn body_of(line: &str) -> Option<String> {
+    let (open, _) = line.rsplit_once(",\"hash\":\"")?;
+    Some(format!("{open}}}"))
+}
+
+fn parse(line: &str) -> Result<(Record, Digest), Error> {
+    let fault = || {
+        let start: String = line.chars().take(40).collect();
+        log_fault(format!("`{start}…` is no line of it"))
+    };
+    let (_, hash) = line.rsplit_once(",\"hash\":\"").ok_or_else(fault)?;
+    let hash = hash.strip_suffix("\"}").and_then(|it| it.parse().ok()).ok_or_else(fault)?;
+    let body = body_of(line).ok_or_else(fault)?;
+    Ok((serde_json::from_str(&body).map_err(|_| fault())?, hash))
+}
+
+fn last_line(text: &[u8]) -> Option<&str> {
+    let text = text.strip_suffix(b"\n")?;
+    let start = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    str::from_utf8(&text[start..]).ok()
+}
+
+fn log_fault(fault: String) -> Error {
+    Error::Log { fault }
+}

@@ -1,0 +1,217 @@
+//! The gate on the command line: the server that workers talk to, and the commands of who decides.
+#![expect(clippy::print_stdout, reason = "a command line tool talks on standard output")]
+
+mod args;
+mod paint;
+mod review;
+
+use std::{
+    env, fs,
+    io::{self, Read},
+    path::Path,
+    process::ExitCode,
+};
+
+use clap::Parser;
+use draft_gate::{
+    Digest, Error, Gate, Judgement,
+    mcp::{DraftServer, Judging},
+};
+use rmcp::{ServiceExt, transport::stdio};
+
+use crate::{
+    args::{Cli, Command, Seen, Serve},
+    paint::{Paint, print_judgement},
+};
+
+/// What a command failed with.
+type Problem = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    #[cfg(feature = "sandbox")]
+    draft_gate::sandbox::enter_guest();
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Problem> {
+    let agent = cli.agent.or_else(|| env::var("USER").ok()).unwrap_or_else(|| "person".to_owned());
+    let gate = open(&cli.workspace, &cli.command)?;
+    match cli.command {
+        Command::Serve(serve_args) => serve(gate, &serve_args),
+        Command::Pending => pending(&gate),
+        Command::Review { set } => review::review(&gate, &set, &agent),
+        Command::Show { set } => {
+            let set = gate.find_pending(&set)?;
+            print_judgement(&gate.look(&set)?, Paint::of_stdout());
+            Ok(())
+        }
+        Command::Accept(seen) => {
+            let (set, sight) = resolve(&gate, &seen)?;
+            gate.accept(&set, sight, &agent)?;
+            println!("{set} is applied");
+            Ok(())
+        }
+        Command::Reject { seen, reason } => {
+            let (set, sight) = resolve(&gate, &seen)?;
+            gate.reject(&set, sight, &reason, &agent)?;
+            println!("{set} is rejected");
+            Ok(())
+        }
+        Command::Amend { seen, path, with } => {
+            let (set, sight) = resolve(&gate, &seen)?;
+            let judgement = gate.amend(&set, &path, &fs::read_to_string(with)?, sight, &agent)?;
+            print_judgement(&judgement, Paint::of_stdout());
+            Ok(())
+        }
+        Command::Undo { set } => {
+            for path in gate.undo(&set, &agent)? {
+                println!("{path} is as it was before {set}");
+            }
+            Ok(())
+        }
+        Command::Judge => {
+            for judgement in gate.judge_all()? {
+                print_decision(&judgement);
+            }
+            Ok(())
+        }
+        Command::Log => log(&gate),
+        Command::Verify { head, acknowledge_loss } => {
+            verify(&gate, head.as_deref(), acknowledge_loss, &agent)
+        }
+        Command::Stats => {
+            print!("{}", gate.stats()?);
+            Ok(())
+        }
+        Command::Prune => {
+            let pruned = gate.prune()?;
+            println!(
+                "removed {} decided change sets, {} rejected drafts, {} contents, {} temporary files",
+                pruned.decided, pruned.rejected, pruned.blobs, pruned.temporary
+            );
+            Ok(())
+        }
+        Command::Extract { task, worker, file } => extract(&gate, &task, &worker, file.as_deref()),
+    }
+}
+
+/// A log that is not what it was must not keep anybody from finding that out.
+fn open(workspace: &Path, command: &Command) -> Result<Gate, Error> {
+    match command {
+        Command::Verify { .. } | Command::Log => Gate::open_to_look(workspace),
+        _ => Gate::open(workspace).map(with_checks),
+    }
+}
+
+#[cfg(feature = "sandbox")]
+fn with_checks(gate: Gate) -> Gate {
+    gate.with_checks(draft_gate::sandbox::SandboxChecks::new())
+}
+
+#[cfg(not(feature = "sandbox"))]
+fn with_checks(gate: Gate) -> Gate {
+    gate
+}
+
+fn serve(gate: Gate, args: &Serve) -> Result<(), Problem> {
+    let judging = if args.no_judging { Judging::Elsewhere } else { Judging::AtOnce };
+    if judging == Judging::AtOnce {
+        gate.judge_all()?;
+    }
+    let server = DraftServer::new(gate, &args.worker, judging)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served: Result<(), Problem> = runtime.block_on(async {
+        server.serve(stdio()).await?.waiting().await?;
+        Ok(())
+    });
+    // A thread that still reads from standard input is not waited for.
+    runtime.shutdown_background();
+    served
+}
+
+fn pending(gate: &Gate) -> Result<(), Problem> {
+    for waiting in gate.pending()? {
+        let paths: Vec<&str> = waiting.paths.iter().map(|it| it.as_str()).collect();
+        println!(
+            "{}  {} / {}  {}  {}",
+            waiting.set,
+            waiting.worker,
+            waiting.task,
+            paths.join(" "),
+            waiting.summary
+        );
+    }
+    Ok(())
+}
+
+/// From what a person typed to a whole id and sight. The sight has to be the one of now.
+fn resolve(gate: &Gate, seen: &Seen) -> Result<(String, Digest), Problem> {
+    let set = gate.find_pending(&seen.set)?;
+    let now = gate.look(&set)?.sight;
+    if seen.sight.len() < 12 || !now.to_string().starts_with(&seen.sight) {
+        let seen: String = seen.sight.chars().take(12).collect();
+        return Err(Error::SightChanged { set, seen, now: now.short() }.into());
+    }
+    Ok((set, now))
+}
+
+fn log(gate: &Gate) -> Result<(), Problem> {
+    for record in gate.records()? {
+        let more = serde_json::to_string(&record.more)?;
+        println!(
+            "{} {} {} {} {} {more}",
+            record.seq, record.timestamp, record.agent_id, record.event, record.task_id
+        );
+    }
+    Ok(())
+}
+
+fn verify(
+    gate: &Gate,
+    head: Option<&str>,
+    acknowledge_loss: bool,
+    agent: &str,
+) -> Result<(), Problem> {
+    if acknowledge_loss {
+        gate.acknowledge_loss(agent)?;
+    }
+    let verified = gate.verify()?;
+    let found = verified.head.map(|it| it.to_string()).unwrap_or_default();
+    if let Some(head) = head
+        && head != found
+        && !gate.has_line(head)?
+    {
+        return Err(
+            format!("the log is whole, but no line of it is {head}: it was written anew").into()
+        );
+    }
+    println!("{} lines, none changed; head {found}", verified.lines);
+    Ok(())
+}
+
+fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result<(), Problem> {
+    let text = match file {
+        Some(file) => fs::read_to_string(file)?,
+        None => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text)?;
+            text
+        }
+    };
+    let submitted = gate.submit_text(worker, task, &text)?;
+    print_decision(&gate.judge(&submitted.set)?);
+    Ok(())
+}
+
+fn print_decision(judgement: &Judgement) {
+    println!("{} {:?}", judgement.set, judgement.decision);
+    for finding in &judgement.findings {
+        println!("  {finding}");
+    }
+}

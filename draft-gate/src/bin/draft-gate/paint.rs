@@ -1,0 +1,94 @@
+//! How a change set looks in a terminal. What workers wrote cannot move the cursor or change colours.
+
+use std::{env, fmt::Write, io};
+
+use draft_gate::{Finding, Judgement, Weight};
+
+/// Whether there are colours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Paint {
+    Colours,
+    Plain,
+}
+
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const CYAN: &str = "36";
+const BOLD: &str = "1";
+
+impl Paint {
+    pub(crate) fn of_stdout() -> Self {
+        let is_forced = env::var_os("CLICOLOR_FORCE").is_some_and(|it| it != "0");
+        let is_wanted = env::var_os("NO_COLOR").is_none() && rustix::termios::isatty(io::stdout());
+        if is_forced || is_wanted { Self::Colours } else { Self::Plain }
+    }
+
+    fn paint(self, colour: &str, text: &str) -> String {
+        match self {
+            Self::Colours => format!("\x1b[{colour}m{text}\x1b[0m"),
+            Self::Plain => text.to_owned(),
+        }
+    }
+}
+
+pub(crate) fn print_judgement(judgement: &Judgement, paint: Paint) {
+    print!("{}", shown(judgement, paint));
+}
+
+/// A change set for people: the gravest risk first, then the difference, then what a verdict has to name.
+fn shown(judgement: &Judgement, paint: Paint) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", paint.paint(BOLD, &format!("change set {}", judgement.set)));
+    for (rank, finding) in judgement.findings.iter().enumerate() {
+        let _ = writeln!(text, "  {}. {}", rank + 1, risk(finding, paint));
+    }
+    text.push('\n');
+    for line in judgement.diff.lines() {
+        let line = harmless(line);
+        let colour = match line.as_bytes().first() {
+            _ if line.starts_with("+++") || line.starts_with("---") => Some(BOLD),
+            Some(b'+') => Some(GREEN),
+            Some(b'-') => Some(RED),
+            Some(b'@') => Some(CYAN),
+            _ => None,
+        };
+        let _ =
+            writeln!(text, "{}", colour.map_or_else(|| line.clone(), |it| paint.paint(it, &line)));
+    }
+    let _ = writeln!(text, "\nsight {}", judgement.sight.short());
+    text
+}
+
+fn risk(finding: &Finding, paint: Paint) -> String {
+    let (colour, word) = match finding.weight {
+        Weight::Reject => (RED, "grave"),
+        Weight::Escalate => (YELLOW, "look"),
+        Weight::Note => (CYAN, "note"),
+    };
+    format!("{} {}", paint.paint(colour, word), harmless(&finding.to_string()))
+}
+
+/// The text with everything visible that a terminal would obey.
+fn harmless(line: &str) -> String {
+    let visible = |char: char| match char {
+        '\t' => "\t".to_owned(),
+        char if char.is_control() || is_direction(char) => char.escape_unicode().to_string(),
+        char => char.to_string(),
+    };
+    line.chars().map(visible).collect()
+}
+
+fn is_direction(char: char) -> bool {
+    matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_worker_wrote_cannot_move_the_cursor() {
+        assert_eq!(harmless("+a\x1b[2J\u{202e}b\r"), "+a\\u{1b}[2J\\u{202e}b\\u{d}");
+    }
+}

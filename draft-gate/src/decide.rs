@@ -1,0 +1,196 @@
+//! Decisions of a person: what waits, accept, reject, amend, undo.
+
+use crate::{
+    apply::{Journal, Verdict},
+    blob,
+    confine::Keep,
+    digest::Digest,
+    error::{Error, shown},
+    gate::{Gate, Held},
+    judge::{Decision, Judgement, Proposal},
+    path::WorkspacePath,
+    registry::{ChangeSet, SetState},
+};
+
+/// A change set that waits for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// Its id; a beginning that no other has is enough.
+    pub set: String,
+    /// Whose it is.
+    pub worker: String,
+    /// For which task.
+    pub task: String,
+    /// Its files.
+    pub paths: Vec<WorkspacePath>,
+    /// What the worker says about it.
+    pub summary: String,
+    /// When it was submitted, in milliseconds since 1970.
+    pub submitted_at: i64,
+}
+
+impl Gate {
+    /// What waits for a person, the oldest first.
+    pub fn pending(&self) -> Result<Vec<Waiting>, Error> {
+        let mut waiting = vec![];
+        for name in self.sets.names()? {
+            let set: Option<ChangeSet> = self.sets.get(&name)?;
+            let Some(set) = set.filter(|it| it.state == SetState::Escalated) else { continue };
+            waiting.push(Waiting {
+                paths: set.changes.iter().map(|it| it.path.clone()).collect(),
+                summary: set
+                    .changes
+                    .iter()
+                    .map(|it| it.summary.as_str())
+                    .collect::<Vec<_>>()
+                    .join("; "),
+                set: set.id,
+                worker: set.worker,
+                task: set.task,
+                submitted_at: set.submitted_at,
+            });
+        }
+        waiting.sort_by_key(|it| it.submitted_at);
+        Ok(waiting)
+    }
+
+    /// Shows a change set that waits, as it stands against the files as they are now; of one that was decided, how.
+    pub fn look(&self, set: &str) -> Result<Judgement, Error> {
+        let held = self.enter()?;
+        match held.decided(set)? {
+            Some(judgement) => Ok(judgement),
+            None => Ok(held.proposal(set)?.judgement(Decision::Escalate)),
+        }
+    }
+
+    /// The new text of one file of a change set that waits, for who wants to amend it.
+    pub fn proposed_text(&self, set: &str, path: &str) -> Result<String, Error> {
+        let proposal = self.enter()?.proposal(set)?;
+        let file = proposal.files.into_iter().find(|it| it.change.path.as_str() == path);
+        file.map(|it| it.new_text)
+            .ok_or_else(|| Error::Missing { path: format!("{} in set {set}", shown(path)) })
+    }
+
+    /// The whole id of the set that waits and starts with this; with nothing given, of the only one.
+    pub fn find_pending(&self, start: &str) -> Result<String, Error> {
+        let mut ids =
+            self.pending()?.into_iter().map(|it| it.set).filter(|it| it.starts_with(start));
+        match (ids.next(), ids.next()) {
+            (Some(id), None) => Ok(id),
+            _ => Err(Error::NoSuchSet { id: shown(start) }),
+        }
+    }
+
+    /// Applies a change set that waits, if it still is what the person saw.
+    pub fn accept(&self, set: &str, sight: Digest, agent: &str) -> Result<(), Error> {
+        let held = self.enter()?;
+        let proposal = held.seen(set, sight)?;
+        held.carry_out(proposal.journal(agent, Verdict::Accepted, "accepted by a person"))
+    }
+
+    /// Rejects a change set that waits, if it still is what the person saw.
+    pub fn reject(&self, set: &str, sight: Digest, reason: &str, agent: &str) -> Result<(), Error> {
+        let held = self.enter()?;
+        let proposal = held.seen(set, sight)?;
+        held.carry_out(proposal.journal(agent, Verdict::Rejected, &shown(reason)))
+    }
+
+    /// Puts a person's text in place of a draft's. What comes of it is looked at, and accepted, as any other.
+    pub fn amend(
+        &self,
+        set: &str,
+        path: &str,
+        content: &str,
+        sight: Digest,
+        agent: &str,
+    ) -> Result<Judgement, Error> {
+        let held = self.enter()?;
+        let mut proposal = held.seen(set, sight)?;
+        let change = proposal
+            .set
+            .changes
+            .iter_mut()
+            .find(|it| it.path.as_str() == path && it.content.is_some());
+        let change = change
+            .ok_or_else(|| Error::Missing { path: format!("{} in set {set}", shown(path)) })?;
+        // The person has seen the file as it is now.
+        let current = proposal
+            .files
+            .iter()
+            .find(|it| it.change.path.as_str() == path)
+            .and_then(|it| it.current);
+        let digest = blob::put(&self.blobs, content.as_bytes(), Keep::ThroughPowerCut)?;
+        change.content = Some(digest);
+        change.base = current;
+        let task = proposal.set.task.clone();
+        let id = proposal.set.id.clone();
+        let fields = [
+            ("set", id.as_str().into()),
+            ("path", path.into()),
+            ("content", digest.to_string().into()),
+        ];
+        held.note(agent, "amended", &task, fields)?;
+        self.sets.put(&id, &proposal.set, Keep::ThroughCrash)?;
+        Ok(held.proposal(&id)?.judgement(Decision::Escalate))
+    }
+
+    /// Takes an accepted change set back, if its files are still as it left them.
+    pub fn undo(&self, set: &str, agent: &str) -> Result<Vec<WorkspacePath>, Error> {
+        let held = self.enter()?;
+        let no_undo = |why: &str| Error::NoUndo { id: shown(set), why: why.to_owned() };
+        let decided: Option<Journal> = self.decided.get(set)?;
+        let mut journal = decided.ok_or_else(|| no_undo("it was not decided, or was pruned"))?;
+        match journal.verdict {
+            Verdict::Accepted => {}
+            Verdict::Rejected => return Err(no_undo("it was rejected")),
+            Verdict::Undone => return Err(no_undo("it is undone already")),
+        }
+        journal.steps = journal
+            .steps
+            .iter()
+            .map(|it| crate::apply::Step::new(it.path.clone(), it.new, it.old, it.mode))
+            .collect();
+        journal.verdict = Verdict::Undone;
+        journal.agent = agent.to_owned();
+        journal.reason = "undone by a person".to_owned();
+        journal.is_applied = false;
+        let paths = journal.steps.iter().map(|it| it.path.clone()).collect();
+        held.carry_out(journal).map_err(|error| match error {
+            Error::Conflict { path } => no_undo(&format!("`{path}` was changed since")),
+            other => other,
+        })?;
+        Ok(paths)
+    }
+}
+
+impl Held<'_> {
+    /// What was decided on a set, without its difference.
+    pub(crate) fn decided(&self, set: &str) -> Result<Option<Judgement>, Error> {
+        let journal: Option<Journal> = self.gate.decided.get(set)?;
+        Ok(journal.map(|it| Judgement {
+            set: it.set,
+            decision: match it.verdict {
+                Verdict::Accepted => Decision::Accept,
+                Verdict::Rejected | Verdict::Undone => Decision::Reject,
+            },
+            findings: it.findings,
+            sight: it.sight,
+            diff: String::new(),
+        }))
+    }
+
+    fn proposal(&self, set: &str) -> Result<Proposal, Error> {
+        let contract = self.gate.contract()?;
+        self.propose(self.set(set)?, &contract)
+    }
+
+    /// A proposal that is what the person saw, byte by byte.
+    fn seen(&self, set: &str, sight: Digest) -> Result<Proposal, Error> {
+        let proposal = self.proposal(set)?;
+        if proposal.sight != sight {
+            let (seen, now) = (sight.short(), proposal.sight.short());
+            return Err(Error::SightChanged { set: shown(set), seen, now });
+        }
+        Ok(proposal)
+    }
+}

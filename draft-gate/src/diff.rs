@@ -1,0 +1,189 @@
+//! What a draft changes, line by line.
+
+use std::{fmt::Write, ops::Range};
+
+use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
+
+/// The difference of two texts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileDiff {
+    /// As `diff -u` would print it, without the names of the files.
+    pub unified: String,
+    /// The lines that are new, each with its number in the new text and without its end.
+    pub added: Vec<(u32, String)>,
+    /// How many lines are gone.
+    pub removed: u32,
+    /// How many lines the old text has.
+    pub old_lines: u32,
+    /// Whether nothing but the ends of lines differs.
+    pub is_line_ends_only: bool,
+}
+
+impl FileDiff {
+    /// Compares two texts. Time and memory grow with their length, whatever is in them.
+    #[must_use]
+    pub fn new(old: &str, new: &str) -> Self {
+        let input = InternedInput::new(old, new);
+        let mut diff = Diff::compute(Algorithm::Histogram, &input);
+        diff.postprocess_lines(&input);
+        let hunks: Vec<Hunk> = diff.hunks().collect();
+        let lines =
+            |tokens: &[imara_diff::Token]| tokens.iter().map(|it| input.interner[*it]).collect();
+        let (before, after): (Vec<&str>, Vec<&str>) = (lines(&input.before), lines(&input.after));
+        let numbered = |at: u32| (at + 1, without_end(after[at as usize]).to_owned());
+        Self {
+            unified: unified(&hunks, &before, &after),
+            added: hunks.iter().flat_map(|it| it.after.clone()).map(numbered).collect(),
+            removed: diff.count_removals(),
+            old_lines: u32::try_from(before.len()).unwrap_or(u32::MAX),
+            is_line_ends_only: old != new && old.replace("\r\n", "\n") == new.replace("\r\n", "\n"),
+        }
+    }
+
+    /// Lines that were added or removed.
+    #[must_use]
+    pub fn changed(&self) -> u32 {
+        u32::try_from(self.added.len()).unwrap_or(u32::MAX).saturating_add(self.removed)
+    }
+
+    /// Which share of both texts' lines they have in common: a rewrite has little, a few new lines leave much.
+    #[must_use]
+    pub fn similarity(&self) -> f64 {
+        let added = u32::try_from(self.added.len()).unwrap_or(u32::MAX);
+        let common = self.old_lines - self.removed;
+        let all = self.old_lines.saturating_add(common).saturating_add(added);
+        f64::from(common.saturating_mul(2)) / f64::from(all.max(1))
+    }
+
+    /// Which share of the old lines is gone.
+    #[must_use]
+    pub fn deletion_ratio(&self) -> f64 {
+        f64::from(self.removed) / f64::from(self.old_lines.max(1))
+    }
+}
+
+/// Lines of a text, as `wc` counts them, with a last one that has no end.
+#[must_use]
+pub(crate) fn line_count(text: &str) -> usize {
+    text.split_inclusive('\n').count()
+}
+
+/// Merges two changes of one text, if they do not touch each other.
+pub(crate) fn merge(base: &str, ours: &str, theirs: &str) -> Option<String> {
+    // Its time can grow with the square of the lines.
+    let is_short = [base, ours, theirs].iter().all(|it| line_count(it) <= MOST_MERGED);
+    is_short.then(|| diffy::merge(base, ours, theirs).ok()).flatten()
+}
+
+const MOST_MERGED: usize = 5_000;
+
+/// Lines that are shown around a change.
+const CONTEXT: u32 = 3;
+
+/// The form that `patch` reads.
+fn unified(hunks: &[Hunk], before: &[&str], after: &[&str]) -> String {
+    let mut text = String::new();
+    // Changes whose surroundings touch are shown as one.
+    for group in hunks.chunk_by(|one, next| next.before.start - one.before.end <= 2 * CONTEXT) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let lead = CONTEXT.min(first.before.start);
+        let tail = CONTEXT.min(before.len() as u32 - last.before.end);
+        let old = first.before.start - lead..last.before.end + tail;
+        let new = first.after.start - lead..last.after.end + tail;
+        let _ = writeln!(text, "@@ -{} +{} @@", place(&old), place(&new));
+        let mut at = old.start;
+        for hunk in group {
+            print_lines(&mut text, ' ', before, at..hunk.before.start);
+            print_lines(&mut text, '-', before, hunk.before.clone());
+            print_lines(&mut text, '+', after, hunk.after.clone());
+            at = hunk.before.end;
+        }
+        print_lines(&mut text, ' ', before, at..old.end);
+    }
+    text
+}
+
+/// Where lines are and how many: no lines are after the one before them.
+fn place(range: &Range<u32>) -> String {
+    let start = range.start + u32::from(!range.is_empty());
+    format!("{start},{}", range.len())
+}
+
+fn print_lines(text: &mut String, mark: char, lines: &[&str], range: Range<u32>) {
+    for line in &lines[range.start as usize..range.end as usize] {
+        text.push(mark);
+        text.push_str(line);
+        if !line.ends_with('\n') {
+            text.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+fn without_end(line: &str) -> &str {
+    line.strip_suffix('\n').unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_lines_have_their_numbers() {
+        let diff = FileDiff::new("a\nb\nc\n", "a\nx\nb\ny\n");
+        assert_eq!(diff.added, [(2, "x".to_owned()), (4, "y".to_owned())]);
+        assert_eq!((diff.removed, diff.old_lines, diff.changed()), (1, 3, 3));
+        assert!((diff.similarity() - 4.0 / 7.0).abs() < 1e-9);
+        assert!(diff.unified.contains("+x\n") && diff.unified.contains("-c\n"), "{}", diff.unified);
+    }
+
+    #[test]
+    fn a_difference_looks_as_that_of_diff() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15";
+        let new = "1\n2\n3\nx\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\ny";
+        let expect = "@@ -1,6 +1,7 @@\n 1\n 2\n 3\n+x\n 4\n 5\n 6\n\
+                      @@ -12,4 +13,4 @@\n 12\n 13\n 14\n-15\n\\ No newline at end of file\n\
+                      +y\n\\ No newline at end of file\n";
+        assert_eq!(FileDiff::new(old, new).unified, expect);
+        assert_eq!(FileDiff::new("", "a\n").unified, "@@ -0,0 +1,1 @@\n+a\n");
+        assert_eq!(FileDiff::new("a\n", "").unified, "@@ -1,1 +0,0 @@\n-a\n");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_difference_applied_gives_the_new_text(old in "[ab\r\n]{0,40}", new in "[ab\r\n]{0,40}") {
+            check_round_trip(&old, &new);
+        }
+    }
+
+    #[track_caller]
+    fn check_round_trip(old: &str, new: &str) {
+        let patch = format!("--- a\n+++ b\n{}", FileDiff::new(old, new).unified);
+        let patch = diffy::Patch::from_str(&patch).unwrap();
+        assert_eq!(diffy::apply(old, &patch).unwrap(), new);
+    }
+
+    #[test]
+    fn line_ends_are_a_change() {
+        let diff = FileDiff::new("a\nb\n", "a\r\nb\r\n");
+        assert!(diff.is_line_ends_only);
+        assert_eq!(diff.removed, 2);
+        assert!(!FileDiff::new("a\n", "b\r\n").is_line_ends_only);
+    }
+
+    #[test]
+    fn merges() {
+        let base = "1\n2\n3\n4\n5\n6\n7\n";
+        let ours = base.replace('1', "one");
+        let theirs = base.replace('7', "seven");
+        assert_eq!(merge(base, &ours, &theirs).unwrap(), "one\n2\n3\n4\n5\n6\nseven\n");
+        assert_eq!(merge(base, &base.replace('4', "a"), &base.replace('4', "b")), None);
+    }
+
+    /// Myers' algorithm needs minutes for this one.
+    #[test]
+    fn texts_without_a_common_line_take_no_long_time() {
+        let numbers =
+            |from: u32| (from..from + 100_000).map(|it| format!("{it}\n")).collect::<String>();
+        assert_eq!(FileDiff::new(&numbers(0), &numbers(100_000)).removed, 100_000);
+    }
+}

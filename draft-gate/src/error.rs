@@ -1,0 +1,211 @@
+//! What can go wrong, and what to do about it.
+
+use std::{io, path::PathBuf};
+
+/// An error of the gate.
+///
+/// Those for which [`is_violation`](Self::is_violation) holds are attempts to get past it: they are written to the
+/// log with the prefix `SECURITY:`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A path that names no file of the workspace.
+    #[error(
+        "SECURITY: path `{path}` is refused: {fault}; give a path like `src/main.py`, from the workspace's root"
+    )]
+    BadPath {
+        /// What was given, shortened and with control characters escaped.
+        path: String,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// A file that no worker may see.
+    #[error("SECURITY: `{path}` is not for workers: {why}")]
+    Protected {
+        /// The file.
+        path: String,
+        /// Why it is protected.
+        why: &'static str,
+    },
+    /// A link, a mount or a special file where a plain one has to be.
+    #[error("SECURITY: `{path}` is refused: {fault}")]
+    Unsafe {
+        /// The file or folder.
+        path: String,
+        /// What it is.
+        fault: &'static str,
+    },
+    /// A draft that this worker was not given.
+    #[error(
+        "SECURITY: draft `{draft}` was not issued to `{worker}`; request one with ollama_request_draft"
+    )]
+    NotIssued {
+        /// The draft's path as given.
+        draft: String,
+        /// Who used it.
+        worker: String,
+    },
+    /// A submission that says something else than the server knows of the draft.
+    #[error(
+        "SECURITY: the submission says {field} `{given}`, but draft `{draft}` was issued for `{known}`"
+    )]
+    Forged {
+        /// The draft.
+        draft: String,
+        /// Which field differs.
+        field: &'static str,
+        /// What it says.
+        given: String,
+        /// What is known.
+        known: String,
+    },
+    /// A draft that was submitted and waits for its decision.
+    #[error("draft `{draft}` was submitted and waits for a decision; read the inbox")]
+    Submitted {
+        /// The draft.
+        draft: String,
+    },
+    /// A name of a task or of a worker that is none.
+    #[error("`{given}` is no {what}: use 1 to 64 letters, digits, `_` and `-`")]
+    BadName {
+        /// What was given.
+        given: String,
+        /// What it should name.
+        what: &'static str,
+    },
+    /// A file that is not there.
+    #[error("there is no file `{path}`; to propose a new one, request it with operation `create`")]
+    Missing {
+        /// The file.
+        path: String,
+    },
+    /// A file that is there already.
+    #[error("`{path}` exists{what}; request it with operation `edit`")]
+    Exists {
+        /// The file.
+        path: String,
+        /// More on it.
+        what: &'static str,
+    },
+    /// A file or a draft that is too long.
+    #[error("`{path}` is longer than {limit} bytes; split the work into smaller files")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// How long it may be.
+        limit: u64,
+    },
+    /// A file that is not UTF-8.
+    #[error("`{path}` is not UTF-8 text; drafts are for text alone")]
+    NotText {
+        /// The file.
+        path: String,
+    },
+    /// A text that no file can be taken from.
+    #[error(
+        "no file is taken from the text: {0}; write each file as a fenced block with its path on the fence's line"
+    )]
+    NoFile(&'static str),
+    /// Something that the task's contract, or the kind of draft, does not allow.
+    #[error("not allowed: {reason}")]
+    NotAllowed {
+        /// What it says.
+        reason: String,
+    },
+    /// A change set that is not there, or no longer.
+    #[error("no change set `{id}` waits; `draft-gate pending` lists those that do")]
+    NoSuchSet {
+        /// The id as given.
+        id: String,
+    },
+    /// A verdict on something else than what is there now.
+    #[error(
+        "what you saw ({seen}) is not what is there now ({now}); look again with `draft-gate review {set}`"
+    )]
+    SightChanged {
+        /// The change set.
+        set: String,
+        /// The sight that the verdict names.
+        seen: String,
+        /// The sight as it is.
+        now: String,
+    },
+    /// A file that somebody else changed.
+    #[error("`{path}` was changed by somebody else; nothing was applied")]
+    Conflict {
+        /// The file.
+        path: String,
+    },
+    /// An accepted change set that cannot be undone.
+    #[error("change set `{id}` cannot be undone: {why}")]
+    NoUndo {
+        /// The change set.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// A log that is not what the gate wrote.
+    #[error("transition.ndjson is not what the gate wrote: {fault}; run `draft-gate verify`")]
+    Log {
+        /// The first thing that is wrong.
+        fault: String,
+    },
+    /// A stored file of the gate that cannot be read.
+    #[error("`{file}` is damaged: {fault}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        fault: String,
+    },
+    /// A contract that cannot be read. Nothing is accepted under it.
+    #[error("_handoff/TASK_CONTRACT.json is refused: {0}")]
+    Contract(String),
+    /// A check of the project that could not be run.
+    #[error("check `{check}` could not be run: {why}")]
+    Check {
+        /// Its name.
+        check: String,
+        /// Why.
+        why: String,
+    },
+    /// A folder that cannot be a workspace.
+    #[error("`{}` cannot be opened as a workspace: {source}", path.display())]
+    Workspace {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system refused something.
+    #[error("cannot {what} `{path}`: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether this is an attempt to get past the gate.
+    #[must_use]
+    pub fn is_violation(&self) -> bool {
+        matches!(
+            self,
+            Self::BadPath { .. }
+                | Self::Protected { .. }
+                | Self::Unsafe { .. }
+                | Self::NotIssued { .. }
+                | Self::Forged { .. }
+        )
+    }
+}
+
+/// What a worker wrote, fit to stand in a message: short, and without anything that moves a terminal's cursor.
+pub(crate) fn shown(text: &str) -> String {
+    let escaped: String = text.chars().take(200).flat_map(char::escape_debug).collect();
+    escaped.replace("\\'", "'").replace("\\\"", "\"")
+}

@@ -1,0 +1,32 @@
+//! A place to stand before every write, for tests that end the process there.
+
+#[cfg(feature = "testkit")]
+use std::sync::Arc;
+
+/// Called before each write with what is about to be written. Without the feature `testkit` it is nothing at all.
+#[derive(Clone, Default)]
+pub(crate) struct Hook {
+    #[cfg(feature = "testkit")]
+    call: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
+}
+
+impl Hook {
+    #[cfg(feature = "testkit")]
+    pub(crate) fn new(call: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
+        Self { call: Some(Arc::new(call)) }
+    }
+
+    #[cfg_attr(not(feature = "testkit"), expect(clippy::unused_self, reason = "there is no hook"))]
+    pub(crate) fn pass(&self, _what: &'static str) {
+        #[cfg(feature = "testkit")]
+        if let Some(call) = &self.call {
+            call(_what);
+        }
+    }
+}
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
+}

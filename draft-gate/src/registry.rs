@@ -1,0 +1,128 @@
+//! What the gate knows of drafts and change sets: the worker's own word is never needed.
+//!
+//! Each lies in a file of its own that goes when it is decided, so that work does not grow with the past.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    confine::{Folder, Keep},
+    digest::Digest,
+    error::{Error, shown},
+    path::WorkspacePath,
+};
+
+/// What a draft proposes to do with its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Change a file that is there.
+    #[default]
+    Edit,
+    /// Make a file that is not there.
+    Create,
+    /// Remove a file. A person always decides on this.
+    Delete,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Edit => "edit",
+            Self::Create => "create",
+            Self::Delete => "delete",
+        })
+    }
+}
+
+/// A draft that a worker was given.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Issued {
+    /// Its name in `drafts`.
+    pub(crate) name: String,
+    pub(crate) worker: String,
+    pub(crate) task: String,
+    pub(crate) path: WorkspacePath,
+    pub(crate) operation: Operation,
+    /// The original when it was requested; absent for a new file.
+    pub(crate) base: Option<Digest>,
+    pub(crate) requested_at: i64,
+    /// The change set that it was submitted in.
+    pub(crate) set: Option<String>,
+}
+
+/// Drafts that were submitted together, with their content.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ChangeSet {
+    pub(crate) id: String,
+    pub(crate) worker: String,
+    pub(crate) task: String,
+    pub(crate) state: SetState,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) submitted_at: i64,
+}
+
+/// How far a change set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SetState {
+    /// More drafts are to come.
+    Held,
+    /// Complete, and not judged.
+    Ready,
+    /// A person decides.
+    Escalated,
+}
+
+/// One file of a change set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Change {
+    pub(crate) draft: String,
+    pub(crate) path: WorkspacePath,
+    pub(crate) operation: Operation,
+    pub(crate) base: Option<Digest>,
+    /// What was submitted; absent for a deletion.
+    pub(crate) content: Option<Digest>,
+    pub(crate) summary: String,
+}
+
+/// Files of one kind, by name.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    pub(crate) folder: Folder,
+}
+
+const LONGEST: u64 = 8 << 20;
+
+impl Shelf {
+    pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        let file = format!("{name}.json");
+        // A name that a worker made up leads nowhere.
+        if file.contains('/') || file.len() > 255 {
+            return Ok(None);
+        }
+        let Some(content) = self.folder.read(&file, LONGEST)? else { return Ok(None) };
+        let damaged = |error: serde_json::Error| Error::Damaged {
+            file: shown(&file),
+            fault: error.to_string(),
+        };
+        serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
+    }
+
+    pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T, keep: Keep) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(value).expect("plain data");
+        self.folder.replace(&format!("{name}.json"), bytes, keep)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        self.folder.remove(&format!("{name}.json"))
+    }
+
+    /// The names of all that is there.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
+        let names = self.folder.names()?;
+        Ok(names.iter().filter_map(|it| it.strip_suffix(".json")).map(str::to_owned).collect())
+    }
+}

@@ -1,0 +1,80 @@
+//! Checks of the project in a sandbox: the change is run, and the workspace is not touched.
+
+use sandbox_vm::{
+    Image, Isolation, Output, Program, Sandbox, Sandboxes, Spec,
+    backend::Jail,
+    guest::{self, Agent},
+};
+
+use crate::{
+    checks::{CheckOutcome, ProjectChecks, ProjectFile},
+    confine::random_hex,
+    contract::Check,
+    error::Error,
+};
+
+/// Runs each check in a jail of its own, on a copy of the project, without network.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct SandboxChecks;
+
+/// Turns the process into a guest where it was started as one. First in `main`, before any thread.
+pub fn enter_guest() {
+    guest::enter(Agent::new);
+}
+
+impl SandboxChecks {
+    /// Checks in jails whose guest is this very program: its `main` starts with [`enter_guest`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl ProjectChecks for SandboxChecks {
+    fn run(&self, check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
+        let failed = |why: String| Error::Check { check: check.name.clone(), why };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|it| failed(it.to_string()))?;
+        runtime.block_on(run(check, files)).map_err(|it| failed(it.to_string()))
+    }
+}
+
+async fn run(check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, sandbox_vm::Error> {
+    let opening = Sandboxes::new().backend(Jail::this_program()).isolation(Isolation::Required);
+    let sandboxes = opening.open().await?;
+    let spec = Spec::new(format!("check-{}", random_hex())).image(Image::Python);
+    let sandbox = sandboxes.create_if_not_exists(spec).await?;
+    let outcome = run_in(&sandbox, check, files).await;
+    sandbox.delete().await;
+    outcome
+}
+
+async fn run_in(
+    sandbox: &Sandbox,
+    check: &Check,
+    files: &[ProjectFile],
+) -> Result<CheckOutcome, sandbox_vm::Error> {
+    for file in files {
+        sandbox.fs().write(file.path.as_str(), file.bytes.clone()).await?;
+    }
+    let executable: Vec<&str> =
+        files.iter().filter(|it| it.is_executable).map(|it| it.path.as_str()).collect();
+    if !executable.is_empty() {
+        let chmod = sandbox.exec(Program::new("chmod").args(["+x", "--"]).args(executable)).await?;
+        if !chmod.success() {
+            return Ok(outcome_of(&chmod));
+        }
+    }
+    let output =
+        sandbox.exec(Program::new(&check.program).args(check.args.iter().cloned())).await?;
+    Ok(outcome_of(&output))
+}
+
+fn outcome_of(output: &Output) -> CheckOutcome {
+    let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    CheckOutcome {
+        is_passed: output.success(),
+        output: String::from_utf8_lossy(&said).into_owned(),
+    }
+}

@@ -1,0 +1,129 @@
+//! The metrics of the design: how often parsing fails, how long an edit takes, who tried to get out.
+
+use std::{collections::BTreeMap, fmt};
+
+use chrono::{DateTime, Utc};
+
+use crate::{audit::Record, error::Error, gate::Gate};
+
+/// Numbers over the whole log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Drafts that were requested.
+    pub requested: usize,
+    /// Drafts that were submitted.
+    pub submitted: usize,
+    /// Change sets that were accepted.
+    pub accepted: usize,
+    /// Change sets that were rejected.
+    pub rejected: usize,
+    /// Times that a person was asked.
+    pub escalated: usize,
+    /// Accepted change sets that were undone.
+    pub undone: usize,
+    /// Attempts to get past the gate.
+    pub violations: usize,
+    /// Texts that files were taken from, and those that none could be taken from.
+    pub extracted: usize,
+    /// Texts that no file could be taken from.
+    pub extraction_failed: usize,
+    /// Milliseconds from one step of a draft (request, write, submit) to the next, sorted.
+    pub edit_millis: Vec<i64>,
+    /// Which rules found something, and how often.
+    pub rules: BTreeMap<String, usize>,
+}
+
+impl Gate {
+    /// Counts what the log tells.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        Ok(Stats::of(&self.records()?))
+    }
+}
+
+impl Stats {
+    fn of(records: &[Record]) -> Self {
+        let mut stats = Self::default();
+        let mut last_step: BTreeMap<&str, DateTime<Utc>> = BTreeMap::new();
+        for record in records {
+            match record.event.as_str() {
+                "requested" => stats.requested += 1,
+                "submitted" => stats.submitted += 1,
+                "accepted" => stats.accepted += 1,
+                "rejected" => stats.rejected += 1,
+                "escalated" => stats.escalated += 1,
+                "undone" => stats.undone += 1,
+                "violation" => stats.violations += 1,
+                "extracted" => stats.extracted += 1,
+                "extraction_failed" => stats.extraction_failed += 1,
+                _ => {}
+            }
+            if matches!(record.event.as_str(), "rejected" | "escalated") {
+                let rules =
+                    record.more.get("rules").and_then(|it| it.as_array()).into_iter().flatten();
+                for rule in rules.filter_map(|it| it.as_str()) {
+                    *stats.rules.entry(rule.to_owned()).or_default() += 1;
+                }
+            }
+            stats.note_step(record, &mut last_step);
+        }
+        stats.edit_millis.sort_unstable();
+        stats
+    }
+
+    fn note_step<'a>(&mut self, record: &'a Record, last: &mut BTreeMap<&'a str, DateTime<Utc>>) {
+        let draft = record.more.get("draft").and_then(|it| it.as_str());
+        let (Some(draft), Ok(time)) = (draft, record.timestamp.parse::<DateTime<Utc>>()) else {
+            return;
+        };
+        if let Some(before) = last.insert(draft, time).filter(|_| record.event != "requested") {
+            self.edit_millis.push((time - before).num_milliseconds());
+        }
+    }
+
+    /// The share of texts that no file could be taken from; none where no text was ever given.
+    #[must_use]
+    pub fn parse_failure_rate(&self) -> Option<f64> {
+        let all = self.extracted + self.extraction_failed;
+        let share = |part: usize| f64::from(u32::try_from(part).unwrap_or(u32::MAX));
+        (all > 0).then(|| share(self.extraction_failed) / share(all))
+    }
+
+    /// The time that half of the edits (or another share) take at most.
+    #[must_use]
+    pub fn edit_time(&self, percent: usize) -> Option<i64> {
+        let last = self.edit_millis.len().checked_sub(1)?;
+        self.edit_millis.get(last * percent / 100).copied()
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |percent| match self.edit_time(percent) {
+            Some(millis) => format!("{}.{:03} s", millis / 1000, millis % 1000),
+            None => "–".to_owned(),
+        };
+        let rate = self.parse_failure_rate();
+        let rate = rate.map_or_else(
+            || "no text was given".to_owned(),
+            |it| format!("{:.1} % of texts failed (target: under 1 %)", it * 100.0),
+        );
+        writeln!(f, "drafts      {} requested, {} submitted", self.requested, self.submitted)?;
+        writeln!(
+            f,
+            "decisions   {} accepted, {} rejected, {} escalated, {} undone",
+            self.accepted, self.rejected, self.escalated, self.undone
+        )?;
+        writeln!(f, "violations  {}", self.violations)?;
+        writeln!(
+            f,
+            "edit time   half within {}, 95 % within {} (target: 5 s)",
+            seconds(50),
+            seconds(95)
+        )?;
+        writeln!(f, "parsing     {rate}")?;
+        for (rule, count) in &self.rules {
+            writeln!(f, "rule        {rule}: {count}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! `drafts/{task}.submission.json`: which drafts of a task wait, for whoever looks into the folder.
+//!
+//! It lies where workers can write, so it is only ever told and never believed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    confine::Keep,
+    diff::FileDiff,
+    error::Error,
+    gate::{DRAFTS, Held},
+    registry::{Change, ChangeSet},
+};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct File {
+    submissions: Vec<Value>,
+}
+
+/// Longer differences are cut.
+const LONGEST_DIFF: usize = 64 << 10;
+
+/// The file holds the newest of a task that has more.
+const MOST: usize = 50;
+
+impl Held<'_> {
+    pub(crate) fn list_submission(
+        &self,
+        set: &ChangeSet,
+        change: &Change,
+        diff: &FileDiff,
+        original_lines: usize,
+        draft_lines: usize,
+    ) {
+        let submission = serde_json::json!({
+            "task_id": set.task,
+            "draft_path": format!("{DRAFTS}/{}", change.draft),
+            "original_path": change.path,
+            "operation": change.operation,
+            "change_summary": change.summary,
+            "submitted_at": chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+            "original_hash": change.base,
+            "draft_hash": change.content,
+            "original_lines": original_lines,
+            "draft_lines": draft_lines,
+            "set": set.id,
+            "diff": &diff.unified[..diff.unified.floor_char_boundary(LONGEST_DIFF)],
+        });
+        self.rewrite(&set.task, |submissions| submissions.push(submission));
+    }
+
+    pub(crate) fn unlist_submissions(&self, task: &str, set: &str) {
+        self.rewrite(task, |submissions| submissions.retain(|it| it["set"] != set));
+    }
+
+    /// A worker can put anything in the file's place, a folder even; then there is no list, and all goes on.
+    fn rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) {
+        let _ = self.try_rewrite(task, change);
+    }
+
+    fn try_rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
+        let drafts = self.drafts()?;
+        let name = format!("{task}.submission.json");
+        // Whatever a worker put there in its place is replaced.
+        let known = drafts.read(&name, 8 << 20).ok().flatten();
+        let mut file: File =
+            known.and_then(|it| serde_json::from_slice(&it.bytes).ok()).unwrap_or_default();
+        change(&mut file.submissions);
+        if file.submissions.is_empty() {
+            return drafts.remove(&name);
+        }
+        let extra = file.submissions.len().saturating_sub(MOST);
+        file.submissions.drain(..extra);
+        let bytes = serde_json::to_vec_pretty(&file).expect("plain data");
+        drafts.replace(&name, bytes, Keep::ThroughCrash)
+    }
+}

@@ -1,0 +1,78 @@
+//! What speaks against a change set, beside what single lines say, and what follows from it.
+
+use crate::{
+    contract::{Contract, Preview},
+    finding::{Finding, Weight},
+    judge::{Decision, ProposedFile},
+    registry::Operation,
+    scan::scan,
+};
+
+/// The greatest weight decides.
+pub(crate) fn decision(findings: &[Finding], contract: &Contract) -> Decision {
+    let weight = findings.iter().map(|it| it.weight).max().unwrap_or(Weight::Note);
+    match (weight, contract.draft_gate.preview) {
+        (Weight::Reject, _) | (Weight::Escalate, Preview::Never) => Decision::Reject,
+        (Weight::Escalate, _) => Decision::Escalate,
+        (Weight::Note, _) => Decision::Accept,
+    }
+}
+
+/// What speaks against one file, in the order of the document: secrets, paths, then how much is changed.
+pub(crate) fn of_a_file(file: &ProposedFile, old: &str) -> Vec<Finding> {
+    let mut findings = scan(&file.diff.added);
+    let mut find = |rule, weight, text: &str| findings.push(Finding::new(rule, weight, text));
+    if file.current == file.new {
+        find("no-change", Weight::Reject, "the draft is what the file already says");
+    }
+    if file.change.operation == Operation::Delete {
+        find("deletion", Weight::Escalate, "the file is to be deleted");
+    } else if file.new_text.trim().is_empty() && !old.trim().is_empty() {
+        find("empty-draft", Weight::Reject, "the draft is empty and the file is not");
+    }
+    if file.diff.is_line_ends_only {
+        find("line-ends", Weight::Escalate, "nothing but the ends of lines changes");
+    }
+    if file.new_text.contains('\u{fffd}') && !old.contains('\u{fffd}') {
+        find("not-text", Weight::Escalate, "the draft holds characters that stand for broken text");
+    }
+    findings
+}
+
+/// What speaks against the set as a whole.
+pub(crate) fn of_the_set(files: &[ProposedFile], contract: &Contract) -> Vec<Finding> {
+    let mut findings = vec![];
+    let rules = &contract.draft_gate;
+    for file in files.iter().filter(|it| it.change.operation == Operation::Edit) {
+        let ratio = file.diff.deletion_ratio();
+        if ratio > rules.max_deletion_ratio {
+            let text = format!(
+                "{:.0} % of the file's lines are removed or rewritten; {:.0} % are alike",
+                ratio * 100.0,
+                file.diff.similarity() * 100.0
+            );
+            findings.push(
+                Finding::new("deletion-ratio", Weight::Escalate, text).in_file(&file.change.path),
+            );
+        }
+    }
+    let changed: u32 = files.iter().map(|it| it.diff.changed()).fold(0, u32::saturating_add);
+    let most = contract.constraints.max_diff_lines;
+    if changed > most {
+        let text = format!("{changed} lines are changed; the contract says {most}");
+        findings.push(Finding::new("scope", Weight::Escalate, text));
+    }
+    if files.len() > rules.max_files {
+        let text =
+            format!("{} files are changed; the contract says {}", files.len(), rules.max_files);
+        findings.push(Finding::new("scope", Weight::Escalate, text));
+    }
+    if rules.preview == Preview::Always {
+        findings.push(Finding::new(
+            "preview",
+            Weight::Escalate,
+            "the contract wants every change to be seen",
+        ));
+    }
+    findings
+}

@@ -1,0 +1,216 @@
+//! A process is killed while it accepts: before every one of its writes, and at random times.
+//!
+//! The child is this very test program, told by variables what to do.
+
+use std::{
+    env, fs,
+    io::Read,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+use draft_gate::{Digest, Gate, MessageKind, Request, Submission};
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::support::{OLD, files, is_nightly, with_line};
+
+const WORKSPACE: &str = "DRAFT_GATE_CRASH_WORKSPACE";
+const POINT: &str = "DRAFT_GATE_CRASH_POINT";
+const SET: &str = "DRAFT_GATE_CRASH_SET";
+const SIGHT: &str = "DRAFT_GATE_CRASH_SIGHT";
+
+/// What the child does: accepts, and dies before the write of a given number.
+#[test]
+fn child() {
+    let Ok(workspace) = env::var(WORKSPACE) else { return };
+    let point: usize = env::var(POINT).unwrap().parse().unwrap();
+    let n_writes = AtomicUsize::new(0);
+    let hook = move |_: &'static str| {
+        if n_writes.fetch_add(1, Ordering::SeqCst) + 1 == point {
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    };
+    let gate = Gate::open_watched(workspace, hook).unwrap();
+    let (set, sight) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
+    // Where an earlier child came that far there is nothing left to accept.
+    let _ = gate.accept(&set, sight, "p");
+}
+
+/// A workspace with a set that waits: one file is edited, one made, one removed.
+struct Stage {
+    folder: tempfile::TempDir,
+    set: String,
+    sight: Digest,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("stage");
+        fs::create_dir_all(workspace.join("src")).unwrap();
+        fs::write(workspace.join("src/edited.py"), OLD).unwrap();
+        fs::write(workspace.join("src/removed.py"), OLD).unwrap();
+        let gate = Gate::open(&workspace).unwrap();
+        let worker = gate.worker("w").unwrap();
+        let edited = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+        worker.write(&edited.draft_path, &with_line(OLD)).unwrap();
+        worker.submit(&Submission::of(&edited, "x").more_to_come()).unwrap();
+        let made = worker.request(&Request::create("new/made.py", "t")).unwrap();
+        worker.write(&made.draft_path, "made\n").unwrap();
+        worker.submit(&Submission::of(&made, "x").more_to_come()).unwrap();
+        let removed = worker.request(&Request::delete("src/removed.py", "t")).unwrap();
+        let set = worker.submit(&Submission::of(&removed, "x")).unwrap().set;
+        let sight = gate.judge(&set).unwrap().sight;
+        Self { folder, set, sight }
+    }
+
+    /// A copy of the workspace, for one kill.
+    fn copy(&self, name: &str) -> PathBuf {
+        let copy = self.folder.path().join(name);
+        let status =
+            Command::new("cp").arg("-a").arg(self.folder.path().join("stage")).arg(&copy).status();
+        assert!(status.unwrap().success());
+        copy
+    }
+
+    fn start(&self, workspace: &Path, point: usize) -> Child {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "crash::child", "--nocapture"])
+            .env(WORKSPACE, workspace)
+            .env(POINT, point.to_string())
+            .env(SET, &self.set)
+            .env(SIGHT, self.sight.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Lets a child run, and tells whether it was killed.
+    fn run(&self, workspace: &Path, point: usize) -> bool {
+        finish(self.start(workspace, point))
+    }
+
+    /// Before anybody enters: each file is whole. After: all are old, or all are new, and the log tells which.
+    #[track_caller]
+    fn check(&self, workspace: &Path, what: &str) -> bool {
+        let edited = fs::read_to_string(workspace.join("src/edited.py")).unwrap();
+        assert!(edited == OLD || edited == with_line(OLD), "{what}: {edited:?}");
+        let made = fs::read_to_string(workspace.join("new/made.py")).ok();
+        assert!(made.is_none() || made.as_deref() == Some("made\n"), "{what}: {made:?}");
+
+        let gate = Gate::open(workspace).unwrap();
+        let verified = gate.verify();
+        assert!(verified.is_ok(), "{what}: {verified:?}");
+        let edited = fs::read_to_string(workspace.join("src/edited.py")).unwrap() == with_line(OLD);
+        let made = workspace.join("new/made.py").exists();
+        let removed = !workspace.join("src/removed.py").exists();
+        assert!(
+            edited == made && made == removed,
+            "{what}: edited {edited}, made {made}, removed {removed}"
+        );
+
+        let n_accepted = gate.records().unwrap().iter().filter(|it| it.event == "accepted").count();
+        assert_eq!(n_accepted, usize::from(edited), "{what}");
+        let inbox = gate.inbox("w", "t", None).unwrap();
+        let n_told = inbox.iter().filter(|it| it.kind == MessageKind::DraftAccepted).count();
+        assert_eq!(n_told, usize::from(edited), "{what}");
+        assert_eq!(gate.pending().unwrap().len(), usize::from(!edited), "{what}");
+        self.check_left(workspace, edited, what);
+        if edited {
+            gate.undo(&self.set, "p").unwrap();
+        } else {
+            gate.accept(&self.set, self.sight, "p").unwrap();
+        }
+        edited
+    }
+
+    /// Nothing half done lies around in the workspace itself, and drafts are gone once they are decided.
+    fn check_left(&self, workspace: &Path, is_new: bool, what: &str) {
+        let is_temporary = |it: &&PathBuf| it.to_string_lossy().contains("draft-gate-tmp");
+        for folder in ["src", "new"].map(|it| workspace.join(it)).iter().filter(|it| it.exists()) {
+            let left: Vec<_> = files(folder).iter().filter(is_temporary).cloned().collect();
+            assert!(left.is_empty(), "{what}: {left:?}");
+        }
+        if is_new {
+            let drafts = files(&workspace.join("_handoff/drafts"));
+            assert!(drafts.iter().all(|it| is_temporary(&it)), "{what}: {drafts:?}");
+        }
+    }
+}
+
+fn finish(mut child: Child) -> bool {
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let was_killed = status.signal() == Some(9);
+    assert!(was_killed || status.success(), "{said}");
+    was_killed
+}
+
+#[test]
+fn a_process_that_dies_before_any_of_its_writes_leaves_old_or_new() {
+    let stage = Stage::new();
+    let (mut n_old, mut n_new) = (0, 0);
+    for point in 1.. {
+        let workspace = stage.copy(&format!("point-{point}"));
+        let was_killed = stage.run(&workspace, point);
+        let is_new = stage.check(&workspace, &format!("point {point}"));
+        if is_new {
+            n_new += 1
+        } else {
+            n_old += 1
+        }
+        fs::remove_dir_all(&workspace).unwrap();
+        if !was_killed {
+            break;
+        }
+    }
+    println!("killed at {} points: {n_old} old, {n_new} new", n_old + n_new - 1);
+    assert!(n_old > 5 && n_new > 5 && n_old + n_new > 50, "{n_old} {n_new}");
+}
+
+/// Who completes what a crash left may die too.
+#[test]
+fn a_process_that_dies_while_it_recovers_leaves_old_or_new() {
+    let stage = Stage::new();
+    let step = if is_nightly() { 1 } else { 7 };
+    let mut n_killed = 0;
+    for first in (12..100).step_by(step) {
+        let workspace = stage.copy(&format!("recovery-{first}"));
+        if !stage.run(&workspace, first) {
+            break;
+        }
+        // Opening the gate makes ten folders first: these points lie in the recovery.
+        for second in [12, 17, 24] {
+            n_killed += usize::from(stage.run(&workspace, second));
+        }
+        stage.check(&workspace, &format!("points {first}, 12, 17, 24"));
+        fs::remove_dir_all(&workspace).unwrap();
+    }
+    assert!(n_killed > 5, "{n_killed}");
+}
+
+#[test]
+fn a_process_that_is_killed_at_any_time_leaves_old_or_new() {
+    let stage = Stage::new();
+    let n_kills = if is_nightly() { 1_000 } else { 20 };
+    let mut n_killed = 0;
+    for number in 0..n_kills {
+        let workspace = stage.copy(&format!("time-{number}"));
+        let mut child = stage.start(&workspace, usize::MAX);
+        // From its start to after its end.
+        let wait = number * 150_000 / n_kills;
+        thread::sleep(Duration::from_micros(wait));
+        let _ = child.kill();
+        n_killed += usize::from(finish(child));
+        stage.check(&workspace, &format!("after {wait} µs"));
+        fs::remove_dir_all(&workspace).unwrap();
+    }
+    println!("{n_killed} of {n_kills} were killed");
+    assert!(n_killed > 0);
+}

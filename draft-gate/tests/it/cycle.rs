@@ -1,0 +1,124 @@
+//! The whole cycle over standard input and output, by the official client of the protocol (PyPI's `mcp`).
+
+use std::{
+    env, fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+/// The folder with the client, which xtask makes: the name is in `xtask/src/peers.rs`.
+const CLIENT: &str = "mcp-2.3.0";
+
+fn client() -> Option<PathBuf> {
+    let peers = env::var_os("GRAPH_PEERS").map_or_else(
+        || Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers"),
+        PathBuf::from,
+    );
+    let folder = peers.join(CLIENT);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    let why =
+        format!("the client of MCP is not in {}; `cargo xtask test` fetches it", folder.display());
+    assert!(env::var_os("GRAPH_REQUIRE_MCP").is_none(), "{why}");
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
+    None
+}
+
+#[test]
+fn the_official_client_does_the_whole_cycle() {
+    let Some(client) = client() else { return };
+    let place = Place::new();
+    let old = "import sys\n\n\ndef main():\n    print(\"watching\")\n\n\nmain()\n";
+    place.put("src/watchdog.py", old);
+    place.put("src/old.py", "x = 1\n");
+    let key = format!("ghp_{}", "x7Kq2LmN9pRs4TvWz1Yb3Cd5Ef6Gh8JkQaUe");
+    let output = Command::new("python3")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cycle.py"))
+        .arg(env!("CARGO_BIN_EXE_draft-gate"))
+        .arg(place.path(""))
+        .arg(&key)
+        .env("PYTHONPATH", client)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    let tools = seen["tools"].as_object().unwrap();
+    assert_eq!(
+        tools["ollama_request_draft"],
+        json!(["operation", "restore", "source_path", "task_id"])
+    );
+    assert_eq!(tools["ollama_write_draft"], json!(["content", "draft_path"]));
+    assert_eq!(tools["ollama_read_draft"], json!(["draft_path"]));
+    assert_eq!(
+        tools["ollama_submit_draft"],
+        json!(["change_summary", "draft_path", "more_to_come", "original_path", "task_id"])
+    );
+    let draft = "_handoff/drafts/watchdog.py.phase10_version_flag.draft";
+    assert_eq!(seen["requested"]["draft_path"], draft);
+    assert_eq!(
+        seen["requested"]["original_hash"],
+        draft_gate::Digest::of(old.as_bytes()).to_string()
+    );
+    assert_eq!(seen["requested"]["line_count"], 8);
+    let new = fs::read_to_string(place.path("src/watchdog.py")).unwrap();
+    assert!(new.contains("--version"));
+    assert_eq!(seen["read"], json!({"content": new, "line_count": 11}));
+    let hash = draft_gate::Digest::of(new.as_bytes()).to_string();
+    assert_eq!(seen["written"], json!({"success": true, "new_hash": hash, "line_count": 11}));
+    assert_eq!(
+        (&seen["submitted"]["submitted"], &seen["submitted"]["status"]),
+        (&json!(true), &json!("ACCEPT"))
+    );
+    assert_eq!(seen["inbox"]["messages"][0]["type"], "DRAFT_ACCEPTED");
+    for refused in ["replayed", "outside", "elsewhere"] {
+        assert!(
+            seen[refused]["error"].as_str().unwrap().starts_with("SECURITY:"),
+            "{}",
+            seen[refused]
+        );
+    }
+    assert_eq!(seen["secret"]["status"], "REJECT");
+    assert!(seen["secret"]["findings"][0].as_str().unwrap().starts_with("src/key.py:1:"));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains(&key));
+    assert_eq!(seen["deletion"]["status"], "ESCALATE");
+
+    decide_by_the_command_line(&place);
+    place.check_outside();
+}
+
+/// The person's side of the same workspace.
+fn decide_by_the_command_line(place: &Place) {
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
+        let output = command.arg("--workspace").arg(place.path("")).args(args).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (_, pending) = run(&["pending"]);
+    let set = pending.split_whitespace().next().unwrap().to_owned();
+    let (_, shown) = run(&["show", &set]);
+    assert!(
+        shown.contains("1. look src/old.py: the file is to be deleted") && shown.contains("-x = 1"),
+        "{shown}"
+    );
+    let sight = shown.lines().last().unwrap().strip_prefix("sight ").unwrap().to_owned();
+    assert!(!run(&["accept", &set, "--sight", "000000000000"]).0);
+    assert!(run(&["accept", &set, "--sight", &sight, "--as", "erik"]).0);
+    assert!(!place.path("src/old.py").exists());
+    assert!(run(&["undo", &set]).0);
+    assert_eq!(place.text("src/old.py"), "x = 1\n");
+    let (is_whole, said) = run(&["verify"]);
+    assert!(is_whole && said.contains("none changed"), "{said}");
+    assert!(run(&["stats"]).1.contains("1 undone"));
+    let log = place.text("_handoff/transition.ndjson");
+    fs::write(place.path("_handoff/transition.ndjson"), log.replace("erik", "eric")).unwrap();
+    assert!(!run(&["verify"]).0);
+}

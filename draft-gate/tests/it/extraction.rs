@@ -1,0 +1,66 @@
+//! Files out of a model's text: what is found, what is not, and how short the code is.
+
+use draft_gate::{Decision, extract};
+
+use crate::support::{OLD, Place, with_line};
+
+#[track_caller]
+fn check(text: &str, expect: &[(&str, &str)]) {
+    let files = extract(text).unwrap();
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|it| (it.path.as_str(), it.content.as_str())).collect();
+    assert_eq!(files, expect, "{text}");
+}
+
+#[test]
+fn the_forms_that_models_write() {
+    check("Here:\n```python src/a.py\nx\n```\nDone.", &[("src/a.py", "x\n")]);
+    check("```src/a.py\nx\n```", &[("src/a.py", "x\n")]);
+    check("```python title=\"src/a.py\"\nx\n```", &[("src/a.py", "x\n")]);
+    check("### `src/a.py`\n\n```python\nx\n```", &[("src/a.py", "x\n")]);
+    check("**src/a.py**:\n```\nx\n```", &[("src/a.py", "x\n")]);
+    check("File: src/a.py\n```python\nx\n```", &[("src/a.py", "x\n")]);
+    check("```python\n# src/a.py\nx\n```", &[("src/a.py", "x\n")]);
+    check("```rust\n// src/a.rs\nx\n```", &[("src/a.rs", "x\n")]);
+    check("```a.py\nx\n```\ntext\n```b.py\ny\n\nz\n```", &[("a.py", "x\n"), ("b.py", "y\n\nz\n")]);
+    check("```ä.py\nx\n```", &[("ä.py", "x\n")]);
+    check("````README.md\n```\nnested\n```\n````", &[("README.md", "```\nnested\n```\n")]);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_and_never_half_a_file() {
+    for text in
+        ["no block at all", "", "```python\nx = 1\n```", "```a.py\nx\n```\n```b.py\nnever closed\n"]
+    {
+        assert!(extract(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_taken_from_a_text_goes_through_the_gate() {
+    let place = Place::new();
+    let text = format!("```src/a.py\n{}```\n```src/new.py\nnew\n```\n", with_line(OLD));
+    let submitted = place.gate.submit_text("w", "t", &text).unwrap();
+    assert_eq!(place.gate.judge(&submitted.set).unwrap().decision, Decision::Accept);
+    assert_eq!(
+        (place.text("src/a.py"), place.text("src/new.py")),
+        (with_line(OLD), "new\n".to_owned())
+    );
+    assert!(place.gate.submit_text("w", "t", "```../outside/a.py\nx\n```").is_err());
+    place.check_outside();
+    // A text with one bad file leaves nothing that the next one would take along.
+    let bad = "```src/half.py\nhalf\n```\n```conf/.env\nx\n```";
+    assert!(place.gate.submit_text("w", "t", bad).is_err());
+    let next = place.gate.submit_text("w", "t", "```src/next.py\nnext\n```").unwrap();
+    assert_eq!(place.gate.judge(&next.set).unwrap().decision, Decision::Accept);
+    assert!(place.path("src/next.py").exists() && !place.path("src/half.py").exists());
+    assert!(place.gate.submit_text("w", "t", "sorry").is_err());
+    assert_eq!(place.gate.stats().unwrap().parse_failure_rate(), Some(1.0 / 5.0));
+}
+
+#[test]
+fn the_code_is_shorter_than_fifty_lines() {
+    let code = include_str!("../../src/extract.rs");
+    let lines = code.lines().filter(|it| !it.trim().is_empty() && !it.trim().starts_with("//"));
+    assert!(lines.clone().count() < 50, "{}", lines.count());
+}

@@ -1,0 +1,253 @@
+//! What the gate accepts, rejects and escalates, and why.
+
+use draft_gate::{Decision, Error, Judgement, Operation, Request, Submission};
+
+use crate::support::{OLD, Place, with_line};
+
+/// The decision, and the rule that stands first.
+#[track_caller]
+fn check(judgement: &Judgement, decision: Decision, rule: &str) {
+    let first = judgement.findings.first().map_or("", |it| it.rule.as_str());
+    assert_eq!((judgement.decision, first), (decision, rule), "{:?}", judgement.findings);
+}
+
+#[test]
+fn a_small_safe_change_is_applied() {
+    let place = Place::new();
+    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Accept, "");
+    assert_eq!(place.text("src/a.py"), with_line(OLD));
+    assert!(!place.path("_handoff/drafts/a.py.t.draft").exists());
+    assert!(!place.path("_handoff/drafts/t.submission.json").exists());
+}
+
+#[test]
+fn secrets_and_paths_in_new_lines_alone() {
+    let key = format!("AKIA{}", "Z7QXW2LMN4PRSTVB");
+    let place = Place::new();
+    let judgement = place.edit("src/a.py", &format!("{OLD}key = '{key}'\n"));
+    check(&judgement, Decision::Reject, "aws-access-key");
+    assert_eq!(
+        (judgement.findings[0].line, judgement.findings[0].path.as_ref().unwrap().as_str()),
+        (Some(7), "src/a.py")
+    );
+    assert!(!format!("{:?}", judgement.findings).contains(&key), "a finding shows the secret");
+    let log = std::fs::read_to_string(place.path("_handoff/transition.ndjson")).unwrap();
+    assert!(!log.contains(&key));
+    // What was there before is not this worker's doing.
+    place.put("src/b.py", &format!("key = '{key}'\nb\nc\n"));
+    check(&place.edit("src/b.py", &format!("key = '{key}'\nb\nc\nd\n")), Decision::Accept, "");
+    check(
+        &place.edit("src/a.py", &format!("{OLD}open('/home/jo/x')\n")),
+        Decision::Reject,
+        "home-path",
+    );
+}
+
+/// A worker could write the comment too, so it asks a person and decides nothing.
+#[test]
+fn a_line_that_asks_to_be_let_through_goes_to_a_person() {
+    let place = Place::new();
+    let judgement =
+        place.edit("src/a.py", &format!("{OLD}open('/home/jo/x')  # draft-gate:allow\n"));
+    check(&judgement, Decision::Escalate, "home-path");
+}
+
+#[test]
+fn placeholders_stubs_and_empty_drafts() {
+    let place = Place::new();
+    check(
+        &place.edit("src/a.py", &format!("{OLD}# ... rest of the code unchanged ...\n")),
+        Decision::Reject,
+        "elided-code",
+    );
+    check(
+        &place.edit("src/a.py", &format!("{OLD}<paste the full file here>\n")),
+        Decision::Reject,
+        "paste-marker",
+    );
+    check(
+        &place.edit("src/a.py", &format!("{OLD}raise NotImplementedError\n")),
+        Decision::Escalate,
+        "unfinished-code",
+    );
+    place.put("src/b.py", OLD);
+    check(&place.edit("src/b.py", "\n"), Decision::Reject, "empty-draft");
+    check(&place.edit("src/b.py", OLD), Decision::Reject, "no-change");
+}
+
+#[test]
+fn how_much_is_changed() {
+    let place = Place::new();
+    check(&place.edit("src/a.py", "one\ntwo\nthree\nx\ny\nz\n"), Decision::Accept, "");
+    place.put("src/b.py", OLD);
+    check(&place.edit("src/b.py", "one\ntwo\nx\ny\nz\nz\n"), Decision::Escalate, "deletion-ratio");
+    place.put("src/c.py", OLD);
+    let long: String = (0..501).map(|it| format!("line {it}\n")).collect();
+    check(&place.edit("src/c.py", &format!("{OLD}{long}")), Decision::Escalate, "scope");
+    place.put("src/d.py", OLD);
+    check(&place.edit("src/d.py", &OLD.replace('\n', "\r\n")), Decision::Escalate, "line-ends");
+    place.put("src/e.py", OLD);
+    check(
+        &place.edit("src/e.py", &format!("{OLD}if admin\u{202e}:\n")),
+        Decision::Escalate,
+        "hidden-characters",
+    );
+}
+
+#[test]
+fn new_files_and_deletions() {
+    let place = Place::new();
+    check(&place.create("deep/er/new.py", "x = 1\n"), Decision::Accept, "");
+    assert_eq!(place.text("deep/er/new.py"), "x = 1\n");
+    check(&place.propose_deletion("src/a.py"), Decision::Escalate, "deletion");
+    assert_eq!(place.text("src/a.py"), OLD);
+    let worker = place.gate.worker("w").unwrap();
+    assert!(matches!(
+        worker.request(&Request::create("deep/er/new.py", "u")),
+        Err(Error::Exists { .. })
+    ));
+    assert!(matches!(
+        worker.request(&Request::edit("nowhere.py", "u")),
+        Err(Error::Missing { .. })
+    ));
+    assert!(matches!(
+        worker.request(&Request::delete("nowhere.py", "u")),
+        Err(Error::Missing { .. })
+    ));
+}
+
+#[test]
+fn the_contract_sets_the_limits() {
+    let place = Place::with_contract(
+        r#"{"status": "open",
+            "constraints": {"allowed_paths": ["src", "docs/*.md"], "forbidden_paths": ["src/core"], "delete_allowed": false,
+                            "max_diff_lines": 2},
+            "draft_gate": {"max_deletion_ratio": 0.1, "max_draft_bytes": 200, "max_files": 1}}"#,
+    );
+    let worker = place.gate.worker("w").unwrap();
+    for (path, operation) in [
+        ("lib/x.py", Operation::Create),
+        ("src/core/x.py", Operation::Create),
+        ("docs/x.py", Operation::Create),
+        ("src/a.py", Operation::Delete),
+    ] {
+        let request = Request { operation, ..Request::edit(path, "t") };
+        assert!(matches!(worker.request(&request), Err(Error::NotAllowed { .. })), "{path}");
+    }
+    check(&place.create("docs/x.md", "x\n"), Decision::Accept, "");
+    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Accept, "");
+    check(&place.edit("src/a.py", &OLD.replace("one", "1")), Decision::Escalate, "deletion-ratio");
+    check(&place.create("src/b.py", "1\n2\n3\n"), Decision::Escalate, "scope");
+    let draft = worker.request(&Request::create("src/c.py", "t")).unwrap();
+    assert!(matches!(
+        worker.write(&draft.draft_path, &"x".repeat(201)),
+        Err(Error::TooLarge { .. })
+    ));
+    // A contract that changes meanwhile counts as it is when it is judged.
+    let set = place.submit(&place.draft(&Request::create("src/d.py", "t"), "d\n")).set;
+    place.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden_paths": ["src"]}}"#);
+    check(&place.gate.judge(&set).unwrap(), Decision::Reject, "original");
+    // One that cannot be read accepts nothing.
+    place.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden": []}}"#);
+    assert!(matches!(worker.request(&Request::create("x.py", "t")), Err(Error::Contract(_))));
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile() {
+    let (theirs, ours) = (OLD.replace("one", "ONE"), OLD.replace("six", "SIX"));
+    let merged = theirs.replace("six", "SIX");
+    for (rule, clash, decision, text) in [
+        ("escalate", false, Decision::Escalate, &theirs),
+        ("merge", false, Decision::Accept, &merged),
+        ("merge", true, Decision::Escalate, &OLD.replace("six", "6")),
+        ("reject", false, Decision::Reject, &theirs),
+    ] {
+        let place =
+            Place::with_contract(&format!(r#"{{"draft_gate": {{"on_conflict": "{rule}"}}}}"#));
+        let draft = place.draft(&Request::edit("src/a.py", "t"), &ours);
+        // Between request and submit: the hash of the request counts.
+        let meanwhile = if clash { OLD.replace("six", "6") } else { theirs.clone() };
+        place.put("src/a.py", &meanwhile);
+        let judgement = place.gate.judge(&place.submit(&draft).set).unwrap();
+        check(&judgement, decision, "conflict");
+        assert_eq!(&place.text("src/a.py"), text, "{rule}");
+    }
+}
+
+#[test]
+fn a_file_that_was_made_or_removed_meanwhile() {
+    let place = Place::new();
+    let set = place.submit(&place.draft(&Request::create("src/b.py", "t"), "mine\n")).set;
+    place.put("src/b.py", "theirs\n");
+    check(&place.gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
+    assert_eq!(place.text("src/b.py"), "theirs\n");
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    std::fs::remove_file(place.path("src/a.py")).unwrap();
+    check(&place.gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
+    assert!(!place.path("src/a.py").exists());
+}
+
+#[test]
+fn several_files_are_one_change() {
+    let place = Place::new();
+    place.put("src/b.py", OLD);
+    let worker = place.gate.worker("w").unwrap();
+    let hand_in = |task: &str, second: &str| {
+        let one =
+            place.draft(&Request::edit("src/a.py", task), &with_line(&place.text("src/a.py")));
+        let first = worker.submit(&Submission::of(&one, "x").more_to_come()).unwrap();
+        assert!(!first.is_complete);
+        assert!(matches!(place.gate.judge(&first.set), Err(Error::NoSuchSet { .. })));
+        let two = place.draft(&Request::edit("src/b.py", task), second);
+        let last = worker.submit(&Submission::of(&two, "x")).unwrap();
+        assert_eq!((last.set.as_str(), last.is_complete), (first.set.as_str(), true));
+        place.gate.judge(&last.set).unwrap()
+    };
+    let bad = hand_in("t", &format!("{OLD}open('/home/jo/x')\n"));
+    check(&bad, Decision::Reject, "home-path");
+    assert_eq!((place.text("src/a.py"), place.text("src/b.py")), (OLD.to_owned(), OLD.to_owned()));
+    let good = hand_in("u", &with_line(OLD));
+    check(&good, Decision::Accept, "");
+    assert_eq!((place.text("src/a.py"), place.text("src/b.py")), (with_line(OLD), with_line(OLD)));
+    assert!(good.diff.contains("b/src/a.py") && good.diff.contains("b/src/b.py"));
+}
+
+#[test]
+fn previews() {
+    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "preview");
+    let place = Place::with_contract(r#"{"draft_gate": {"preview": "never"}}"#);
+    check(&place.propose_deletion("src/a.py"), Decision::Reject, "deletion");
+}
+
+#[test]
+fn checks_that_nothing_runs_go_to_a_person() {
+    let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
+    let place = Place::with_contract(contract);
+    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "checks");
+}
+
+/// Between the last look at a file and its exchange somebody else saves it.
+#[test]
+fn an_edit_in_the_last_moment_is_put_back() {
+    let place = Place::new();
+    place.put("src/b.py", OLD);
+    let worker = place.gate.worker("w").unwrap();
+    let first = place.draft(&Request::edit("src/b.py", "t"), &with_line(OLD));
+    worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let file = place.path("src/a.py");
+    let n_exchanges = std::sync::atomic::AtomicUsize::new(0);
+    let hook = move |what: &'static str| {
+        let is_exchange = what == "exchange two files";
+        if is_exchange && n_exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
+            std::fs::write(&file, "saved in the last moment\n").unwrap();
+        }
+    };
+    let gate = draft_gate::Gate::open_watched(place.path(""), hook).unwrap();
+    check(&gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
+    assert_eq!(place.text("src/a.py"), "saved in the last moment\n");
+    // The other file of the set was applied by then, and is taken back.
+    assert_eq!(place.text("src/b.py"), OLD);
+    assert_eq!(place.count("taken_back"), 1);
+}

@@ -1,0 +1,17 @@
+//! All tests through the public interface, as one program.
+#![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
+
+mod attacks;
+mod audit;
+mod crash;
+mod cycle;
+mod decisions;
+mod extraction;
+mod graph;
+mod judging;
+mod properties;
+mod race;
+mod rules;
+#[cfg(feature = "sandbox")]
+mod sandbox;
+mod support;

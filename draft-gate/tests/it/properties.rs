@@ -1,0 +1,86 @@
+//! Random paths: whatever comes through names a file of the workspace, and nothing else is touched.
+
+use draft_gate::{Decision, Request, WorkspacePath};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+
+use crate::support::{Place, files, is_nightly};
+
+/// Pieces that attacks are made of.
+fn path() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("..".to_owned()),
+        Just(".".to_owned()),
+        Just("/".to_owned()),
+        Just("//".to_owned()),
+        Just("\\".to_owned()),
+        Just("%2e".to_owned()),
+        Just("%2f".to_owned()),
+        Just("\0".to_owned()),
+        Just("\u{202e}".to_owned()),
+        Just("outside".to_owned()),
+        Just("ws-evil".to_owned()),
+        Just("src".to_owned()),
+        Just("_handoff".to_owned()),
+        Just("drafts".to_owned()),
+        Just("a.py".to_owned()),
+        Just(".git".to_owned()),
+        Just("CON".to_owned()),
+        "[a-z]{1,4}",
+        "\\PC{1,3}",
+        any::<char>().prop_map(String::from),
+    ];
+    prop::collection::vec((piece, prop::bool::ANY), 1..8).prop_map(|pieces| {
+        pieces
+            .into_iter()
+            .map(|(piece, is_folder)| if is_folder { piece + "/" } else { piece })
+            .collect()
+    })
+}
+
+#[test]
+fn what_is_made_is_inside_and_nothing_else_is_touched() {
+    let cases = if is_nightly() { 3_000 } else { 150 };
+    let place = Place::new();
+    let made = std::cell::RefCell::new(std::collections::BTreeSet::new());
+    TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
+        .run(&path(), |path| {
+            let before = files(&place.path("")).len();
+            let worker = place.gate.worker("w").unwrap();
+            match worker.request(&Request::create(&path, "t")) {
+                Ok(draft) => {
+                    worker.write(&draft.draft_path, "made\n").unwrap();
+                    let judgement = place.gate.judge(&place.submit(&draft).set).unwrap();
+                    prop_assert_eq!(judgement.decision, Decision::Accept);
+                    prop_assert_eq!(place.text(&path), "made\n");
+                    made.borrow_mut().insert(path);
+                }
+                // A refusal leaves at most a line in the log.
+                Err(_) => prop_assert!(files(&place.path("")).len() <= before + 2),
+            }
+            place.check_outside();
+            Ok(())
+        })
+        .unwrap();
+    // Otherwise this showed nothing.
+    assert!(!made.borrow().is_empty());
+}
+
+#[test]
+fn a_path_that_is_taken_is_plain() {
+    let cases = if is_nightly() { 1_000_000 } else { 3_000 };
+    TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
+        .run(&path(), |path| {
+            if let Ok(parsed) = WorkspacePath::parse(&path) {
+                prop_assert_eq!(parsed.as_str(), &path);
+                let plain = |it: &str| {
+                    !it.is_empty() && it != "." && it != ".." && !it.contains(['\\', '\0', '\n'])
+                };
+                prop_assert!(path.split('/').all(plain) && !path.starts_with('/'));
+            }
+            Ok(())
+        })
+        .unwrap();
+}

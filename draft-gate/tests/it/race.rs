@@ -1,0 +1,102 @@
+//! Folders, files and links change places while four workers are at work: nothing of it leads outside.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use draft_gate::{Request, Submission};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::support::{OLD, Place, is_nightly, with_line};
+
+#[test]
+fn nothing_leaves_while_links_are_swapped() {
+    let place = Arc::new(Place::new());
+    for number in 0..4 {
+        place.put(&format!("src/f{number}.py"), OLD);
+    }
+    symlink(place.outside(), place.path("link")).unwrap();
+    symlink(place.outside(), place.path("_handoff/link")).unwrap();
+    symlink(place.outside().join("a.py"), place.path("_handoff/drafts/planted")).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let n_swaps = Arc::new(AtomicUsize::new(0));
+    let swapper = {
+        let (place, is_over, n_swaps) = (place.clone(), is_over.clone(), n_swaps.clone());
+        thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                swap(&place.path("src"), &place.path("link"));
+                swap(&place.path("_handoff/drafts"), &place.path("_handoff/link"));
+                swap(
+                    &place.path("_handoff/drafts/f0.py.t.draft"),
+                    &place.path("_handoff/drafts/planted"),
+                );
+                n_swaps.fetch_add(1, Ordering::Relaxed);
+                // The workers are to get something done, too.
+                if n_swaps.load(Ordering::Relaxed).is_multiple_of(50) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+        })
+    };
+    let end = Instant::now() + Duration::from_secs(if is_nightly() { 10 } else { 2 });
+    let workers: Vec<_> = (0..4)
+        .map(|number| {
+            let place = place.clone();
+            thread::spawn(move || work(&place, number, end))
+        })
+        .collect();
+    let done: Vec<(usize, usize)> = workers.into_iter().map(|it| it.join().unwrap()).collect();
+    is_over.store(true, Ordering::Relaxed);
+    swapper.join().unwrap();
+    put_back(&place);
+    place.check_outside();
+    place.gate.verify().unwrap();
+    let n_done: usize = done.iter().map(|it| it.0).sum();
+    let n_refused: usize = done.iter().map(|it| it.1).sum();
+    println!("{} swaps, {n_done} steps done, {n_refused} refused", n_swaps.load(Ordering::Relaxed));
+    // Otherwise this showed nothing.
+    assert!(n_done > 0 && n_refused > 0);
+}
+
+/// Works on one file until the end; counts steps that were done and steps that were refused.
+fn work(place: &Place, number: usize, end: Instant) -> (usize, usize) {
+    let name = format!("w{number}");
+    let worker = place.gate.worker(&name).unwrap();
+    let path = format!("src/f{number}.py");
+    let (mut n_done, mut n_refused) = (0, 0);
+    let mut count = |is_done: bool| if is_done { n_done += 1 } else { n_refused += 1 };
+    while Instant::now() < end {
+        let Ok(draft) = worker.request(&Request::edit(&path, "t")) else {
+            count(false);
+            continue;
+        };
+        count(worker.write(&draft.draft_path, &with_line(OLD)).is_ok());
+        if let Ok(read) = worker.read(&draft.draft_path) {
+            assert!(!read.content.contains("nobody"), "read what is outside");
+        }
+        let submitted = worker.submit(&Submission::of(&draft, "x"));
+        count(submitted.is_ok_and(|it| place.gate.judge(&it.set).is_ok()));
+    }
+    (n_done, n_refused)
+}
+
+fn swap(one: &Path, other: &Path) {
+    let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
+}
+
+/// Leaves folders where they belong.
+fn put_back(place: &Place) {
+    for (folder, link) in [("src", "link"), ("_handoff/drafts", "_handoff/link")] {
+        if fs::symlink_metadata(place.path(folder)).unwrap().is_symlink() {
+            swap(&place.path(folder), &place.path(link));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The rules for new lines: what they find, and what they leave alone.
+
+use draft_gate::{Weight, scan};
+
+fn found(line: &str) -> Vec<String> {
+    scan(&[(1, line.to_owned())]).into_iter().map(|it| it.rule).collect()
+}
+
+/// Letters and digits that look random, put together here so that no scanner takes this file for a leak.
+fn random(length: usize, alphabet: &str) -> String {
+    let alphabet: Vec<char> = alphabet.chars().collect();
+    let mut state = 12_345_u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        alphabet[(state >> 33) as usize % alphabet.len()]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+const MIXED: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const HEX: &str = "0123456789abcdef";
+const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+#[test]
+fn keys_of_every_kind() {
+    let mixed = |length| random(length, MIXED);
+    let hex = |length| random(length, HEX);
+    let letters = random(34, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+    for (rule, key) in [
+        ("aws-access-key", format!("AKIA{}", random(16, UPPER))),
+        ("aws-secret-key", format!("aws_secret_access_key = {}", mixed(40))),
+        ("google-api-key", format!("AIza{}", mixed(35))),
+        ("google-oauth-secret", format!("GOCSPX-{}", mixed(28))),
+        ("gcp-service-account", format!("\"private_key_id\": \"{}\"", hex(40))),
+        ("azure-storage-key", format!("AccountKey={}==", mixed(86))),
+        ("azure-ad-client-secret", format!("= \"{}8Q~{}\"", mixed(3), mixed(34))),
+        ("digitalocean-token", format!("dop_v1_{}", hex(64))),
+        ("alibaba-access-key", format!("LTAI{}", mixed(20))),
+        ("heroku-token", format!("HRKU-{}", mixed(60))),
+        ("fly-token", format!("fo1_{}", mixed(43))),
+        ("databricks-token", format!("dapi{}", hex(32))),
+        ("cloudflare-origin-key", format!("v1.0-{}-{}", hex(24), hex(146))),
+        ("github-token", format!("ghp_{}", mixed(36))),
+        ("github-fine-grained-token", format!("github_pat_{}_{}", mixed(22), mixed(59))),
+        ("gitlab-token", format!("glpat-{}", mixed(20))),
+        ("bitbucket-token", format!("ATBB{}", mixed(32))),
+        ("atlassian-token", format!("ATATT3{}", mixed(186))),
+        ("npm-token", format!("npm_{}", mixed(36))),
+        ("pypi-token", format!("pypi-AgE{}", mixed(80))),
+        ("rubygems-token", format!("rubygems_{}", hex(48))),
+        ("crates-io-token", format!("cio{}", mixed(32))),
+        ("docker-token", format!("dckr_pat_{}", mixed(27))),
+        ("anthropic-key", format!("sk-ant-api03-{}", mixed(95))),
+        ("openai-key", format!("sk-proj-{}", mixed(48))),
+        ("sk-key", format!("sk-{}", mixed(48))),
+        ("groq-key", format!("gsk_{}", mixed(52))),
+        ("huggingface-token", format!("hf_{letters}")),
+        ("replicate-token", format!("r8_{}", mixed(37))),
+        ("perplexity-key", format!("pplx-{}", mixed(48))),
+        ("xai-key", format!("xai-{}", mixed(80))),
+        ("langsmith-key", format!("lsv2_pt_{}_{}", hex(32), hex(10))),
+        ("stripe-key", format!("sk_live_{}", mixed(24))),
+        ("square-token", format!("sq0atp-{}", mixed(22))),
+        ("shopify-token", format!("shpat_{}", hex(32))),
+        ("sendgrid-key", format!("SG.{}.{}", mixed(22), mixed(43))),
+        ("mailgun-key", format!("key-{}", hex(32))),
+        ("mailchimp-key", format!("{}-us12", hex(32))),
+        ("brevo-key", format!("xkeysib-{}-{}", hex(64), mixed(16))),
+        ("twilio-key", format!("SK{}", hex(32))),
+        ("slack-token", format!("xoxb-{}", mixed(40))),
+        ("slack-webhook", format!("https://hooks.slack.com/services/{}", mixed(44))),
+        (
+            "discord-webhook",
+            format!("https://discord.com/api/webhooks/123456789012345678/{}", mixed(68)),
+        ),
+        ("discord-token", format!("bot M{}.{}.{}", mixed(24), mixed(6), mixed(30))),
+        ("telegram-token", format!("123456789:AA{}", mixed(33))),
+        (
+            "teams-webhook",
+            format!(
+                "https://x.webhook.office.com/webhookb2/{}@{}/IncomingWebhook/{}",
+                hex(36),
+                hex(36),
+                hex(32)
+            ),
+        ),
+        ("notion-token", format!("secret_{}", mixed(43))),
+        ("linear-key", format!("lin_api_{}", mixed(40))),
+        ("airtable-token", format!("pat{}.{}", mixed(14), hex(64))),
+        ("figma-token", format!("figd_{}", mixed(40))),
+        ("postman-key", format!("PMAK-{}-{}", hex(24), hex(34))),
+        ("grafana-token", format!("glsa_{}_{}", mixed(32), hex(8))),
+        ("newrelic-key", format!("NRAK-{}", random(27, UPPER))),
+        ("sentry-token", format!("sntryu_{}", hex(64))),
+        ("vault-token", format!("hvs.{}", mixed(95))),
+        ("terraform-token", format!("{}.atlasv1.{}", mixed(14), mixed(67))),
+        ("pulumi-token", format!("pul-{}", hex(40))),
+        ("doppler-token", format!("dp.pt.{}", mixed(43))),
+        ("1password-token", format!("ops_eyJ{}", mixed(250))),
+        ("age-key", format!("AGE-SECRET-KEY-1{}", random(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"))),
+        ("private-key", format!("-----BEGIN RSA {} KEY-----", "PRIVATE")),
+        ("putty-key", format!("PuTTY-User-Key-{}: ssh-rsa", "File-2")),
+        ("jwt", format!("eyJ{}.eyJ{}.{}", mixed(20), mixed(40), mixed(40))),
+        ("url-password", format!("postgres://app:{}@db/x", mixed(16))),
+        ("bearer-header", format!("Authorization: Bearer {}", mixed(30))),
+        ("assigned-secret", format!("db_password = \"{}\"", mixed(20))),
+    ] {
+        assert!(found(&key).iter().any(|it| it == rule), "{rule}: {:?} in {key}", found(&key));
+        assert!(
+            found(&format!("  let x = \"{key}\";")).len() + found(&format!("x: {key}")).len() > 0,
+            "{rule} in code"
+        );
+    }
+}
+
+#[test]
+fn paths_placeholders_and_stubs() {
+    for (rule, line) in [
+        ("home-path", "root = '/home/jo/project'"),
+        ("home-path", "open(\"/Users/jo/x\")"),
+        ("home-path", "/root/work/x"),
+        ("windows-path", "p = 'C:\\Users\\jo\\x'"),
+        ("windows-path", "p = \"C:\\\\Users\\\\jo\""),
+        ("wsl-path", "/mnt/c/Users/jo"),
+        ("file-url", "file:///home/jo/x"),
+        ("temp-path", "/var/folders/ab/cdef_1/T"),
+        ("elided-code", "# ... rest of the function"),
+        ("elided-code", "    // ... existing code ..."),
+        ("elided-code", "... (remaining methods)"),
+        ("elided-code-words-first", "// rest of the code remains the same"),
+        ("elided-code-words-first", "# existing imports"),
+        ("paste-marker", "<insert your code here>"),
+        ("chat-fence", "Certainly! I will help."),
+        ("chat-fence", "Here is the updated file:"),
+        ("unfinished-code", "todo!()"),
+        ("unfinished-code", "# TODO: write this"),
+        ("unfinished-code", "raise NotImplementedError()"),
+        ("hidden-characters", "a\u{200b}b"),
+        ("hidden-characters", "\u{1b}[2J"),
+        ("long-line", &"x".repeat(20_000)),
+    ] {
+        assert!(found(line).iter().any(|it| it == rule), "{rule}: {:?} in {line}", found(line));
+    }
+}
+
+#[test]
+fn ordinary_lines_are_left_alone() {
+    for line in [
+        "let token = lexer.next_token();",
+        "password = os.environ[\"PASSWORD\"]",
+        "password: str = \"\"",
+        "api_key = config.api_key",
+        "API_KEY = \"${API_KEY}\"",
+        "secret = 'changeme'",
+        "password = \"aaaaaaaaaaaaaaaa\"",
+        "https://example.com:8080/path",
+        "postgres://user:${PASSWORD}@localhost/db",
+        "import { home } from './home/index'",
+        "url = f\"{base}/home/user/profile\"",
+        "#!/usr/bin/env python3",
+        "prefix = \"/usr/local/bin\"",
+        "def authorization(self): ...",
+        "return ...",
+        "for i in range(0, n): pass",
+        "let rest = &items[1..];",
+        "// the rest is history",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "id = \"550e8400-e29b-41d4-a716-446655440000\"",
+        "method = \"todos.list\"",
+        "x = '\u{2026}'",
+        "task-key-name",
+        "risk-assessment",
+    ] {
+        assert_eq!(found(line), Vec::<String>::new(), "{line}");
+    }
+}
+
+#[test]
+fn the_comment_lowers_a_rejection_and_nothing_else() {
+    let weight = |line: &str| scan(&[(1, line.to_owned())])[0].weight;
+    assert_eq!(weight("p = '/home/jo/x'"), Weight::Reject);
+    assert_eq!(weight("p = '/home/jo/x'  # draft-gate:allow"), Weight::Escalate);
+}
+
+/// A text of nothing but findings is not searched to its end.
+#[test]
+fn many_findings_are_cut() {
+    let lines: Vec<(u32, String)> =
+        (1..10_000).map(|it| (it, "p = '/home/jo/x'".to_owned())).collect();
+    assert_eq!(scan(&lines).len(), 20);
+}

@@ -1,0 +1,129 @@
+//! A workspace in a folder of its own, with something outside that nobody may touch.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use draft_gate::{Gate, Judgement, Request, Requested, Submission, Submitted};
+use tempfile::TempDir;
+
+pub(crate) const OLD: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
+
+/// What is outside, and must stay as it is.
+const OUTSIDE: &str = "nobody may read or write this\n";
+
+pub(crate) struct Place {
+    folder: TempDir,
+    pub(crate) gate: Gate,
+}
+
+impl Place {
+    /// A workspace with `src/a.py`, and beside it a folder with a file.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("ws/src")).unwrap();
+        for outside in ["outside", "ws-evil"] {
+            fs::create_dir(folder.path().join(outside)).unwrap();
+            fs::write(folder.path().join(outside).join("a.py"), OUTSIDE).unwrap();
+        }
+        fs::write(folder.path().join("ws/src/a.py"), OLD).unwrap();
+        let gate = Gate::open(folder.path().join("ws")).unwrap();
+        Self { folder, gate }
+    }
+
+    pub(crate) fn with_contract(contract: &str) -> Self {
+        let place = Self::new();
+        place.put("_handoff/TASK_CONTRACT.json", contract);
+        place
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join("ws").join(path)
+    }
+
+    pub(crate) fn outside(&self) -> PathBuf {
+        self.folder.path().join("outside")
+    }
+
+    pub(crate) fn put(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        fs::write(self.path(path), text).unwrap();
+    }
+
+    pub(crate) fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    /// A draft of a file with this content, not submitted.
+    pub(crate) fn draft(&self, request: &Request, content: &str) -> Requested {
+        let worker = self.gate.worker("w").unwrap();
+        let draft = worker.request(request).unwrap();
+        worker.write(&draft.draft_path, content).unwrap();
+        draft
+    }
+
+    pub(crate) fn submit(&self, draft: &Requested) -> Submitted {
+        self.gate.worker("w").unwrap().submit(&Submission::of(draft, "a change")).unwrap()
+    }
+
+    /// Takes an edit all the way to its judgement.
+    pub(crate) fn edit(&self, path: &str, content: &str) -> Judgement {
+        let draft = self.draft(&Request::edit(path, "t"), content);
+        self.gate.judge(&self.submit(&draft).set).unwrap()
+    }
+
+    pub(crate) fn create(&self, path: &str, content: &str) -> Judgement {
+        let draft = self.draft(&Request::create(path, "t"), content);
+        self.gate.judge(&self.submit(&draft).set).unwrap()
+    }
+
+    pub(crate) fn propose_deletion(&self, path: &str) -> Judgement {
+        let draft = self.gate.worker("w").unwrap().request(&Request::delete(path, "t")).unwrap();
+        self.gate.judge(&self.submit(&draft).set).unwrap()
+    }
+
+    /// Nothing outside was touched, and nothing was added.
+    #[track_caller]
+    pub(crate) fn check_outside(&self) {
+        for outside in ["outside", "ws-evil"] {
+            let folder = self.folder.path().join(outside);
+            let names: Vec<_> =
+                fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+            assert_eq!(names, ["a.py"], "{outside}");
+            assert_eq!(fs::read_to_string(folder.join("a.py")).unwrap(), OUTSIDE);
+        }
+        let names: Vec<_> =
+            fs::read_dir(self.folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+    }
+
+    /// How often an event is in the log.
+    pub(crate) fn count(&self, event: &str) -> usize {
+        self.gate.records().unwrap().iter().filter(|it| it.event == event).count()
+    }
+}
+
+/// The text with one more line.
+pub(crate) fn with_line(text: &str) -> String {
+    format!("{text}seven\n")
+}
+
+/// All regular files beneath a folder.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether the long forms of tests are wanted.
+pub(crate) fn is_nightly() -> bool {
+    std::env::var_os("GRAPH_NIGHTLY").is_some()
+}
