@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import axe from "axe-core";
 import { chromium } from "playwright-core";
 
-const SHOTS = fileURLToPath(new URL("../screenshots/", import.meta.url));
+const SHOTS = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots/", import.meta.url));
 
 export const DESKTOP = { viewport: { width: 1280, height: 800 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };

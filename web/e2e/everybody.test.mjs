@@ -21,7 +21,7 @@ after(async () => {
 test("everything fits on a phone", { timeout: 120_000 }, async () => {
   const { page, close } = await openPage(browser, server, PHONE);
   await page.goto(server.url);
-  await page.getByRole("link", { name: /DONE/ }).waitFor();
+  await page.getByRole("link", { name: /DONE/ }).first().waitFor();
   await checkBoth(page, "phone-home");
   await page.goto(`${server.url}/runs/${done}`);
   await page.getByRole("heading", { name: "Recommended" }).waitFor();

@@ -36,7 +36,11 @@ async function launch(args, env) {
     `127.0.0.1:${port}`,
     "--runs",
     join(folder, "runs"),
-    "--isolation", "off", "--rate", "100000", "--provider",
+    "--isolation",
+    "off",
+    "--rate",
+    "100000",
+    "--provider",
     "scripted",
     ...args,
   ];

@@ -1,5 +1,5 @@
 import { ArrowLeft, ChevronLeft, ChevronRight, GitFork } from "lucide-react";
-import { type ReactElement, useState } from "react";
+import { type ReactElement, useEffect, useRef, useState } from "react";
 
 import { cn } from "@/lib/cn";
 import type { Report, Turn } from "@/lib/report";
@@ -34,6 +34,12 @@ export function DebateView(props: Props): ReactElement {
   const ranked = report?.ranking.recommended.concat(report.ranking.other).find((it) => it.move_id === move);
   const proposal = report?.outcome.moves.find((it) => it.move_id === move);
   const at = moves.indexOf(move);
+  const title = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // Whoever opened the debate begins at its top, and with the keyboard too if what was used to open it is gone.
+    if ((title.current?.getBoundingClientRect().top ?? 0) < 60) title.current?.scrollIntoView();
+    if (document.activeElement === document.body) title.current?.focus({ preventScroll: true });
+  }, [move]);
   return (
     <div className="space-y-4">
       <div className="flex flex-wrap items-center gap-2">
@@ -57,7 +63,7 @@ export function DebateView(props: Props): ReactElement {
             id="pick-move"
             value={move}
             onChange={(event) => onMove(event.target.value)}
-            className="h-8 max-w-56 rounded-md border border-edge bg-panel px-2 text-[13px]"
+            className="h-8 max-w-56 rounded-md border border-edge bg-panel px-2 text-[13px] text-ellipsis"
           >
             {moves.map((it) => (
               <option key={it} value={it}>
@@ -87,7 +93,7 @@ export function DebateView(props: Props): ReactElement {
                 </span>
               )}
             </p>
-            <h2 id="debate-title" className="text-lg leading-snug font-semibold">
+            <h2 ref={title} tabIndex={-1} id="debate-title" className="text-lg outline-none leading-snug font-semibold">
               {debate.title || "This debate has not begun"}
             </h2>
             <p className="mt-1.5 flex flex-wrap items-center gap-1.5 text-sm text-dim">
@@ -184,7 +190,7 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
       {rounds.map((round) => (
         <section key={round} aria-label={`Round ${round}`}>
           <div className="mb-2 flex items-center gap-3">
-            <h4 className="text-xs font-semibold tracking-wide text-dim uppercase">Round {round}</h4>
+            <h3 className="text-xs font-semibold tracking-wide text-dim uppercase">Round {round}</h3>
             <span className="h-px flex-1 bg-line" />
             <Button
               look="ghost"

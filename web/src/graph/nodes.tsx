@@ -35,7 +35,8 @@ export function StageNode({ data }: NodeProps): ReactElement {
   return (
     <div
       className={cn(
-        "size-full rounded-xl border bg-panel/80 transition-colors",
+        "size-full rounded-xl bg-panel/80 transition-colors",
+        far ? "border-2" : "border",
         state.status === "running" ? "border-accent" : state.status === "failed" ? "border-bad" : "border-line",
         selected === stage && "ring-2 ring-accent/40",
       )}

@@ -63,7 +63,7 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
   }, [flow, layout]);
 
   // On a phone the picture is as high as it needs to be and does not catch the finger that scrolls the page.
-  const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 440 };
+  const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 410 };
   return (
     <GraphContext value={{ ...context, openStage }}>
       <header className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-2">

@@ -41,7 +41,7 @@ export function PlanView({ rounds, concurrency, baseline, scripted }: Props): Re
     ["Tokens in", short(plan.all.input_tokens)],
     ["Tokens out", short(plan.all.output_tokens)],
     ["Cost", scripted ? "none" : dollars(plan.all.dollars)],
-    ["Time", scripted ? "no waiting for a model" : `about ${duration(plan.seconds)}`],
+    scripted ? ["Model", "scripted"] : ["Time", `about ${duration(plan.seconds)}`],
   ];
   return (
     <section aria-label="What it would take" className="border-t border-line bg-sunk/50 px-5 py-4 sm:px-6">

@@ -96,5 +96,9 @@ export function RunList(): ReactElement {
 function summary(run: RunSummary): string {
   if (run.error) return run.error;
   const best = run.recommended?.[0];
-  return best ? `${best.score} · ${best.title}` : "no result yet";
+  return best
+    ? `${best.score} · ${best.title}`
+    : run.status === "cancelled"
+      ? "ended before its result"
+      : "no result yet";
 }

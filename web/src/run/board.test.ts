@@ -20,7 +20,7 @@ describe("the leaderboard", () => {
 
   it("ranks by the sum, then by the strictest, then by agreement, then by number", () => {
     expect(order([scored("m1", 5, 5), scored("m2", 9, 9)])).toEqual(["m2", "m1"]);
-    expect(order([scored("m1", 2, 8), scored("m2", 5, 5)])).toEqual(["m2", "m1"]);
+    expect(order([scored("m1", 3, 7, 8), scored("m2", 4, 4, 10)])).toEqual(["m2", "m1"]);
     expect(order([scored("m1", 3, 5, 7), scored("m2", 3, 6, 6)])).toEqual(["m2", "m1"]);
     expect(order([scored("m10", 5, 5), scored("m2", 5, 5)])).toEqual(["m2", "m10"]);
   });

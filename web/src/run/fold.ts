@@ -12,7 +12,7 @@ import { type DebateView, type DebateStep, type Notice, type RunView, type Statu
 
 /** Takes in events in any order, also ones that were seen before. */
 export function fold(view: RunView, events: readonly RunEvent[]): RunView {
-  const waiting = [...view.ahead, ...events].filter((it) => it.seq > view.last).toSorted((a, b) => a.seq - b.seq);
+  const waiting = [...view.ahead, ...events].toSorted((a, b) => a.seq - b.seq);
   let next: RunView = { ...view, ahead: [] };
   for (const [idx, event] of waiting.entries()) {
     if (event.seq <= next.last) continue;

@@ -33,6 +33,10 @@ const STAGES: Record<string, string> = {
 export function PipelineTab({ run, view, moves, drawings, selected, onSelect, onDebate }: Props): ReactElement {
   const people = [...run.config.synthesizers, ...run.config.inferences, ...run.config.analysts];
   const name = selected && (STAGES[selected] ?? people.find((it) => it.id === selected)?.name);
+  const openAgent = (id: string): void => {
+    onSelect(id);
+    document.getElementById("focus")?.scrollIntoView({ block: "nearest" });
+  };
   return (
     <div className="space-y-4">
       <section
@@ -47,7 +51,7 @@ export function PipelineTab({ run, view, moves, drawings, selected, onSelect, on
             moves={moves}
             selected={selected}
             onStage={onSelect}
-            openAgent={onSelect}
+            openAgent={openAgent}
             openDebate={onDebate}
           />
         ) : (

@@ -40,6 +40,7 @@ export function useRun(id: string): Followed {
   const [attempt, setAttempt] = useState(0);
   const refresh = useCallback(() => setAttempt((it) => it + 1), []);
   const last = useRef(0);
+  const status = useRef<RunStatus>(undefined);
   useEffect(() => {
     last.current = view.last;
   }, [view.last]);
@@ -48,6 +49,9 @@ export function useRun(id: string): Followed {
     async (signal?: AbortSignal) => {
       try {
         const next = await api.run(id, signal);
+        // Somebody else let it go on: there is something to listen to again.
+        if (status.current && !isLive(status.current) && isLive(next.status)) refresh();
+        status.current = next.status;
         setRun(next);
         setError(null);
         setSamples((it) => remember(it, { at: Date.now(), calls: next.usage.calls }));
@@ -57,19 +61,20 @@ export function useRun(id: string): Followed {
         if (cause.status >= 400 && cause.status < 500) setError(cause);
       }
     },
-    [id],
+    [id, refresh],
   );
 
-  const live = run === null || isLive(run.status);
+  // A run that stopped can go on; one that is complete stays as it is.
+  const pause = run === null || isLive(run.status) ? 2000 : run.status === "complete" ? null : 10_000;
   useEffect(() => {
     const stop = new AbortController();
     void load(stop.signal);
-    const timer = live ? setInterval(() => void load(stop.signal), 2000) : undefined;
+    const timer = pause === null ? undefined : setInterval(() => void load(stop.signal), pause);
     return () => {
       stop.abort();
       clearInterval(timer);
     };
-  }, [load, live, attempt]);
+  }, [load, pause, attempt]);
 
   useEffect(() => {
     const stop = new AbortController();

@@ -56,14 +56,18 @@ function BlockView({ block }: { block: Block }): ReactElement {
 
 function Table({ head, rows }: { head: string[]; rows: string[][] }): ReactElement {
   return (
-    <div className="overflow-x-auto" role="group" aria-label={`Table of ${head.filter((it) => it !== "").join(", ")}`} tabIndex={0}>
+    <div className="overflow-x-auto" role="group" aria-label="Table" tabIndex={0}>
       <table className="w-full text-left text-xs tabular-nums">
         <thead>
           <tr>
             {head.map((it, idx) => {
               const Cell = it === "" ? "td" : "th";
               return (
-                <Cell key={idx} scope={it === "" ? undefined : "col"} className="border-b border-edge px-2 py-1 font-semibold">
+                <Cell
+                  key={idx}
+                  scope={it === "" ? undefined : "col"}
+                  className="border-b border-edge px-2 py-1 font-semibold"
+                >
                   {it}
                 </Cell>
               );

@@ -84,6 +84,8 @@ describe("the markdown of documents", () => {
       { kind: "code", text: "c" },
       { kind: "plain", text: " **d" },
     ]);
+    expect(spans("**** ``")).toEqual([{ kind: "plain", text: "**** ``" }]);
+    expect(spans("****")).toEqual([{ kind: "plain", text: "****" }]);
   });
 });
 

@@ -1,6 +1,7 @@
 import { Monitor, Moon, Sun } from "lucide-react";
 import type { ReactElement } from "react";
 
+import icon from "@/icon.svg";
 import { type Theme, useTheme } from "@/lib/theme";
 
 import { Button } from "./button";
@@ -25,7 +26,7 @@ export function TopBar(): ReactElement {
       </a>
       <div className="mx-auto flex h-14 max-w-[1440px] items-center gap-4 px-4 sm:px-6">
         <Link href="/" className="flex items-center gap-2.5 font-semibold">
-          <img src="/assets/icon.svg" alt="" width={26} height={26} /> Consulting
+          <img src={icon} alt="" width={26} height={26} /> Consulting
         </Link>
         <nav aria-label="Main" className="ml-auto flex items-center gap-1">
           <Link href="/" className="rounded-md px-2.5 py-1.5 text-sm hover:bg-sunk">
