@@ -5,6 +5,8 @@ import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
 import axe from "axe-core";
+import { join } from "node:path";
+
 import { chromium } from "playwright-core";
 
 const SHOTS = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots/", import.meta.url));
@@ -74,7 +76,7 @@ async function settled(page) {
 export async function shoot(page, name) {
   await mkdir(SHOTS, { recursive: true });
   await settled(page);
-  await page.screenshot({ path: `${SHOTS}${name}.png` });
+  await page.screenshot({ path: join(SHOTS, `${name}.png`) });
 }
 
 /** The states of which the documentation shows the dark colours too. */
