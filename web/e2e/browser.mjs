@@ -2,11 +2,10 @@
 
 import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import axe from "axe-core";
-import { join } from "node:path";
-
 import { chromium } from "playwright-core";
 
 const SHOTS = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots/", import.meta.url));
