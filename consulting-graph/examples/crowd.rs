@@ -21,7 +21,7 @@ use consulting_graph::{
     config::DEFAULT,
     data::From,
     debate,
-    models::Choice,
+    models::{Choice, Limit},
     run::new,
     serve::{self, Options},
 };
@@ -62,6 +62,7 @@ async fn measure() -> Result<(), Failed> {
         backend: Some("in-process".to_owned()),
         capacity: Capacity { at_once: RUNS, queued: 0 },
         streams: RUNS * READERS_OF_EACH,
+        most: Limit::default(),
         guard: Guard::new().rate(u32::MAX),
     };
     let (service, router) = serve::open(options).await?;

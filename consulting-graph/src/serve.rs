@@ -12,7 +12,8 @@ mod trace;
 mod wire;
 
 use std::{
-    fs, io,
+    fs::{self, File, TryLockError},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -36,7 +37,7 @@ use crate::{
     config::Config,
     data::From,
     debate,
-    models::Choice,
+    models::{Choice, Limit},
     pipeline,
     report::Report,
     run::{Run, RunProblem, new},
@@ -65,6 +66,8 @@ pub struct Options {
     pub capacity: Capacity,
     /// How many readers of events there may be at once.
     pub streams: usize,
+    /// What a run may spend at most, whatever a client says.
+    pub most: Limit,
     /// Who may ask, and how much.
     pub guard: Guard,
 }
@@ -82,6 +85,9 @@ pub enum ServeProblem {
     /// The service cannot be opened.
     #[error(transparent)]
     Service(#[from] ServiceError),
+    /// Another server has the folder.
+    #[error("another server is at work in {}; stop it, or give another folder with --runs", .0.display())]
+    Taken(PathBuf),
     /// A file cannot be used.
     #[error("{}: {source}", path.display())]
     File {
@@ -108,6 +114,7 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
     new::check(&options.config, &options.choice)?;
     let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
+    let lock = lock(&options.runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;
     adopt(&registry, &options.runs).map_err(in_runs)?;
     let folders =
@@ -125,6 +132,8 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
         as_of: options.as_of,
         concurrency: options.concurrency,
         needs_key: options.guard.needs_key(),
+        most: options.most,
+        _lock: Arc::new(lock),
         meters: Arc::default(),
         replaying: Arc::default(),
     };
@@ -139,6 +148,20 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
         .route("/openapi.json", get(move || async move { Json(document) }))
         .merge(page(page::file));
     Ok((service, options.guard.around(open, locked, metrics)))
+}
+
+/// Takes the folder for this server: two would each think that the other's runs are nobody's.
+fn lock(runs: &Path) -> Result<File, ServeProblem> {
+    let path = runs.join("lock");
+    let file = File::options().create(true).append(true).open(&path);
+    let locked = file.map_err(TryLockError::Error).and_then(|file| {
+        file.try_lock()?;
+        Ok(file)
+    });
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => ServeProblem::Taken(runs.to_owned()),
+        TryLockError::Error(source) => ServeProblem::File { path, source },
+    })
 }
 
 /// Lists the complete runs that were made without a server.

@@ -293,6 +293,11 @@ async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
     provider.release();
     assert_eq!(server.post(&format!("/api/runs/{id}/resume"), json!({})).await.0, 202);
     assert_eq!(server.follow(&id).await.1, "complete");
+    // Two servers would each think that the other's runs are nobody's.
+    let mut second = Command::new(env!("CARGO_BIN_EXE_consulting"));
+    second.args(["serve", "--address", "127.0.0.1:0"]).current_dir(folder.path());
+    let refused = second.output().await.unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("another server"), "{refused:?}");
     drop(server);
     // A list that was lost is made again from the runs themselves.
     std::fs::remove_file(folder.path().join("runs/runs.db")).unwrap();

@@ -112,6 +112,11 @@ impl Graphs {
         self.served.get(name)
     }
 
+    /// Whether a run has told anything yet.
+    fn has_begun(&self, run: &str) -> bool {
+        self.events(run, 0, 1).is_ok_and(|it| !it.is_empty())
+    }
+
     /// Stores events under the numbers that follow those of the run.
     async fn store(&self, run: &str, events: Vec<Value>) -> Result<Vec<RunEvent>, Failure> {
         let (registry, run) = (self.registry.clone(), run.to_owned());

@@ -30,6 +30,9 @@ use crate::{
     runner::Runner,
 };
 
+/// Runs that are put aside get so long to let go.
+const ASIDE: Duration = Duration::from_secs(10);
+
 /// Runs that are started, watched, stopped and gone on with. Clones are the same service.
 #[derive(Debug, Clone)]
 pub struct Service {
@@ -116,6 +119,17 @@ struct Live {
     stop: watch::Sender<Option<Stop>>,
 }
 
+impl Live {
+    /// Tells it to stop, unless it was told before.
+    fn stop(&self, why: Stop) {
+        self.stop.send_if_modified(|it| {
+            let is_first = it.is_none();
+            it.get_or_insert(why);
+            is_first
+        });
+    }
+}
+
 /// Why a live run is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
@@ -142,18 +156,22 @@ impl Service {
         });
         for run in inner.blocking(|it| it.unfinished()).await? {
             tracing::info!(run = run.id, "goes on after a restart");
-            let live = inner.admit(&run.id)?;
+            let live = Inner::enter(&mut inner.map(), &run.id)?;
             inner.work(run, live);
         }
         Ok(Self { inner })
     }
 
-    /// Starts a run.
+    /// Starts a run. Whoever stops waiting for it has started it all the same.
     pub async fn start(&self, new: NewRun) -> Result<RunInfo, ServiceError> {
+        let service = self.clone();
+        tokio::spawn(async move { service.start_now(new).await }).await?
+    }
+
+    async fn start_now(&self, new: NewRun) -> Result<RunInfo, ServiceError> {
         if !is_id(&new.id) {
             return Err(ServiceError::Id(new.id));
         }
-        self.inner.room()?;
         let id = new.id.clone();
         let live = self.inner.admit(&id)?;
         let added = self.inner.blocking(move |it| it.add(&new)).await;
@@ -169,15 +187,20 @@ impl Service {
         }
     }
 
-    /// Goes on with a run that rests, with an order that its runner understands.
+    /// Goes on with a run that rests, with an order that its runner understands. Whoever stops waiting for it has
+    /// asked for it all the same.
     pub async fn resume(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
+        let (service, id) = (self.clone(), id.to_owned());
+        tokio::spawn(async move { service.resume_now(&id, order).await }).await?
+    }
+
+    async fn resume_now(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
         self.inner.get(id).await?;
-        self.inner.room()?;
         let live = self.inner.admit(id)?;
         let name = id.to_owned();
         let queued = self.inner.blocking(move |it| {
-            let queued = it.requeue(&name, &order)?;
-            Ok(it.get(&name)?.filter(|_| queued))
+            it.requeue(&name, &order)?;
+            it.get(&name)
         });
         match queued.await {
             Ok(Some(run)) => {
@@ -186,7 +209,7 @@ impl Service {
             }
             other => {
                 self.inner.leave(id);
-                other.and(Err(ServiceError::Live(id.to_owned())))
+                other.and(Err(ServiceError::Unknown(id.to_owned())))
             }
         }
     }
@@ -197,7 +220,7 @@ impl Service {
         let Some(live) = self.inner.live(id) else {
             return Err(ServiceError::NotLive { id: run.id, status: run.status });
         };
-        live.stop.send_replace(Some(Stop::Cancelled));
+        live.stop(Stop::Cancelled);
         let mut head = live.feed.watch();
         let _ = head.wait_for(|it| it.is_done).await;
         self.inner.get(id).await
@@ -224,7 +247,7 @@ impl Service {
 
     /// Says whether new runs are taken, and the list of runs can be read.
     pub async fn ready(&self) -> Result<(), ServiceError> {
-        self.inner.room()?;
+        self.inner.room(self.inner.map().len())?;
         self.count().await.map(drop)
     }
 
@@ -260,10 +283,15 @@ impl Service {
         let left = self.inner.all_live();
         tracing::info!(runs = left.len(), "puts runs aside");
         for live in &left {
-            live.stop.send_replace(Some(Stop::PutAside));
+            live.stop(Stop::PutAside);
         }
-        for live in left {
-            let _ = live.feed.watch().wait_for(|it| it.is_done).await;
+        let all_aside = async {
+            for live in left {
+                let _ = live.feed.watch().wait_for(|it| it.is_done).await;
+            }
+        };
+        if time::timeout(ASIDE, all_aside).await.is_err() {
+            tracing::warn!("runs do not let go; they go on at the next start all the same");
         }
     }
 }
@@ -281,18 +309,24 @@ impl Inner {
         self.map().values().cloned().collect()
     }
 
-    /// Refuses one more run where there is no room for it.
-    fn room(&self) -> Result<(), ServiceError> {
+    /// Refuses one more run, besides so many that are live, where there is no room for it.
+    fn room(&self, live: usize) -> Result<(), ServiceError> {
         if *self.closing.borrow() {
             return Err(ServiceError::Closing);
         }
-        let waiting = self.map().len().saturating_sub(self.capacity.at_once);
+        let waiting = live.saturating_sub(self.capacity.at_once);
         if waiting >= self.capacity.queued { Err(ServiceError::Full(waiting)) } else { Ok(()) }
     }
 
-    /// Puts a run into the map, unless it is there.
+    /// Puts a run into the map, unless it is there or there is no room.
     fn admit(&self, id: &str) -> Result<Arc<Live>, ServiceError> {
-        match self.map().entry(id.to_owned()) {
+        let mut map = self.map();
+        self.room(map.len())?;
+        Self::enter(&mut map, id)
+    }
+
+    fn enter(map: &mut HashMap<String, Arc<Live>>, id: &str) -> Result<Arc<Live>, ServiceError> {
+        match map.entry(id.to_owned()) {
             Entry::Occupied(_) => Err(ServiceError::Live(id.to_owned())),
             Entry::Vacant(place) => {
                 let live = Live { feed: Arc::new(Feed::new()), stop: watch::Sender::new(None) };

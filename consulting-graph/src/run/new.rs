@@ -18,9 +18,9 @@ use crate::{
 #[error("no chance can be had from the operating system: {0}")]
 pub struct NoChance(getrandom::Error);
 
-/// An id for a new run, like `nvda-20261115-121630-4f1c`.
+/// An id for a new run, like `nvda-20261115-121630-4f1c09ab`.
 pub fn run_id(ticker: &Ticker) -> Result<String, NoChance> {
-    Ok(format!("{}-{}-{}", ticker.slug(), now().format("%Y%m%d-%H%M%S"), chance(2)?))
+    Ok(format!("{}-{}-{}", ticker.slug(), now().format("%Y%m%d-%H%M%S"), chance(4)?))
 }
 
 /// Sees that everybody can speak in a new run, before anything of it is left behind. A model from a file is not loaded

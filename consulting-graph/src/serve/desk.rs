@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fs::File,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -13,7 +14,7 @@ use graph_server::{
 };
 use llm::Catalog;
 use serde_json::json;
-use tokio::task::spawn_blocking;
+use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
     runner::Folders,
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     config::Config,
     data::{DataSource, From, Ticker},
-    models::Choice,
+    models::{Choice, Limit},
     plan::{Assumptions, Plan},
     run::{Given, Run, RunProblem, new},
     spent::{Meter, Spent},
@@ -31,6 +32,9 @@ use crate::{
 /// Rounds a client may ask for, and debates at once.
 const MOST_ROUNDS: u32 = 50;
 const MOST_AT_ONCE: usize = 15;
+
+/// Settings a fork may change.
+const MOST_SETTINGS: usize = 100;
 
 /// So many recordings are remembered as far as they are counted.
 const METERS: usize = 64;
@@ -52,14 +56,24 @@ pub(super) struct Desk {
     /// Debates at once, where a client says nothing.
     pub(super) concurrency: usize,
     pub(super) needs_key: bool,
+    /// What a run may spend at most.
+    pub(super) most: Limit,
+    /// Held for as long as the server is there.
+    pub(super) _lock: Arc<File>,
     pub(super) meters: Arc<Mutex<HashMap<String, Meter>>>,
     /// Held by who replays a run for its trace: one at a time, since that takes seconds of a processor.
     pub(super) replaying: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Desk {
-    /// Makes the run that a client asks for, and starts it.
+    /// Makes the run that a client asks for, and starts it, though the client goes away.
     pub(super) async fn begin(&self, wanted: Analyze) -> Result<RunInfo, Problem> {
+        let desk = self.clone();
+        let begun = tokio::spawn(async move { desk.begin_now(wanted).await }).await;
+        begun.map_err(|error| Problem::internal(&error))?
+    }
+
+    async fn begin_now(&self, wanted: Analyze) -> Result<RunInfo, Problem> {
         let ticker =
             Ticker::parse(&wanted.ticker).map_err(|error| Problem::invalid(error.to_string()))?;
         let limit = Budget { max_tokens: wanted.max_tokens, max_dollars: wanted.max_dollars };
@@ -84,8 +98,17 @@ impl Desk {
         self.start(run_id, ticker.to_string(), &kept).await
     }
 
-    /// Makes a run that branches off from another one, and starts it.
+    /// Makes a run that branches off from another one, and starts it, though the client goes away.
     pub(super) async fn branch(&self, id: &str, wanted: ForkWanted) -> Result<RunInfo, Problem> {
+        let (desk, id) = (self.clone(), id.to_owned());
+        let begun = tokio::spawn(async move { desk.branch_now(&id, wanted).await }).await;
+        begun.map_err(|error| Problem::internal(&error))?
+    }
+
+    async fn branch_now(&self, id: &str, wanted: ForkWanted) -> Result<RunInfo, Problem> {
+        if wanted.set.len() > MOST_SETTINGS {
+            return Err(Problem::invalid(format!("`set` has up to {MOST_SETTINGS} settings")));
+        }
         let info = self.service.get(id).await?;
         if info.status.is_live() {
             return Err(Problem::conflict("the run goes on; wait until it rests, or cancel it"));
@@ -95,9 +118,15 @@ impl Desk {
         let kept = self.kept(wanted.concurrency, limit, Some(info.id.clone()))?;
         let ticker = Ticker::parse(&info.subject).map_err(|error| Problem::internal(&error))?;
         let run_id = new::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
-        let run = Run::open(self.folders.of(id)).map_err(problem)?;
-        let folder = self.folders.of(&run_id);
-        run.fork(folder, run_id.clone(), at, wanted.only, &wanted.set).await.map_err(problem)?;
+        let (from, folder) = (self.folders.of(id), self.folders.of(&run_id));
+        let (new_id, runtime) = (run_id.clone(), Handle::current());
+        // Databases and recordings are copied.
+        blocking(move || {
+            let run = Run::open(from).map_err(problem)?;
+            let fork = run.fork(folder, new_id, at, wanted.only, &wanted.set);
+            runtime.block_on(fork).map_err(problem)
+        })
+        .await?;
         self.start(run_id, info.subject, &kept).await
     }
 
@@ -117,14 +146,24 @@ impl Desk {
         limit: Budget,
         from: Option<String>,
     ) -> Result<Kept, Problem> {
-        let concurrency = concurrency.unwrap_or(self.concurrency);
-        if !(1..=MOST_AT_ONCE).contains(&concurrency) {
-            return Err(Problem::invalid(format!("concurrency is from 1 to {MOST_AT_ONCE}")));
+        let concurrency = self.at_once(concurrency)?;
+        let limit = self.allowed(limit)?;
+        Ok(Kept { concurrency, limit, from })
+    }
+
+    /// Debates at once.
+    pub(super) fn at_once(&self, wanted: Option<usize>) -> Result<usize, Problem> {
+        let wrong = || Problem::invalid(format!("concurrency is from 1 to {MOST_AT_ONCE}"));
+        let at_once = wanted.unwrap_or(self.concurrency);
+        (1..=MOST_AT_ONCE).contains(&at_once).then_some(at_once).ok_or_else(wrong)
+    }
+
+    /// What a run may spend: what a client says, and no more than the server's operator allows.
+    pub(super) fn allowed(&self, limit: Budget) -> Result<Budget, Problem> {
+        if let Some(problem) = limit.problem() {
+            return Err(Problem::invalid(problem));
         }
-        match limit.problem() {
-            Some(problem) => Err(Problem::invalid(problem)),
-            None => Ok(Kept { concurrency, limit, from }),
-        }
+        limit.within(self.most).map_err(Problem::invalid)
     }
 
     /// The configuration of a new run.
@@ -179,10 +218,28 @@ pub(super) fn problem(problem: RunProblem) -> Problem {
         | RunProblem::NoPlace(_)
         | RunProblem::NothingToReview
         | RunProblem::Setting { .. } => Problem::invalid(problem.to_string()),
+        RunProblem::NoRun(_) => Problem::not_found("the run's folder is gone"),
         RunProblem::Busy(_) => Problem::conflict("another process is at work on the run"),
         RunProblem::Differs(_) => Problem::conflict(
             "the run was made by another program or with other files, and cannot go on here",
         ),
         other => Problem::internal(&other),
+    }
+}
+
+/// Why a run failed, for its clients. What only names the host's files stays in the log.
+pub(super) fn failure(id: &str, problem: &RunProblem) -> String {
+    match problem {
+        RunProblem::File { .. }
+        | RunProblem::Manifest { .. }
+        | RunProblem::Events(_)
+        | RunProblem::Recording(_)
+        | RunProblem::Threads(_)
+        | RunProblem::Sandboxes(_)
+        | RunProblem::NoRun(_) => {
+            tracing::error!(run = id, %problem, "failed");
+            "the server failed at this run; its log says why, and resuming tries again".to_owned()
+        }
+        other => other.to_string(),
     }
 }

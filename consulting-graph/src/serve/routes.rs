@@ -6,7 +6,10 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use graph_server::http::{Body, Params, Path, Place, Problem, ProblemBody, stream};
+use graph_server::{
+    Status,
+    http::{Body, Params, Path, Place, Problem, ProblemBody, stream},
+};
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -187,8 +190,11 @@ async fn events(
     (status = 200, description = "The trace of the pipeline and of every debate, by name", body = Object),
     (status = "4XX", description = "There is no such run, or it is not complete", body = ProblemBody)))]
 async fn trace_of(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {
-    let (_, folder) = desk.folder(&id).await?;
-    let text = trace::of(&folder, &desk.replaying).await?;
+    let (info, folder) = desk.folder(&id).await?;
+    if info.status != Status::Complete {
+        return Err(Problem::conflict("the run is not complete"));
+    }
+    let text = trace::of(folder, desk.replaying).await?;
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([kind], text).into_response())
 }
@@ -221,8 +227,8 @@ async fn resume(
 ) -> Answer<Response> {
     let (_, folder) = desk.folder(&id).await?;
     let limit = Budget { max_tokens: wanted.max_tokens, max_dollars: wanted.max_dollars };
-    if let Some(problem) = limit.problem() {
-        return Err(Problem::invalid(problem));
+    if limit != Budget::default() {
+        desk.allowed(limit)?;
     }
     if let Some(moves) = &wanted.moves {
         read_moves(moves.clone()).map_err(Problem::invalid)?;
@@ -290,7 +296,7 @@ async fn compare(State(desk): State<Desk>, Params(pair): Params<Pair>) -> Answer
 async fn plan(State(desk): State<Desk>, Params(wanted): Params<PlanWanted>) -> Answer<Json<Value>> {
     let config = desk.config_with(wanted.rounds)?;
     let config = Config::parse(&config).map_err(|error| Problem::internal(&error))?;
-    let concurrency = wanted.concurrency.unwrap_or(desk.concurrency).clamp(1, 15);
+    let concurrency = desk.at_once(wanted.concurrency)?;
     Ok(Json(json!(desk.plan(&config, wanted.baseline.unwrap_or(false), concurrency))))
 }
 

@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -11,14 +12,21 @@ use graph_server::{Ended, Failure, RunEvent, RunInfo, Runner, Teller};
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
 
+use tokio::time::sleep;
+
+use super::desk::failure;
 use super::wire::{Best, Kept, Order, Outcome};
 use crate::{
     event::Numbered,
+    fence::visible_json,
     moves::Move,
     pipeline::Reviewed,
     report::Report,
-    run::{self, Going, Run},
+    run::{self, Going, Run, RunProblem},
 };
+
+/// A run that another process works on is looked at again after so long.
+const BUSY: Duration = Duration::from_secs(2);
 
 /// Goes on with runs that lie in one folder.
 #[derive(Debug, Clone)]
@@ -48,7 +56,7 @@ impl Folders {
             concurrency: kept.concurrency.max(1),
             isolation: self.isolation,
             backend: self.backend.clone(),
-            limit: order.limit.limit().or(kept.limit.limit()),
+            limit: order.limit.limit().or(run.manifest().limit).or(kept.limit.limit()),
             reviewed,
             ..Going::default()
         })
@@ -84,17 +92,23 @@ pub(super) fn outcome(report: &Report) -> Value {
 #[async_trait]
 impl Runner for Folders {
     async fn go(&self, info: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
-        let failed = |problem: &dyn std::fmt::Display| Failure(problem.to_string());
-        let run = Run::open(self.of(&info.id)).map_err(|it| failed(&it))?;
-        let going = self.going(&run, info)?;
-        let tell = |event: &Numbered| {
-            let data = serde_json::to_string(event).unwrap_or_default();
-            teller.tell(RunEvent { seq: event.seq, data: data.into() });
+        let failed = |problem: RunProblem| Failure(failure(&info.id, &problem));
+        let run = Run::open(self.of(&info.id)).map_err(failed)?;
+        let ended = loop {
+            let tell = |event: &Numbered| {
+                let data = serde_json::to_string(event).unwrap_or_default();
+                teller.tell(RunEvent { seq: event.seq, data: visible_json(&data).into() });
+            };
+            match run.go(self.going(&run, info)?, tell).await {
+                // Somebody resumed it by hand.
+                Err(RunProblem::Busy(_)) => sleep(BUSY).await,
+                ended => break ended.map_err(failed)?,
+            }
         };
-        match run.go(going, tell).await.map_err(|it| failed(&it))? {
+        match ended {
             run::Ended::Done { report, .. } => Ok(Ended::Complete(outcome(&report))),
             run::Ended::Review(review) => {
-                run.leave_review(&review).map_err(|it| failed(&it))?;
+                run.leave_review(&review).map_err(failed)?;
                 Ok(Ended::Waiting)
             }
         }

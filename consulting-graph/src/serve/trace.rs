@@ -1,28 +1,45 @@
 //! The trace of a complete run. It is not kept while a run goes on: a run that was resumed has only a part of it in
 //! one process. A replay from the recording does the same again, step by step, and has all of it.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use graph_server::http::Problem;
 use serde_json::{Map, json};
-use tokio::sync::Mutex;
+use tokio::{runtime::Handle, sync::Mutex};
 
-use super::desk::problem;
+use super::desk::{blocking, problem};
 use crate::run::{Going, Run};
 
 /// What a replay found is kept beside the report.
 const TRACE: &str = "trace.json";
 
-/// The trace of a run as JSON.
-pub(super) async fn of(folder: &Path, replaying: &Mutex<()>) -> Result<String, Problem> {
-    let kept = folder.join(TRACE);
-    if !folder.join("report.json").is_file() {
-        return Err(Problem::conflict("the run is not complete"));
-    }
-    let _turn = replaying.lock().await;
-    if let Ok(text) = fs::read_to_string(&kept) {
-        return Ok(text);
-    }
+/// The trace of a run as JSON. One replay at a time, to its end, though nobody waits for it any more.
+pub(super) async fn of(folder: PathBuf, replaying: Arc<Mutex<()>>) -> Result<String, Problem> {
+    let runtime = Handle::current();
+    blocking(move || {
+        let kept = folder.join(TRACE);
+        if let Ok(text) = fs::read_to_string(&kept) {
+            return Ok(text);
+        }
+        let _turn = replaying.blocking_lock();
+        // Somebody else may have made it meanwhile.
+        if let Ok(text) = fs::read_to_string(&kept) {
+            return Ok(text);
+        }
+        let text = runtime.block_on(replay(&folder))?;
+        let new = folder.join("trace.new");
+        let written = fs::write(&new, &text).and_then(|()| fs::rename(&new, &kept));
+        written.map_err(|error| Problem::internal(&error))?;
+        Ok(text)
+    })
+    .await
+}
+
+async fn replay(folder: &Path) -> Result<String, Problem> {
     let run = Run::open(folder).map_err(problem)?;
     let again = folder.join("replay");
     let _ = fs::remove_dir_all(&again);
@@ -32,7 +49,5 @@ pub(super) async fn of(folder: &Path, replaying: &Mutex<()>) -> Result<String, P
     let _ = fs::remove_dir_all(&again);
     let traces = replayed.map_err(problem)?.traces;
     let traces: Map<_, _> = traces.into_iter().map(|(name, it)| (name, json!(it))).collect();
-    let text = json!(traces).to_string();
-    fs::write(&kept, &text).map_err(|error| Problem::internal(&error))?;
-    Ok(text)
+    Ok(json!(traces).to_string())
 }

@@ -17,7 +17,12 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub(super) struct Analyze {
     /// The company, like NVDA or BRK.B.
-    #[schema(min_length = 1, max_length = 20, example = "NVDA")]
+    #[schema(
+        min_length = 1,
+        max_length = 12,
+        pattern = "^[A-Za-z^][A-Za-z0-9.-]*$",
+        example = "NVDA"
+    )]
     pub(super) ticker: String,
     /// Rounds of each debate.
     #[schema(minimum = 1, maximum = 50)]
@@ -283,7 +288,6 @@ pub(super) struct Events {
 pub(super) struct Resume {
     /// The moves to debate, for a run that waits for a person to look at them: as `review` gives them, edited, without
     /// those that are dropped.
-    #[schema(max_items = 60)]
     pub(super) moves: Option<Vec<Map<String, Value>>>,
     /// Tokens the whole run may use, in and out together.
     #[schema(minimum = 1)]
@@ -298,7 +302,11 @@ pub(super) struct Resume {
 #[serde(deny_unknown_fields)]
 pub(super) struct ForkWanted {
     /// `layer_0`, `layer_1`, `layer_2`, `m4` or `m4:r5`.
-    #[schema(max_length = 20, example = "m4:r5")]
+    #[schema(
+        max_length = 20,
+        pattern = "^(layer_[0-2]|m[1-9][0-9]{0,2}(:r[1-9][0-9]?)?)$",
+        example = "m4:r5"
+    )]
     pub(super) at: String,
     /// What to change, each as `path=value`.
     #[serde(default)]
@@ -385,6 +393,25 @@ pub(super) struct Outcome {
 impl Budget {
     pub(super) fn limit(self) -> Limit {
         Limit { tokens: self.max_tokens, money: self.max_dollars.map(llm::Money::from_dollars) }
+    }
+
+    /// The same, where it says nothing or no more than an operator allows.
+    pub(super) fn within(self, most: Limit) -> Result<Self, String> {
+        let (tokens, dollars) = (most.tokens, most.money.map(llm::Money::dollars));
+        if let (Some(wanted), Some(most)) = (self.max_tokens, tokens)
+            && wanted > most
+        {
+            return Err(format!("this server's runs may use {most} tokens at most"));
+        }
+        if let (Some(wanted), Some(most)) = (self.max_dollars, dollars)
+            && wanted > most
+        {
+            return Err(format!("this server's runs may cost ${most:.2} at most"));
+        }
+        Ok(Self {
+            max_tokens: self.max_tokens.or(tokens),
+            max_dollars: self.max_dollars.or(dollars),
+        })
     }
 
     /// What is wrong with it, if anything.

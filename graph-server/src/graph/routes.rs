@@ -217,7 +217,13 @@ async fn resume(
 ) -> Answer<Response> {
     let run = desk.service.get(&id).await?;
     let thread = run.input.get("thread").and_then(Value::as_str).unwrap_or_default();
-    let questions = desk.graph(&run.subject)?.questions(thread).await.map_err(internal)?;
+    let here = desk.graph(&run.subject)?.questions(thread).await.map_err(internal)?;
+    let questions = match here {
+        Some((asking, _)) if asking != id => {
+            return Err(Problem::conflict("a later run is on this run's thread; start a new one"));
+        }
+        here => here.map_or_else(Vec::new, |it| it.1),
+    };
     let mut answers = wanted.answers;
     if let Some(answer) = wanted.answer {
         // By its id, so that it answers this question and no later one.

@@ -38,8 +38,8 @@ pub(super) trait Served: Send + Sync {
     /// A thread's checkpoints, newest first.
     async fn history(&self, thread: &str, limit: usize) -> Result<Vec<Value>, RunError>;
 
-    /// The questions that wait on a thread.
-    async fn questions(&self, thread: &str) -> Result<Vec<Interrupt>, RunError>;
+    /// The questions that wait on a thread, and the run that asks them; `None` if it never ran.
+    async fn questions(&self, thread: &str) -> Result<Option<(String, Vec<Interrupt>)>, RunError>;
 
     /// Whether these fields can be an input, and if not, why.
     fn check(&self, input: &Map<String, Value>) -> Result<(), String>;
@@ -61,6 +61,7 @@ impl<S: State, C: Send + Sync + 'static> Typed<S, C> {
     /// What the thread is given: the run's input, unless the thread has it already, or answers that are still wanted.
     async fn input(
         &self,
+        graphs: &Graphs,
         thread: &Thread<S, C>,
         run: &str,
         given: Given,
@@ -68,6 +69,9 @@ impl<S: State, C: Send + Sync + 'static> Typed<S, C> {
     ) -> Result<Input<S>, Failure> {
         let here = thread.state().await.map_err(failure)?;
         let Some(here) = here.filter(|it| it.run == run) else {
+            if graphs.has_begun(run) {
+                return Err(Failure("a later run is on this run's thread; start a new one".into()));
+            }
             let update =
                 self.graph.read_update(given.input).map_err(|it| Failure(it.to_string()))?;
             return Ok(Input::update(update));
@@ -90,7 +94,7 @@ impl<S: State, C: Send + Sync + 'static> Served for Typed<S, C> {
     ) -> Result<Ended, Failure> {
         let options = RunOptions::new().run_named(run).modes(given.modes.clone()).subgraphs();
         let thread = self.thread(&given.thread);
-        let input = self.input(&thread, run, given, answers).await?;
+        let input = self.input(graphs, &thread, run, given, answers).await?;
         let mut stream = thread.with(options).stream(input);
         while let Some(events) = several(&mut stream).await {
             let events = events.iter().map(shown).collect();
@@ -112,9 +116,9 @@ impl<S: State, C: Send + Sync + 'static> Served for Typed<S, C> {
         Ok(self.thread(thread).history(Some(limit)).await?.iter().map(state).collect())
     }
 
-    async fn questions(&self, thread: &str) -> Result<Vec<Interrupt>, RunError> {
+    async fn questions(&self, thread: &str) -> Result<Option<(String, Vec<Interrupt>)>, RunError> {
         let here = self.thread(thread).state().await?;
-        Ok(here.iter().flat_map(ThreadState::interrupts).cloned().collect())
+        Ok(here.map(|it| (it.run.clone(), it.interrupts().cloned().collect())))
     }
 
     fn check(&self, input: &Map<String, Value>) -> Result<(), String> {

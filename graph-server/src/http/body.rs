@@ -1,5 +1,7 @@
 //! What a request carries, read strictly: anything that is wrong with it is an error that says what.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     body::Bytes,
@@ -7,8 +9,12 @@ use axum::{
     http::{StatusCode, header, request::Parts},
 };
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::Problem;
+
+/// A body that takes longer is not waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A JSON body. An empty one counts as `{}`.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +38,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
                 .next()
                 .is_some_and(|it| it.trim().eq_ignore_ascii_case("application/json"))
         });
-        let bytes = Bytes::from_request(request, state).await.map_err(|error| match error {
+        let bytes = timeout(PATIENCE, Bytes::from_request(request, state)).await;
+        let too_slow =
+            |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "the body took too long");
+        let bytes = bytes.map_err(too_slow)?.map_err(|error| match error {
             BytesRejection::FailedToBufferBody(_) => {
                 let message = "the body is too large, or was cut off";
                 Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)

@@ -109,9 +109,9 @@ impl Guard {
         open.merge(locked)
             .layer(DefaultBodyLimit::max(body))
             .layer(CompressionLayer::new())
-            .layer(cors)
             .layer(middleware::from_fn_with_state(rate, pace))
             .layer(middleware::from_fn_with_state(guard, origin))
+            .layer(cors)
             .layer(middleware::from_fn_with_state(metrics, request::note))
     }
 }

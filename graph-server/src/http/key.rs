@@ -13,7 +13,7 @@ pub struct KeyHash([u8; 32]);
 /// Why a text is no key's hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a key's hash is `sha256:` and 64 hexadecimal digits; make one with: printf %s KEY | sha256sum"
+    "a key's hash is `sha256:` and 64 hexadecimal digits, of a key that is not empty; make one with: printf %s KEY | sha256sum"
 )]
 pub struct KeyHashError;
 
@@ -27,9 +27,11 @@ impl KeyHash {
     /// as for the right one.
     pub(super) fn is_shown(&self, headers: &HeaderMap) -> bool {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
-        let bearer = bearer.and_then(|it| it.strip_prefix("Bearer "));
-        let shown = bearer.or_else(|| headers.get("x-api-key").and_then(|it| it.to_str().ok()));
-        shown.is_some_and(|it| Self::of(it.trim()).0.ct_eq(&self.0).into())
+        let bearer = bearer.and_then(|it| it.split_once(' '));
+        let bearer = bearer.filter(|it| it.0.eq_ignore_ascii_case("bearer")).map(|it| it.1);
+        let own = headers.get("x-api-key").and_then(|it| it.to_str().ok());
+        let is_right = |it: &str| bool::from(Self::of(it.trim()).0.ct_eq(&self.0));
+        [bearer, own].into_iter().flatten().any(is_right)
     }
 }
 
@@ -45,7 +47,8 @@ impl FromStr for KeyHash {
         for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
             *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| KeyHashError)?;
         }
-        Ok(Self(bytes))
+        // What an unset variable gives opens to everybody.
+        if Self(bytes) == Self::of("") { Err(KeyHashError) } else { Ok(Self(bytes)) }
     }
 }
 
@@ -66,7 +69,8 @@ mod tests {
         let hash = KeyHash::of("abc");
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(text.parse(), Ok(hash));
-        for wrong in ["sha256:ba78", &text.replace('b', "g"), "", &"é".repeat(32)] {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        for wrong in [empty, "sha256:ba78", &text.replace('b', "g"), "", &"é".repeat(32)] {
             assert!(wrong.parse::<KeyHash>().is_err(), "{wrong}");
         }
         let shown = |name: &'static str, value: &'static str| {

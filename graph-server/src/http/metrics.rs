@@ -33,7 +33,7 @@ pub struct Metrics {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    method: String,
+    method: &'static str,
     route: String,
     status: u16,
 }
@@ -73,12 +73,12 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a request. The route is the pattern, not the path: paths are without end.
-    pub(super) fn count(&self, method: &str, route: &str, status: u16, took: Duration) {
+    pub(super) fn count(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let route = route.to_owned();
         self.seconds
             .get_or_create(&RouteLabels { route: route.clone() })
             .observe(took.as_secs_f64());
-        let labels = RequestLabels { method: method.to_owned(), route, status };
+        let labels = RequestLabels { method, route, status };
         self.requests.get_or_create(&labels).inc();
     }
 

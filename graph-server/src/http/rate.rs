@@ -14,7 +14,18 @@ const CLIENTS: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Rate {
     per_minute: u32,
-    clients: Mutex<HashMap<IpAddr, Bucket>>,
+    clients: Mutex<HashMap<Network, Bucket>>,
+}
+
+/// Who counts as one client: an address, or the half of one that names a network where a network has all the other
+/// half to itself.
+type Network = u128;
+
+fn network(address: IpAddr) -> Network {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits() >> 64 << 64,
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,13 +41,16 @@ impl Rate {
 
     /// Counts a request. Where it is one too many, says how long to wait.
     pub(super) fn take(&self, client: IpAddr, now: Instant) -> Result<(), Duration> {
-        let most = f64::from(self.per_minute);
+        let (client, most) = (network(client), f64::from(self.per_minute.max(1)));
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= CLIENTS && !clients.contains_key(&client) {
             // Whoever was silent for a minute has all its requests back.
             clients.retain(|_, it| now.duration_since(it.at) < Duration::from_secs(60));
-            if clients.len() >= CLIENTS {
-                return Err(Duration::from_secs(60));
+            // Strangers do not keep others out: whoever was silent longest is forgotten.
+            if clients.len() >= CLIENTS
+                && let Some(oldest) = clients.iter().min_by_key(|it| it.1.at).map(|it| *it.0)
+            {
+                clients.remove(&oldest);
             }
         }
         let bucket = clients.entry(client).or_insert(Bucket { left: most, at: now });
@@ -80,8 +94,11 @@ mod tests {
         for idx in 0..CLIENTS {
             assert_eq!(rate.take(client(idx), start), Ok(()));
         }
-        assert!(rate.take(client(CLIENTS), start).is_err());
-        assert_eq!(rate.take(client(CLIENTS), start + Duration::from_secs(61)), Ok(()));
+        assert_eq!(rate.take(client(CLIENTS), start), Ok(()), "nobody is kept out");
+        assert_eq!(rate.clients.lock().unwrap().len(), CLIENTS);
+        assert_eq!(rate.take(client(CLIENTS + 1), start + Duration::from_secs(61)), Ok(()));
         assert_eq!(rate.clients.lock().unwrap().len(), 1);
+        let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|it| it.parse().unwrap());
+        assert!(rate.take(a, start).is_ok() && rate.take(b, start).is_err(), "one network");
     }
 }

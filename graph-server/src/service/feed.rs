@@ -68,7 +68,7 @@ impl Feed {
     pub(crate) fn after(&self, after: u64, most: usize) -> Option<Vec<RunEvent>> {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let first = tail.events.front()?.seq;
-        let skipped = usize::try_from((after + 1).checked_sub(first)?).ok()?;
+        let skipped = usize::try_from(after.checked_add(1)?.checked_sub(first)?).ok()?;
         Some(tail.events.iter().skip(skipped).take(most).cloned().collect())
     }
 }
@@ -93,6 +93,7 @@ mod tests {
         let last = EVENTS as u64 + 10;
         assert_eq!(seqs(&feed, last - 1, 9), Some(vec![last]));
         assert_eq!(seqs(&feed, last, 9), Some(vec![]));
+        assert_eq!(seqs(&feed, u64::MAX, 9), None);
         assert_eq!(feed.watch().borrow().last, last);
     }
 

@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use super::{Inner, ServiceError};
 use crate::run::{RunEvent, Status};
 
-/// So many events are read at once.
+/// So many events are read at once, of so many bytes together.
 const MOST: usize = 64;
+const BYTES: usize = 256 << 10;
 
 /// Reads a run's events.
 #[derive(Debug)]
@@ -35,17 +36,23 @@ impl Reader {
     pub async fn next(&mut self) -> Result<Read, ServiceError> {
         loop {
             let live = self.inner.live(&self.id);
+            // Before the events: a run that rested then has told all of them.
+            let status = match &live {
+                Some(_) => None,
+                None => Some(self.inner.get(&self.id).await?.status),
+            };
             let head = live.as_ref().map(|it| it.feed.watch());
-            let events = match live.as_ref().and_then(|it| it.feed.after(self.after, MOST)) {
+            let mut events = match live.as_ref().and_then(|it| it.feed.after(self.after, MOST)) {
                 Some(events) => events,
                 None => self.inner.stored(&self.id, self.after, MOST).await?,
             };
+            shorten(&mut events);
             if let Some(last) = events.last() {
                 self.after = last.seq;
                 return Ok(Read::Events(events));
             }
             let Some(mut head) = head else {
-                let status = self.inner.get(&self.id).await?.status;
+                let Some(status) = status else { continue };
                 // It was put into the queue since, or was put aside because the server ends.
                 if !status.is_live() {
                     return Ok(Read::End(status));
@@ -64,6 +71,17 @@ impl Reader {
             }
         }
     }
+}
+
+/// Leaves the first events, of so many bytes together; one at least.
+fn shorten(events: &mut Vec<RunEvent>) {
+    let mut bytes = 0;
+    let fit = events.iter().take_while(|it| {
+        bytes += it.data.len();
+        bytes <= BYTES
+    });
+    let fit = fit.count().max(1);
+    events.truncate(fit);
 }
 
 /// Waits until a value is true; for ever if nobody can make it so.

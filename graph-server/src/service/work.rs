@@ -1,15 +1,18 @@
 //! One live run, from its turn to where it rests.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Inner, Live, Stop};
+use super::{Inner, Live, Stop, reader::until_true};
 use crate::{
     run::{RunInfo, Status},
     runner::{Ended, Teller},
 };
+
+/// What could not be noted is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Where a run was left; nothing where it is put aside.
 type Left = Option<Rest>;
@@ -39,22 +42,36 @@ impl Inner {
             let id = run.id.clone();
             if let Some(rest) = inner.turn(run, &live).await {
                 tracing::info!(run = id, status = rest.status.name(), "rests");
-                let name = id.clone();
-                let set = inner.blocking(move |it| {
-                    it.set(&name, rest.status, rest.error.as_deref(), &rest.outcome)
-                });
-                if let Err(problem) = set.await {
-                    // The registry still calls it live, so the next server goes on with it.
-                    tracing::error!(run = id, %problem, "cannot be noted");
-                }
+                inner.note(&id, rest).await;
             }
             inner.leave(&id);
         });
     }
 
+    /// Notes where a run rests. Until that is on the disk nobody is told; a server that ends before goes on with it.
+    async fn note(&self, id: &str, rest: Rest) {
+        let (rest, mut closing) = (Arc::new(rest), self.closing.subscribe());
+        loop {
+            let (name, it) = (id.to_owned(), rest.clone());
+            let set = self.blocking(move |registry| {
+                registry.set(&name, it.status, it.error.as_deref(), &it.outcome)
+            });
+            let Err(problem) = set.await else { return };
+            tracing::error!(run = id, %problem, "cannot be noted");
+            tokio::select! {
+                () = tokio::time::sleep(AGAIN) => {}
+                () = until_true(&mut closing) => return,
+            }
+        }
+    }
+
     async fn turn(&self, run: RunInfo, live: &Live) -> Left {
         let mut stop = live.stop.subscribe();
+        let mut closing = self.closing.subscribe();
         let turn = tokio::select! {
+            biased;
+            // A server that ends begins nothing.
+            () = until_true(&mut closing) => return None,
             turn = self.turns.clone().acquire_owned() => turn,
             why = stopped(&mut stop) => return left(why),
         };

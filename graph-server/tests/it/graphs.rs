@@ -146,6 +146,29 @@ async fn a_run_goes_on_in_the_next_server_and_its_answer_is_used_once() {
 }
 
 #[tokio::test]
+async fn a_run_answers_no_other_runs_question() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(9)));
+    let server = server(folder.path(), &saver, &stove).await;
+    let start = async |dish: &str| {
+        let wanted = json!({ "input": { "dish": dish }, "thread": "t" });
+        let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
+        let id = run["id"].as_str().unwrap().to_owned();
+        rests(&server, &id).await;
+        id
+    };
+    let (first, second) = (start("soup").await, start("tea").await);
+    let (status, said) =
+        server.post(&format!("/runs/{first}/resume"), &json!({ "answer": "yes" })).await;
+    assert_eq!(status, 409, "{said}");
+    let (status, _) =
+        server.post(&format!("/runs/{second}/resume"), &json!({ "answer": "yes" })).await;
+    assert_eq!(status, 202);
+    let run = rests(&server, &second).await;
+    assert_eq!(run["output"]["log"], json!(["asked: yes", "cooked tea"]));
+}
+
+#[tokio::test]
 async fn wrong_requests_are_told_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));

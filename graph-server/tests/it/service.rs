@@ -131,8 +131,11 @@ async fn every_reader_reads_everything_in_order_however_late_it_comes() {
         async move { all(&service, "a", 7).await }
     });
     counter.allow(500);
+    let read = counter.reads.load(Ordering::SeqCst);
     assert_eq!(early.await.unwrap(), ((1..=1000).collect(), Status::Complete));
     assert_eq!(late.await.unwrap(), ((8..=1000).collect(), Status::Complete));
+    // Whoever keeps up needs no disk: what was read from it are the late one's first events and both ends.
+    assert!(counter.reads.load(Ordering::SeqCst) - read < 20, "{read}");
     // And when all is over.
     assert_eq!(all(&service, "a", 990).await, ((991..=1000).collect(), Status::Complete));
     assert_eq!(all(&service, "a", 5000).await, (vec![], Status::Complete));
@@ -246,6 +249,47 @@ async fn what_a_service_did_not_finish_the_next_one_does() {
     seen.extend(rest);
     assert_eq!((seen, status), ((1..=10).collect(), Status::Complete));
     assert_eq!(all(&service, "b", 0).await, (vec![1, 2], Status::Complete));
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_is_done_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(1000);
+    let registry = Registry::open(folder.path().join("runs.db")).unwrap();
+    let capacity = Capacity { at_once: 2, queued: 100 };
+    let service = Service::open(registry, Arc::new(counter.clone()), capacity).await.unwrap();
+    for idx in 0..30 {
+        let start = service.start(new(&format!("r{idx}"), json!({ "to": 2 })));
+        // A client that goes away drops the future wherever it stands.
+        let _ = timeout(Duration::from_micros(idx * 40), start).await;
+    }
+    let resume = service.resume("r29", Value::Null);
+    let _ = timeout(Duration::ZERO, resume).await;
+    for run in service.list(None, 99).await.unwrap() {
+        assert_eq!(all(&service, &run.id, 0).await, (vec![1, 2], Status::Complete), "{}", run.id);
+    }
+    timeout(Duration::from_secs(5), service.shut_down(Duration::ZERO)).await.expect("it ends");
+}
+
+#[tokio::test]
+async fn a_service_that_ends_begins_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::new(0);
+    let service = open(folder.path(), &counter, 1).await;
+    service.start(new("a", json!({ "to": 1 }))).await.unwrap();
+    service.start(new("b", json!({ "to": 1 }))).await.unwrap();
+    while service.get("a").await.unwrap().status == Status::Queued {
+        tokio::task::yield_now().await;
+    }
+    let ending = tokio::spawn({
+        let service = service.clone();
+        async move { service.shut_down(Duration::from_secs(20)).await }
+    });
+    while service.start(new("c", json!({}))).await.is_ok() {}
+    counter.allow(10);
+    ending.await.unwrap();
+    assert_eq!(service.get("a").await.unwrap().status, Status::Complete);
+    assert_eq!(service.get("b").await.unwrap().status, Status::Queued);
 }
 
 #[tokio::test]

@@ -339,31 +339,37 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) voice: VoiceArgs,
     /// Debates at once in a run, where a client says nothing
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_least_one)]
-    pub(crate) concurrency: usize,
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub(crate) concurrency: u8,
     /// How much isolation the debates need
     #[arg(long, value_enum, default_value = "preferred")]
     pub(crate) isolation: Isolation,
     /// The one sandbox to use, instead of the strongest that works
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
+    /// Dollars a run may cost at most, whatever a client says
+    #[arg(long, value_name = "DOLLARS", value_parser = money)]
+    pub(crate) max_cost: Option<Money>,
+    /// Tokens a run may use at most, whatever a client says
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
     /// Runs at once; others wait for their turn
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
     pub(crate) max_runs: usize,
     /// Readers of events at once
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub(crate) max_streams: usize,
-    /// Requests a minute from one address
-    #[arg(long, value_name = "N", default_value_t = 1200)]
+    /// Requests a minute from one address; behind a proxy all clients have the proxy's
+    #[arg(long, value_name = "N", default_value = "1200", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,
     /// The hash of a key that opens, like sha256:…; can be given several times
     #[arg(long, value_name = "HASH")]
     pub(crate) key_hash: Vec<KeyHash>,
     /// A name the server is known by, besides localhost and its addresses; can be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host)]
     pub(crate) host: Vec<String>,
     /// Another site whose pages may ask, like https://example.org; can be given several times
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = origin)]
     pub(crate) origin: Vec<HeaderValue>,
     /// Seconds that live runs get to come to their end when the server is stopped; others go on at the next start
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
@@ -407,6 +413,21 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "give a number from 1 on".to_owned())
 }
 
+fn host(text: &str) -> Result<String, String> {
+    let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
+    let is_right = !text.is_empty() && text.chars().all(is_name);
+    if is_right { Ok(text.to_owned()) } else { Err("give a name alone, without a port".to_owned()) }
+}
+
+fn origin(text: &str) -> Result<HeaderValue, String> {
+    let wrong = || "give it as browsers do: https://example.org, without a path".to_owned();
+    let name = ["http://", "https://"].iter().find_map(|it| text.strip_prefix(it));
+    let name =
+        name.filter(|it| !it.is_empty() && !it.contains(['/', '*']) && *it == it.to_lowercase());
+    name.ok_or_else(wrong)?;
+    HeaderValue::from_str(text).map_err(|_| wrong())
+}
+
 fn money(text: &str) -> Result<Money, String> {
     let dollars = text.trim_start_matches('$').parse::<f64>().ok();
     let dollars = dollars.filter(|it| it.is_finite() && *it > 0.0);
@@ -440,6 +461,11 @@ mod tests {
             "run NVDA --concurrency 0",
             "run NVDA --sandbox shed",
             "run NVDA --quiet --plain",
+            "serve --rate 0",
+            "serve --concurrency 16",
+            "serve --origin *",
+            "serve --origin https://example.org/",
+            "serve --host example.org:8000",
         ] {
             let line = std::iter::once("consulting").chain(wrong.split(' '));
             assert!(Cli::try_parse_from(line).is_err(), "{wrong}");

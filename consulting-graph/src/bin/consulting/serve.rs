@@ -3,6 +3,7 @@
 use std::{env, time::Duration};
 
 use consulting_graph::{
+    models::Limit,
     run::new,
     serve::{self, Options},
 };
@@ -37,11 +38,12 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
         choice: begin::choice(&args.voice),
         data: data.from,
         as_of: args.company.as_of,
-        concurrency: args.concurrency,
+        concurrency: args.concurrency.into(),
         isolation: args.isolation.into(),
         backend: args.sandbox.clone(),
         capacity: Capacity { at_once: args.max_runs, queued: QUEUED },
         streams: args.max_streams,
+        most: Limit { tokens: args.max_tokens, money: args.max_cost },
         guard,
     };
     let problem = |source| Problem::Listen { address: args.address, source };
