@@ -1,0 +1,189 @@
+//! What a benchmark's sessions come to together.
+
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
+
+use llm::Money;
+use serde::Serialize;
+
+use super::Tried;
+
+/// What a benchmark's sessions come to together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Problems.
+    pub problems: usize,
+    /// Sessions of each.
+    pub samples: usize,
+    /// Sessions that ended with an error of their surroundings; they count as not solved.
+    pub broken: usize,
+    /// Sessions that were solved by their first attempt, by their second or first, and so on.
+    pub solved_by: Vec<usize>,
+    /// The share of first attempts that work.
+    pub pass_at_1: f64,
+    /// The share of sessions that are solved within all their attempts.
+    pub pass_at_k: f64,
+    /// For 1, 2 and so on independent samples: how likely it is that a first attempt of one of them works.
+    pub independent: Vec<f64>,
+    /// Attempts of a session, on average.
+    pub attempts: f64,
+    /// Calls of models.
+    pub calls: usize,
+    /// Tokens that went in.
+    pub input_tokens: u64,
+    /// Tokens that came out.
+    pub output_tokens: u64,
+    /// What was paid, as far as it is known.
+    pub cost: Money,
+    /// What half of the sessions took at most, in milliseconds.
+    pub latency_p50_ms: u64,
+    /// What 95 of 100 took at most.
+    pub latency_p95_ms: u64,
+    /// How often attempts failed, by class.
+    pub failures: BTreeMap<&'static str, usize>,
+    /// Problems that no session solved.
+    pub unsolved: Vec<String>,
+}
+
+impl Summary {
+    /// What these sessions, of so many attempts each, come to.
+    pub fn of(tried: &[Tried], max_attempts: u32) -> Self {
+        let mut first = BTreeMap::<&str, Vec<bool>>::new();
+        let mut solved = BTreeMap::<&str, bool>::new();
+        let mut solved_by = vec![0; max_attempts as usize];
+        let mut failures = BTreeMap::new();
+        let (mut attempts, mut calls, mut input_tokens, mut output_tokens) = (0, 0, 0, 0);
+        let mut cost = Money::ZERO;
+        for it in tried {
+            let session = it.session.as_ref().ok();
+            let outcome = session.and_then(|it| it.outcome.as_ref());
+            let number = outcome.filter(|it| it.success).map(|it| it.attempts);
+            first.entry(&it.problem).or_default().push(number == Some(1));
+            *solved.entry(&it.problem).or_default() |= number.is_some();
+            for by in number.into_iter().flat_map(|it| it..=max_attempts) {
+                solved_by[by as usize - 1] += 1;
+            }
+            let Some(session) = session else { continue };
+            attempts += session.history.len();
+            calls += session.calls.len();
+            for call in &session.calls {
+                input_tokens += call.input;
+                output_tokens += call.output;
+                cost += call.cost.unwrap_or_default();
+            }
+            for failure in session.history.iter().filter_map(|it| it.failure.as_ref()) {
+                *failures.entry(failure.class.name()).or_default() += 1;
+            }
+        }
+        let samples = first.values().map(Vec::len).max().unwrap_or(0);
+        let mut times: Vec<Duration> = tried.iter().map(|it| it.took).collect();
+        times.sort_unstable();
+        let share = |count: usize| count as f64 / tried.len().max(1) as f64;
+        Self {
+            problems: first.len(),
+            samples,
+            broken: tried.iter().filter(|it| it.session.is_err()).count(),
+            pass_at_1: share(solved_by.first().copied().unwrap_or(0)),
+            pass_at_k: share(solved_by.last().copied().unwrap_or(0)),
+            independent: (1..=samples).map(|k| independent(&first, k)).collect(),
+            solved_by,
+            attempts: share(attempts),
+            calls,
+            input_tokens,
+            output_tokens,
+            cost,
+            latency_p50_ms: percentile(&times, 50),
+            latency_p95_ms: percentile(&times, 95),
+            failures,
+            unsolved: solved.iter().filter(|it| !it.1).map(|it| (*it.0).to_owned()).collect(),
+        }
+    }
+
+    /// The summary for people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let sessions = self.problems * self.samples;
+        let _ = writeln!(text, "{} problems, {} session(s) each", self.problems, self.samples);
+        let k = self.solved_by.len();
+        let share = |it: f64| format!("{:5.1} %", 100.0 * it);
+        let _ = writeln!(text, "pass@1        {}  first attempts that work", share(self.pass_at_1));
+        let _ = writeln!(
+            text,
+            "pass@{k}        {}  sessions solved within {k} attempts",
+            share(self.pass_at_k)
+        );
+        for (idx, solved) in self.solved_by.iter().enumerate() {
+            let _ = writeln!(text, "  by attempt {}: {solved} of {sessions}", idx + 1);
+        }
+        if self.samples > 1 {
+            for (idx, estimate) in self.independent.iter().enumerate() {
+                let _ = writeln!(text, "  {} independent sample(s): {}", idx + 1, share(*estimate));
+            }
+        }
+        let _ = writeln!(text, "attempts      {:5.2}    on average", self.attempts);
+        let _ = writeln!(
+            text,
+            "cost          {}, {} calls, {} tokens in, {} out",
+            self.cost, self.calls, self.input_tokens, self.output_tokens
+        );
+        let (p50, p95) = (self.latency_p50_ms, self.latency_p95_ms);
+        let _ = writeln!(text, "latency       p50 {p50} ms, p95 {p95} ms for a session");
+        let classes: Vec<String> =
+            self.failures.iter().map(|(class, count)| format!("{class} {count}")).collect();
+        if !classes.is_empty() {
+            let _ = writeln!(text, "failures      {}", classes.join(", "));
+        }
+        if !self.unsolved.is_empty() {
+            let _ = writeln!(text, "unsolved      {}", self.unsolved.join(", "));
+        }
+        if self.broken > 0 {
+            let _ = writeln!(text, "broken        {} sessions ended with an error", self.broken);
+        }
+        text
+    }
+}
+
+/// How likely one of `k` samples is right, where `right` of `n` were: without bias, as HumanEval counts it.
+pub fn pass_at_k(n: usize, right: usize, k: usize) -> f64 {
+    if n - right < k {
+        return 1.0;
+    }
+    let wrong = ((n - right + 1)..=n).map(|it| 1.0 - k as f64 / it as f64).product::<f64>();
+    1.0 - wrong
+}
+
+fn independent(first: &BTreeMap<&str, Vec<bool>>, k: usize) -> f64 {
+    let each = first.values().map(|it| {
+        let right = it.iter().filter(|it| **it).count();
+        pass_at_k(it.len(), right, k.min(it.len()))
+    });
+    each.sum::<f64>() / first.len().max(1) as f64
+}
+
+/// What so many of a hundred took at most, in milliseconds.
+pub(super) fn percentile(sorted: &[Duration], share: usize) -> u64 {
+    let rank = (sorted.len() * share).div_ceil(100).max(1);
+    let time = sorted.get(rank - 1).copied().unwrap_or_default();
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{pass_at_k, percentile};
+
+    #[test]
+    fn estimates_are_those_of_all_choices() {
+        // Of 5 samples 2 are right: of the 10 pairs 3 have none of them.
+        assert!((pass_at_k(5, 2, 2) - 0.7).abs() < 1e-12);
+        assert!((pass_at_k(5, 2, 1) - 0.4).abs() < 1e-12);
+        assert_eq!((pass_at_k(5, 0, 5), pass_at_k(5, 1, 5), pass_at_k(3, 3, 1)), (0.0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn percentiles_are_times_that_were_seen() {
+        let times: Vec<_> = (1..=20).map(Duration::from_millis).collect();
+        assert_eq!((percentile(&times, 50), percentile(&times, 95)), (10, 19));
+        assert_eq!((percentile(&times[..1], 95), percentile(&[], 50)), (1, 0));
+    }
+}

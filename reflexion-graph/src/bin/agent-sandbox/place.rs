@@ -1,0 +1,95 @@
+//! From arguments to where programs run and who writes them.
+
+use reflexion_graph::{
+    Limits, Strategy,
+    graph::Deps,
+    language,
+    models::Choice,
+    run::Place,
+    wheels::Wheels,
+    workshop::{Options, Workshop},
+};
+
+use crate::{
+    args::{self, PlaceArgs, TryingArgs, VoiceArgs},
+    out::say,
+    problem::{Ending, Problem},
+};
+
+pub(crate) fn choice(args: &VoiceArgs) -> Choice {
+    let found = Choice::by_environment();
+    let provider = args.provider.clone().unwrap_or(found.provider);
+    Choice { provider, model: args.model.clone() }
+}
+
+pub(crate) fn limits(args: &TryingArgs) -> Limits {
+    Limits { timeout: args.timeout, cpu_time: args.cpu_time, memory: args.memory }
+}
+
+pub(crate) fn strategy(args: &TryingArgs) -> Strategy {
+    match args.strategy {
+        args::Strategy::Reflect => Strategy::Reflect,
+        args::Strategy::Resample => Strategy::Resample,
+    }
+}
+
+pub(crate) fn place(args: &PlaceArgs) -> Place {
+    Place {
+        backend: args.sandbox.clone(),
+        pool: args.pool.into(),
+        cpus: args.cpus,
+        language: args.language.clone(),
+        wheels: args.wheels.clone(),
+    }
+}
+
+/// Opens the workshop and makes the models. The models first: a missing key is said before anything is started.
+pub(crate) async fn deps(choice: &Choice, place: &Place, memory: u64) -> Result<Deps, Problem> {
+    let llm = choice.make()?;
+    let workshop = workshop(place, memory).await?;
+    Ok(Deps { generator: llm.clone(), critic: llm, workshop })
+}
+
+pub(crate) async fn workshop(place: &Place, memory: u64) -> Result<Workshop, Problem> {
+    let defaults = Options::default();
+    let wheels = match &place.wheels {
+        None => defaults.wheels,
+        Some(folder) => Wheels::open(folder)?,
+    };
+    let language = language::by_name(&place.language).unwrap_or(defaults.language);
+    let options = Options {
+        backend: place.backend.clone(),
+        pool: place.pool,
+        memory,
+        cpus: place.cpus,
+        language,
+        wheels,
+        agent: None,
+        state: None,
+    };
+    Ok(Workshop::open(options).await?)
+}
+
+/// Says which sandboxes this machine offers, and who would write.
+pub(crate) async fn doctor() -> Result<Ending, Problem> {
+    let mut text = String::new();
+    for name in reflexion_graph::workshop::BACKENDS {
+        let options = Options { backend: Some((*name).to_owned()), pool: 1, ..Options::default() };
+        match Workshop::open(options).await {
+            Ok(workshop) => {
+                text += &workshop
+                    .sandboxes()
+                    .reports()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<String>();
+                workshop.close().await;
+            }
+            Err(problem) => text += &format!("{name}: {problem}\n"),
+        }
+    }
+    let choice = Choice::by_environment();
+    text += &format!("\nPrograms would be written by: {}\n", choice.provider);
+    say(&text)?;
+    Ok(Ending::Done)
+}

@@ -1,0 +1,138 @@
+//! What is shown of a session: a line or a few for each event.
+
+use std::fmt::Write;
+
+use llm::Money;
+use reflexion_graph::{
+    event::Progress,
+    execution::Status,
+    run::{Report, Run},
+};
+
+/// What stands first where no model is asked.
+pub(crate) const SCRIPTED: &str = "No provider is configured: a SCRIPTED model answers, with programs that were written beforehand.";
+
+/// How many lines of an output are shown.
+const SHOWN: usize = 20;
+
+/// An event, as it is shown.
+pub(crate) fn line(event: &Progress) -> String {
+    match event {
+        Progress::Started { task, model } => format!("Task: {}\nModel: {model}\n", clean(task)),
+        Progress::Generating { attempt, resampled: false } => {
+            format!("\n[attempt {attempt}] writing a program\n")
+        }
+        Progress::Generating { attempt, .. } => {
+            format!(
+                "\n[attempt {attempt}] the same error came twice: writing another program afresh\n"
+            )
+        }
+        Progress::Code { code, dependencies, confidence, .. } => {
+            let mut text = indented(code.trim(), "  | ", usize::MAX);
+            if !dependencies.is_empty() {
+                let _ = writeln!(text, "  needs {}", clean(&dependencies.join(", ")));
+            }
+            let _ = writeln!(
+                text,
+                "  {} lines, confidence {confidence:.2}",
+                code.trim().lines().count()
+            );
+            text
+        }
+        Progress::Executing { attempt } => format!("[attempt {attempt}] running it in a sandbox\n"),
+        Progress::ExecutionResult { status, exit_code, stdout, stderr, duration_ms, .. } => {
+            let mark = if *status == Status::Success { "ok" } else { "FAILED" };
+            let code = exit_code.map(|it| format!(", exit code {it}")).unwrap_or_default();
+            let mut text = format!("  {mark}: {}{code}, {duration_ms} ms\n", status.words());
+            text += &indented(stdout.trim_end(), "  out: ", SHOWN);
+            text += &indented(stderr.trim_end(), "  err: ", SHOWN);
+            text
+        }
+        Progress::Critiquing { attempt, class, error } => {
+            format!(
+                "[attempt {attempt}] asking the critic about a {} error: {}\n",
+                class.name(),
+                clean(error)
+            )
+        }
+        Progress::Critique { critique, .. } => {
+            let mut text = format!("  critique: {}\n", clean(&critique.diagnosis));
+            if !critique.fix_suggestion.is_empty() {
+                let _ = writeln!(text, "  fix: {}", clean(&critique.fix_suggestion));
+            }
+            text
+        }
+        // What went wrong is the command's last word anyway; the others are clear from what follows them.
+        _ => String::new(),
+    }
+}
+
+/// What a session came to.
+pub(crate) fn summary(run: &Run, report: &Report) -> String {
+    let outcome = &report.outcome;
+    let verdict = if outcome.success { "Solved" } else { "NOT solved" };
+    let tokens: u64 = report.calls.iter().map(|it| it.input + it.output).sum();
+    let cost: Money = report.calls.iter().filter_map(|it| it.cost).sum();
+    let mut text = format!(
+        "\n{verdict} in {} attempt(s): {}.\n{} calls of {}, {tokens} tokens, {cost}.\n",
+        outcome.attempts,
+        outcome.message,
+        report.calls.len(),
+        report.model,
+    );
+    if run.manifest().choice.is_scripted() {
+        text += "A scripted model wrote this; set a provider's key to have a real one write.\n";
+    }
+    let _ = writeln!(text, "Session: {}", run.folder().display());
+    text
+}
+
+/// Lines behind a mark, the middle left out where they are many.
+fn indented(text: &str, mark: &str, most: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut shown = String::new();
+    for (idx, line) in lines.iter().enumerate() {
+        let left_out = lines.len().saturating_sub(most);
+        if left_out > 0 && idx == most / 2 {
+            let _ = writeln!(shown, "{mark}[… {left_out} lines left out …]");
+        }
+        if left_out == 0 || idx < most / 2 || idx >= lines.len() - most / 2 {
+            let _ = writeln!(shown, "{mark}{}", clean(line));
+        }
+    }
+    shown
+}
+
+/// A text without what acts on a terminal.
+fn clean(text: &str) -> String {
+    let harmless = |it: char| if it.is_control() && it != '\t' { '\u{fffd}' } else { it };
+    text.chars().map(harmless).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use reflexion_graph::event::Progress;
+
+    use super::{indented, line};
+
+    #[test]
+    fn nothing_that_a_program_prints_acts_on_the_terminal() {
+        let event = Progress::ExecutionResult {
+            attempt: 1,
+            status: reflexion_graph::execution::Status::Success,
+            exit_code: Some(0),
+            stdout: "a\u{1b}[2Jb\nc\n".to_owned(),
+            stderr: String::new(),
+            duration_ms: 7,
+        };
+        let shown = line(&event);
+        assert_eq!(shown, "  ok: success, exit code 0, 7 ms\n  out: a\u{fffd}[2Jb\n  out: c\n");
+    }
+
+    #[test]
+    fn the_middle_of_long_outputs_is_left_out() {
+        let text: Vec<String> = (1..=9).map(|it| it.to_string()).collect();
+        let shown = indented(&text.join("\n"), "> ", 4);
+        assert_eq!(shown, "> 1\n> 2\n> [… 5 lines left out …]\n> 8\n> 9\n");
+    }
+}

@@ -1,0 +1,291 @@
+//! Failures: their class, which of them are the same, and whether the loop is stuck.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    answer::{Critique, GeneratedCode},
+    execution::{Execution, Status},
+};
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// The program cannot be read.
+    Syntax,
+    /// It uses a name that does not exist.
+    Name,
+    /// It uses a value in a way that its type does not allow.
+    Type,
+    /// A value is not what it should be.
+    Value,
+    /// A key, an index or an attribute is not there.
+    Lookup,
+    /// A file is not there or cannot be used.
+    File,
+    /// An assertion or a test does not hold.
+    Assertion,
+    /// Its output is not the one that was asked for.
+    Output,
+    /// It took too long.
+    Timeout,
+    /// It used too much memory.
+    Memory,
+    /// It used too much of something else.
+    Resources,
+    /// A package is not there.
+    Dependency,
+    /// It wanted the network, or what else the sandbox forbids.
+    Forbidden,
+    /// The model's answer held no program.
+    Format,
+    /// Anything else.
+    Runtime,
+}
+
+impl Class {
+    /// The class in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Syntax => "syntax",
+            Self::Name => "name",
+            Self::Type => "type",
+            Self::Value => "value",
+            Self::Lookup => "lookup",
+            Self::File => "file",
+            Self::Assertion => "assertion",
+            Self::Output => "output",
+            Self::Timeout => "timeout",
+            Self::Memory => "memory",
+            Self::Resources => "resources",
+            Self::Dependency => "dependency",
+            Self::Forbidden => "forbidden",
+            Self::Format => "format",
+            Self::Runtime => "runtime",
+        }
+    }
+}
+
+/// One attempt from its program to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Counted from 1.
+    pub number: u32,
+    /// The program.
+    pub generated: GeneratedCode,
+    /// Whether it was written afresh because the loop was stuck.
+    pub resampled: bool,
+    /// What came of it.
+    pub execution: Execution,
+    /// Why it failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// What the critic said, if it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critique: Option<Critique>,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind it is.
+    pub class: Class,
+    /// The error in one line.
+    pub error: String,
+}
+
+impl Failure {
+    /// Why an execution failed.
+    pub fn of(execution: &Execution) -> Self {
+        let said = &*last_words(&execution.stderr);
+        let status = execution.status;
+        let class = match status {
+            Status::Success | Status::Error | Status::Killed | Status::Crashed => of_error(said),
+            Status::WrongOutput => Class::Output,
+            Status::TestsCutShort => Class::Assertion,
+            Status::Timeout | Status::CpuTime => Class::Timeout,
+            Status::OutOfMemory => Class::Memory,
+            Status::TooManyProcesses
+            | Status::TooManyFiles
+            | Status::DiskFull
+            | Status::TooMuchOutput => Class::Resources,
+            Status::DependencyUnavailable => Class::Dependency,
+            Status::NoProgram => Class::Format,
+        };
+        let error = match status {
+            Status::Timeout => "execution timed out".to_owned(),
+            // These say what went wrong; of the others the limit is the reason, whatever was said on the way to it.
+            Status::Error
+            | Status::WrongOutput
+            | Status::TestsCutShort
+            | Status::DependencyUnavailable
+            | Status::NoProgram
+                if !said.is_empty() =>
+            {
+                said.to_owned()
+            }
+            _ => format!("the program {}", status.words()),
+        };
+        Self { class, error }
+    }
+
+    /// What it is known by: the same mistake has the same, though a number or an address in its words differs.
+    fn identity(&self) -> (Class, String) {
+        let mut words = String::new();
+        let mut was_digit = false;
+        for it in self.error.chars().take(300) {
+            if it.is_ascii_digit() {
+                if !was_digit {
+                    words.push('#');
+                }
+            } else {
+                words.push(it);
+            }
+            was_digit = it.is_ascii_digit();
+        }
+        (self.class, words)
+    }
+}
+
+/// Failures that are the same, as the generator is told of them: the newest program, and all attempts that ended so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lesson<'a> {
+    /// The attempts.
+    pub attempts: Vec<u32>,
+    /// The newest of them.
+    pub newest: &'a Attempt,
+    /// How they failed.
+    pub failure: &'a Failure,
+}
+
+/// All failures, each once, in the order in which they were seen last.
+pub fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
+    let mut lessons: Vec<Lesson<'_>> = Vec::new();
+    for newest in attempts {
+        let Some(failure) = &newest.failure else { continue };
+        let same = lessons.iter().position(|it| it.failure.identity() == failure.identity());
+        let mut seen = same.map(|it| lessons.remove(it).attempts).unwrap_or_default();
+        seen.push(newest.number);
+        lessons.push(Lesson { attempts: seen, newest, failure });
+    }
+    lessons
+}
+
+/// Whether the last two attempts failed in the same way: to repair once more would be to fail once more.
+pub fn is_stuck(attempts: &[Attempt]) -> bool {
+    let [.., before, last] = attempts else { return false };
+    match (&before.failure, &last.failure) {
+        (Some(before), Some(last)) => before.identity() == last.identity(),
+        _ => false,
+    }
+}
+
+/// The last line that says anything. An assertion often says nothing; then its source, which stands above, does.
+fn last_words(text: &str) -> Cow<'_, str> {
+    let mut lines = text.lines().rev().map(str::trim).filter(|it| !it.is_empty());
+    let last = lines.next().unwrap_or_default();
+    match lines.find(|it| it.starts_with("assert ")) {
+        Some(source) if last == "AssertionError" => format!("{last}: {source}").into(),
+        _ => last.into(),
+    }
+}
+
+/// The class of an error by the name of Python's exception, which begins its last line.
+fn of_error(line: &str) -> Class {
+    let name = line.split([':', ' ', '(']).next().unwrap_or_default();
+    let name = name.rsplit('.').next().unwrap_or_default();
+    match name {
+        "SyntaxError" | "IndentationError" | "TabError" => Class::Syntax,
+        "NameError" | "UnboundLocalError" => Class::Name,
+        "TypeError" => Class::Type,
+        "ValueError" | "ZeroDivisionError" | "OverflowError" | "UnicodeDecodeError"
+        | "UnicodeEncodeError" | "JSONDecodeError" => Class::Value,
+        "KeyError" | "IndexError" | "AttributeError" | "LookupError" => Class::Lookup,
+        "FileNotFoundError" | "IsADirectoryError" | "NotADirectoryError" | "FileExistsError" => {
+            Class::File
+        }
+        "AssertionError" => Class::Assertion,
+        "TimeoutError" => Class::Timeout,
+        "MemoryError" => Class::Memory,
+        "RecursionError" | "BlockingIOError" => Class::Resources,
+        "ModuleNotFoundError" | "ImportError" => Class::Dependency,
+        "PermissionError"
+        | "ConnectionError"
+        | "ConnectionRefusedError"
+        | "gaierror"
+        | "URLError" => Class::Forbidden,
+        _ => Class::Runtime,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Attempt, Class, Failure, is_stuck, lessons};
+    use crate::{
+        answer::GeneratedCode,
+        execution::{Execution, Status},
+    };
+
+    fn failed(stderr: &str) -> Failure {
+        let execution =
+            Execution { exit_code: Some(1), ..Execution::not_run(Status::Error, stderr) };
+        Failure::of(&execution)
+    }
+
+    fn attempt(number: u32, error: &str) -> Attempt {
+        Attempt {
+            number,
+            generated: GeneratedCode { code: format!("program {number}"), ..Default::default() },
+            resampled: false,
+            execution: Execution::default(),
+            failure: Some(failed(error)),
+            critique: None,
+        }
+    }
+
+    #[test]
+    fn failures_have_classes() {
+        for (error, class) in [
+            ("SyntaxError: invalid syntax", Class::Syntax),
+            ("NameError: name 'x' is not defined", Class::Name),
+            ("TypeError: unsupported operand", Class::Type),
+            ("json.decoder.JSONDecodeError: Expecting value", Class::Value),
+            ("KeyError: 'a'", Class::Lookup),
+            ("FileNotFoundError: [Errno 2] No such file", Class::File),
+            ("AssertionError", Class::Assertion),
+            ("ModuleNotFoundError: No module named 'numpy'", Class::Dependency),
+            ("urllib.error.URLError: <urlopen error>", Class::Forbidden),
+            ("boom", Class::Runtime),
+        ] {
+            assert_eq!(failed(&format!("Traceback\n  line\n{error}\n")).class, class, "{error}");
+        }
+        for (status, class) in [
+            (Status::Timeout, Class::Timeout),
+            (Status::OutOfMemory, Class::Memory),
+            (Status::TooMuchOutput, Class::Resources),
+            (Status::DependencyUnavailable, Class::Dependency),
+            (Status::WrongOutput, Class::Output),
+        ] {
+            assert_eq!(Failure::of(&Execution::not_run(status, "why")).class, class);
+        }
+        let timed_out = Failure::of(&Execution::not_run(Status::Timeout, "KeyError: 'a'"));
+        assert_eq!((timed_out.class, &*timed_out.error), (Class::Timeout, "execution timed out"));
+    }
+
+    #[test]
+    fn the_same_failure_is_told_once_and_twice_in_a_row_is_stuck() {
+        let attempts = [
+            attempt(1, "ValueError: got 17"),
+            attempt(2, "KeyError: 'a'"),
+            attempt(3, "ValueError: got 4"),
+        ];
+        let told = lessons(&attempts);
+        let seen: Vec<_> = told.iter().map(|it| (it.attempts.clone(), it.newest.number)).collect();
+        assert_eq!(seen, [(vec![2], 2), (vec![1, 3], 3)]);
+        assert!(!is_stuck(&attempts));
+        assert!(is_stuck(&[attempt(1, "ValueError: got 17"), attempt(2, "ValueError: got 4")]));
+        assert!(!is_stuck(&attempts[..1]));
+    }
+}

@@ -1,0 +1,262 @@
+//! The loop as a graph.
+//!
+//! ```text
+//! START → generate → execute ─decide┬→ critique ─retry┬→ generate
+//!                                   └→ finalize ←─────┘
+//! ```
+//!
+//! Calls of models and executions are effects: a session that is killed and gone on with repeats none of them.
+
+use std::sync::Arc;
+
+use graph_core::{
+    BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, Route, START, StateGraph,
+};
+use llm::{JsonError, Llm, Request, Structured};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    answer::{Critique, GeneratedCode},
+    event::Progress,
+    execution::{Execution, Status},
+    failure::{Attempt, Failure, is_stuck},
+    job::{Job, Strategy},
+    prompt,
+    state::{Outcome, Paid, Session, SessionUpdate},
+    workshop::Workshop,
+};
+
+/// The graph's name.
+pub const GRAPH: &str = "reflexion";
+
+/// How often an answer is asked for that cannot be read: each time with one request for repair.
+const READINGS: u32 = 2;
+
+/// What the nodes work with.
+#[derive(Clone, Debug)]
+pub struct Deps {
+    /// Who writes programs.
+    pub generator: Llm,
+    /// Who criticises them.
+    pub critic: Llm,
+    /// Where they are run.
+    pub workshop: Workshop,
+}
+
+/// The graph, its threads kept by a checkpointer.
+pub fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Session, Deps>, BuildError> {
+    nodes().shared_checkpointer(saver).compile()
+}
+
+/// The graph without threads: a session that nobody goes on with.
+pub fn unstored() -> Result<CompiledGraph<Session, Deps>, BuildError> {
+    nodes().compile()
+}
+
+/// The most steps that a session can take.
+pub(crate) fn most_steps(job: &Job) -> u32 {
+    4 * job.max_attempts + 4
+}
+
+fn nodes() -> StateGraph<Session, Deps> {
+    StateGraph::new()
+        .name(GRAPH)
+        .node(generate)
+        .node(execute)
+        .node(critique)
+        .node(finalize)
+        .edge(START, generate)
+        .edge(generate, execute)
+        .branch(execute, decide)
+        .branch(critique, retry)
+        .edge(finalize, END)
+}
+
+/// Has a program written, with all that is known of earlier ones.
+async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
+    let deps = cx.deps();
+    let llm = deps.generator.clone().journal(cx);
+    let attempt = session.history.len() as u32 + 1;
+    if attempt == 1 {
+        let model = llm::Model::id(&llm).to_string();
+        tracing::info!(task = session.job.task, "Agent workflow started");
+        cx.emit(Progress::Started { task: session.job.task.clone(), model }).await;
+    }
+    let resampled = session.job.strategy == Strategy::Reflect && is_stuck(&session.history);
+    cx.emit(Progress::Generating { attempt, resampled }).await;
+    let request = prompt::generate(&session.job, &session.history, resampled, &deps.workshop);
+    let asked = ask::<GeneratedCode>(&llm, request).await?;
+    let calls = asked.paid("generator", attempt);
+    // An attempt without a program is one that failed: the next is told why.
+    let generated = asked.value.unwrap_or_default();
+    tracing::info!(
+        task = session.job.task.chars().take(100).collect::<String>(),
+        code_lines = generated.code.lines().count(),
+        confidence = generated.confidence,
+        provider = llm::Model::id(&llm).provider,
+        "Code generated"
+    );
+    let GeneratedCode { code, dependencies, reasoning, confidence } = generated.clone();
+    cx.emit(Progress::Code { attempt, code, dependencies, reasoning, confidence }).await;
+    Ok(Session::update()
+        .attempt(attempt)
+        .generated(generated)
+        .resampled(resampled)
+        .execution(None)
+        .critique(None)
+        .calls(calls))
+}
+
+/// Runs the program.
+async fn execute(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
+    let attempt = session.attempt;
+    let GeneratedCode { code, dependencies, .. } = &session.generated;
+    cx.emit(Progress::Executing { attempt }).await;
+    let run = async { Ok(cx.deps().workshop.run(code, dependencies, &session.job).await?) };
+    let mut execution: Execution = cx.task("execute", attempt, run).await?;
+    if execution.status == Status::NoProgram && code.is_empty() {
+        execution.stderr =
+            "the answer held no program; answer with JSON that has it in `code`".to_owned();
+    }
+    cx.emit(Progress::of_execution(attempt, &execution)).await;
+    Ok(Session::update().execution(Some(execution)))
+}
+
+#[derive(Route)]
+enum Decision {
+    #[to(finalize)]
+    Success,
+    #[to(critique)]
+    Failure,
+}
+
+/// Success is more than exit code 0: no limit was reached, the output is the expected one, and the tests hold.
+fn decide(session: &Session) -> Decision {
+    match &session.execution {
+        Some(execution) if execution.success() => Decision::Success,
+        _ => Decision::Failure,
+    }
+}
+
+/// Has the failure looked at, and puts the attempt to the others.
+async fn critique(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
+    let mut attempt = ended(session);
+    let failure = Failure::of(&attempt.execution);
+    attempt.failure = Some(failure.clone());
+    if session.job.strategy == Strategy::Resample {
+        return Ok(Session::update().history([attempt]));
+    }
+    cx.emit(Progress::critiquing(attempt.number, &failure)).await;
+    let llm = cx.deps().critic.clone().journal(cx);
+    let request = prompt::critique(&session.job, &attempt, &failure);
+    let asked = ask::<Critique>(&llm, request).await?;
+    let calls = asked.paid("critic", attempt.number);
+    // Without a critic the error itself is what there is to learn from.
+    let critique = asked.value.unwrap_or_else(|| Critique {
+        diagnosis: failure.error.clone(),
+        should_retry: true,
+        ..Critique::default()
+    });
+    cx.emit(Progress::Critique { attempt: attempt.number, critique: critique.clone() }).await;
+    if goes_on(&session.job, attempt.number, Some(&critique)) {
+        cx.emit(Progress::Retrying { attempt: attempt.number + 1 }).await;
+    }
+    attempt.critique = Some(critique.clone());
+    Ok(Session::update().critique(Some(critique)).history([attempt]).calls(calls))
+}
+
+#[derive(Route)]
+enum Next {
+    #[to(generate)]
+    Retry,
+    #[to(finalize)]
+    GiveUp,
+}
+
+/// Another attempt, unless all are used up or the critic sees no sense in one.
+fn retry(session: &Session) -> Next {
+    if goes_on(&session.job, session.attempt, session.critique.as_ref()) {
+        Next::Retry
+    } else {
+        Next::GiveUp
+    }
+}
+
+fn goes_on(job: &Job, attempt: u32, critique: Option<&Critique>) -> bool {
+    attempt < job.max_attempts && critique.is_none_or(|it| it.should_retry)
+}
+
+/// Says what the session came to.
+async fn finalize(session: &Session, cx: &Context<Deps>) -> SessionUpdate {
+    let last = ended(session);
+    let success = last.execution.success();
+    let message = if success {
+        "the program ran, and all that was asked of it holds".to_owned()
+    } else if session.attempt >= session.job.max_attempts {
+        "max retries exceeded".to_owned()
+    } else {
+        "given up: the critic sees no way to do this here".to_owned()
+    };
+    tracing::info!(success, attempts = session.attempt, "Agent workflow completed");
+    let outcome = Outcome {
+        success,
+        attempts: session.attempt,
+        output: last.execution.stdout.clone(),
+        code: last.generated.code.clone(),
+        message,
+    };
+    cx.emit(Progress::Complete { outcome: outcome.clone() }).await;
+    let update = Session::update().outcome(Some(outcome));
+    // One that failed was put to the others when it was criticised.
+    if success { update.history([last]) } else { update }
+}
+
+/// The attempt under way, as it stands.
+fn ended(session: &Session) -> Attempt {
+    Attempt {
+        number: session.attempt,
+        generated: session.generated.clone(),
+        resampled: session.resampled,
+        execution: session.execution.clone().unwrap_or_default(),
+        failure: None,
+        critique: None,
+    }
+}
+
+/// What came of asking for a value.
+struct Asked<T> {
+    /// The value, if an answer could be read.
+    value: Option<T>,
+    /// All answers.
+    responses: Vec<llm::Response>,
+}
+
+impl<T> Asked<T> {
+    fn paid(&self, role: &str, attempt: u32) -> Vec<Paid> {
+        self.responses.iter().map(|it| Paid::of(role, attempt, it)).collect()
+    }
+}
+
+/// Asks for a value, and again where no answer can be read. A call that fails is the node's failure.
+async fn ask<T: JsonSchema + DeserializeOwned>(
+    llm: &Llm,
+    request: Request,
+) -> Result<Asked<T>, NodeError> {
+    let mut responses = Vec::new();
+    for _ in 0..READINGS {
+        match llm.generate_json::<T>(request.clone()).await {
+            Ok(Structured { value, response, rung, .. }) => {
+                tracing::debug!(%rung, "an answer was read");
+                responses.push(response);
+                return Ok(Asked { value: Some(value), responses });
+            }
+            Err(JsonError::Unreadable { unreadable, response }) => {
+                tracing::warn!(%unreadable, "an answer cannot be read");
+                responses.push(*response);
+            }
+            Err(JsonError::Call(error)) => return Err(error.into()),
+        }
+    }
+    Ok(Asked { value: None, responses })
+}

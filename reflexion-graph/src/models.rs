@@ -1,0 +1,69 @@
+//! Who writes programs and criticises them.
+
+use llm::{Backoff, Gate, Llm, Pace, Provider, Scripted, SetupError};
+use serde::{Deserialize, Serialize};
+
+use crate::offline;
+
+/// Calls of one provider at once.
+const AT_ONCE: usize = 16;
+
+/// A provider, and one of its models.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The provider.
+    pub provider: String,
+    /// The model; the provider's default where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// Why nobody can write.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// The provider cannot be set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The scripted model's script is wrong.
+    #[error(transparent)]
+    Script(#[from] llm::ScriptError),
+    /// No model is named.
+    #[error("provider `{0}` has no default model; name one with --model")]
+    NoModel(String),
+}
+
+impl Choice {
+    /// The provider whose key is in the environment; without one, the scripted model.
+    pub fn by_environment() -> Self {
+        let provider = Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name());
+        Self { provider: provider.to_owned(), model: None }
+    }
+
+    /// The scripted model.
+    pub fn scripted() -> Self {
+        Self { provider: Scripted::PROVIDER.to_owned(), model: None }
+    }
+
+    /// Whether a script makes the answers up.
+    pub fn is_scripted(&self) -> bool {
+        self.provider == Scripted::PROVIDER
+    }
+
+    /// The model, behind a rate gate and retries.
+    pub fn make(&self) -> Result<Llm, ChoiceError> {
+        if self.is_scripted() {
+            return Ok(offline::model()?);
+        }
+        Ok(self.bare()?.gate(&Gate::new(Pace::new(AT_ONCE))).retry(Backoff::default()))
+    }
+
+    fn bare(&self) -> Result<Llm, ChoiceError> {
+        let provider = Provider::new(&self.provider)?;
+        let default = provider.default_model().map(str::to_owned);
+        let Some(model) = self.model.clone().or(default) else {
+            return Err(ChoiceError::NoModel(self.provider.clone()));
+        };
+        Ok(provider.model(model).build()?)
+    }
+}

@@ -1,0 +1,59 @@
+//! The benchmark's numbers, on problems whose answers are known.
+
+use reflexion_graph::{
+    Limits, Strategy,
+    bench::{self, Options, Problem, Summary},
+    graph::Deps,
+    offline,
+    workshop::Options as Place,
+};
+
+use crate::workshop;
+
+async fn summary(problems: &[Problem], strategy: Strategy, samples: usize) -> Summary {
+    let (workshop, _folder) = workshop(Place { pool: 3, cpus: 2.0, ..Place::default() }).await;
+    let llm = offline::model_for(problems).unwrap();
+    let deps = Deps { generator: llm.clone(), critic: llm, workshop: workshop.clone() };
+    // Only one program is meant to run into the time, and it never ends.
+    let limits = Limits { timeout: 8.0, ..Limits::default() };
+    let options = Options { max_attempts: 3, strategy, limits, samples, at_once: 4 };
+    let tried = bench::run(problems, &deps, options, |_| {}).await.unwrap();
+    workshop.close().await;
+    Summary::of(&tried, 3)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_problems_are_solved_at_the_known_rates() {
+    let problems = Problem::builtin();
+    assert!(problems.len() >= 40);
+    let ids: std::collections::BTreeSet<_> = problems.iter().map(|it| &it.id).collect();
+    assert_eq!(ids.len(), problems.len());
+    assert!(problems.iter().all(|it| it.tests.is_some() || it.expect.is_some()));
+
+    let summary = summary(&problems, Strategy::Reflect, 1).await;
+    assert_eq!((summary.problems, summary.samples, summary.broken), (44, 1, 0));
+    assert_eq!(summary.solved_by, [30, 38, 41]);
+    assert_eq!((summary.pass_at_1, summary.pass_at_k), (30.0 / 44.0, 41.0 / 44.0));
+    assert_eq!(summary.unsolved, ["download", "sudden-end", "wrong-square"]);
+    // 30 once, 8 twice, and 6 three times; a critic for each failure: 8 + 3 × 2 + 3 × 3.
+    assert_eq!(summary.attempts, 64.0 / 44.0);
+    assert_eq!(summary.calls, 64 + 23);
+    assert_eq!(summary.failures.values().sum::<usize>(), 23);
+    assert_eq!((summary.failures["timeout"], summary.failures["syntax"]), (1, 1));
+    assert!(summary.latency_p50_ms > 0 && summary.latency_p50_ms <= summary.latency_p95_ms);
+    assert!(summary.input_tokens > 0 && summary.output_tokens > 0);
+    assert!(summary.text().contains("pass@1         68.2 %"), "{}", summary.text());
+}
+
+#[tokio::test]
+async fn samples_are_independent_and_resampling_asks_no_critic() {
+    let wanted = ["median", "gcd"];
+    let problems: Vec<_> =
+        Problem::builtin().into_iter().filter(|it| wanted.contains(&&*it.id)).collect();
+    let summary = summary(&problems, Strategy::Resample, 2).await;
+    assert_eq!((summary.problems, summary.samples), (2, 2));
+    assert_eq!(summary.solved_by, [2, 4, 4]);
+    assert_eq!(summary.independent, [0.5, 0.5]);
+    // Two programs for each session of one, one for each of the other.
+    assert_eq!(summary.calls, 6);
+}

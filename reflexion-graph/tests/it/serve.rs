@@ -1,0 +1,174 @@
+//! The program as a server, asked over real connections.
+
+use std::{fs, path::Path, process::Stdio, time::Duration};
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    time::{sleep, timeout},
+};
+
+use crate::PROGRAM;
+
+/// Nothing here takes so long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A server in a process of its own.
+struct Server {
+    child: Child,
+    address: String,
+    client: Client,
+}
+
+impl Server {
+    async fn start(folder: &Path, more: &str) -> Self {
+        let mut command = Command::new(PROGRAM);
+        for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER"] {
+            command.env_remove(format!("{key}_API_KEY"));
+        }
+        let line = format!("serve --address 127.0.0.1:0 --rate 1000000 {more}");
+        command.args(line.split_whitespace()).current_dir(folder).kill_on_drop(true);
+        let mut child = command.env("RUST_LOG", "warn").stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = loop {
+            let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+            if let Some(rest) = line.split("Serving at ").nth(1) {
+                break rest.split(". ").next().unwrap().to_owned();
+            }
+        };
+        // What it says later must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let client = llm::http_client(&address.parse().unwrap()).unwrap();
+        Self { child, address, client }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let mut request = self.client.request(method, format!("{}{path}", self.address));
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let response = timeout(PATIENCE, request.send()).await.unwrap().unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (status, value) = self.ask(Method::GET, path, None).await;
+        assert_eq!(status, 200, "{path}: {value}");
+        value
+    }
+
+    async fn execute(&self, body: Value) -> String {
+        let (status, taken) = self.ask(Method::POST, "/execute", Some(body)).await;
+        assert_eq!(status, 202, "{taken}");
+        taken["job_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The job's progress, to its end.
+    async fn follow(&self, id: &str) -> String {
+        let url = format!("{}/jobs/{id}/stream", self.address);
+        let response = self.client.get(url).send().await.unwrap();
+        timeout(PATIENCE, response.text()).await.unwrap().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_taken_followed_and_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), "--pool 2").await;
+    let health = server.get("/health").await;
+    assert_eq!((&health["status"], &health["isolated"]), (&"ok".into(), &true.into()));
+    assert_eq!(health["provider"], "scripted");
+
+    let task = "Read data from users.json and print usernames";
+    let id = server.execute(json!({ "task": task, "max_attempts": 2 })).await;
+    let stream = server.follow(&id).await;
+    for kind in ["started", "generating", "execution_result", "critique", "retrying", "complete"] {
+        assert!(stream.contains(&format!("\"type\":\"{kind}\"")), "{kind}\n{stream}");
+    }
+    assert!(stream.contains("event: end"), "{stream}");
+    let job = server.get(&format!("/jobs/{id}")).await;
+    assert_eq!((&job["status"], &job["result"]["success"]), (&"complete".into(), &true.into()));
+    assert_eq!(job["result"]["output"], "alice\nbob\ncharlie\n");
+    assert_eq!(server.get("/jobs").await[0]["outcome"]["attempts"], 2);
+
+    let stats = server.get("/stats").await;
+    assert_eq!((&stats["jobs"]["complete"], &stats["pool"]["executions"]), (&1.into(), &2.into()));
+    assert!(server.get("/openapi.json").await["paths"]["/execute"].is_object());
+    for (body, status) in [
+        (json!({ "task": " " }), 422),
+        (json!({ "task": "x", "memory": 4096 }), 422),
+        (json!({ "task": "x", "unknown": 1 }), 422),
+        (json!({ "task": "x", "timeout": 1e9 }), 422),
+    ] {
+        let (seen, said) = server.ask(Method::POST, "/execute", Some(body)).await;
+        assert_eq!(seen, status, "{said}");
+    }
+    assert_eq!(server.ask(Method::GET, "/jobs/nobody", None).await.0, 404);
+    assert_eq!(server.ask(Method::POST, &format!("/jobs/{id}/cancel"), None).await.0, 409);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_jobs_at_once_are_answered_and_the_pool_is_never_exceeded() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), "--pool 5 --cpus 2").await;
+    let tasks = ["Calculate fibonacci(10)", "Read data from users.json and print usernames"];
+    let mut taken = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let (client, address) = (server.client.clone(), server.address.clone());
+        let body = json!({ "task": tasks[number % 2] }).to_string();
+        taken.spawn(async move {
+            let request = client.post(format!("{address}/execute"));
+            let request = request.header("content-type", "application/json").body(body);
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), 202);
+            let taken: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+            (number, taken["job_id"].as_str().unwrap().to_owned())
+        });
+    }
+    let jobs: Vec<(usize, String)> = taken.join_all().await;
+    let mut most = 0;
+    let finished = async {
+        loop {
+            let stats = server.get("/stats").await;
+            most = most.max(stats["pool"]["alive"].as_u64().unwrap());
+            if stats["jobs"]["complete"] == 200 {
+                break stats;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let stats = timeout(PATIENCE, finished).await.unwrap();
+    assert!(most <= 5 && stats["pool"]["most_in_use"].as_u64().unwrap() <= 5, "{most} {stats}");
+    // 100 jobs of one program and 100 of two.
+    assert_eq!(stats["pool"]["executions"], 300);
+    for (number, id) in jobs {
+        let job = server.get(&format!("/jobs/{id}")).await;
+        let wanted = ["55\n", "alice\nbob\ncharlie\n"][number % 2];
+        assert_eq!(job["result"]["output"], wanted, "{job}");
+    }
+    // Memory: the most that the process ever had.
+    let status =
+        fs::read_to_string(format!("/proc/{}/status", server.child.id().unwrap())).unwrap();
+    let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 200_000, "{peak} kB");
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_goes_on_with_its_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path(), "--pool 1 --max-jobs 1").await;
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        ids.push(server.execute(json!({ "task": "Calculate fibonacci(10)" })).await);
+    }
+    server.child.kill().await.unwrap();
+    let server = Server::start(folder.path(), "--pool 1").await;
+    for id in ids {
+        assert!(server.follow(&id).await.contains("\"status\":\"complete\""));
+        assert_eq!(server.get(&format!("/jobs/{id}")).await["result"]["output"], "55\n");
+    }
+}
