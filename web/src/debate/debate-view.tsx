@@ -215,7 +215,7 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
                       color={role === "critic" ? "var(--critic)" : it.color}
                       fresh={round >= opened}
                       flags={
-                        report?.flags.filter((flag) => flag.place.move_id === move && flag.place.part === part) ?? []
+                        report?.flags.filter((flag) => flag.place.document === move && flag.place.part === part) ?? []
                       }
                       observations={
                         report?.observations.filter(

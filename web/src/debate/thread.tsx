@@ -20,14 +20,16 @@ interface Props {
 
 const REASONS: Record<string, string> = {
   unknown_finding: "there is no such finding",
-  in_other_findings: "not in the cited finding, but in another one",
-  only_in_documents: "not in the cited finding, but in the data",
+  only_in_data: "not in the cited finding, but in the data",
+  not_in_data: "not in the data",
   unsupported: "in no finding and not in the data",
 };
 
 export function reasonText(reason: Flag["reason"]): string {
-  const text = REASONS[reason.kind] ?? words(reason.kind);
-  return reason.findings?.length ? `not in the cited finding, but in ${reason.findings.join(", ")}` : text;
+  const findings = reason.findings?.join(", ");
+  if (findings && reason.kind === "only_in_findings") return `only ${findings} says so; it is not in the data`;
+  if (findings) return `not in the cited finding, but in ${findings}`;
+  return REASONS[reason.kind] ?? words(reason.kind);
 }
 
 /** One turn of a debate, with what a program found wrong in it. */

@@ -42,7 +42,8 @@ export interface Unscored {
 }
 
 export interface Flag {
-  place: { move_id: string; part: string; sentence: number };
+  /** `document` is the move with its debate, a finding, or a file. */
+  place: { document: string; part: string; sentence: number };
   text: string;
   reason: { kind: string; findings?: string[] };
 }

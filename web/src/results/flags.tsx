@@ -10,7 +10,7 @@ export function Flags({ flags, withMove = false }: { flags: Flag[]; withMove?: b
     <ul className="space-y-1 text-[13px]">
       {flags.map((it, idx) => (
         <li key={idx} className="flex flex-wrap gap-x-2">
-          {withMove && <span className="font-mono text-dim">{it.place.move_id}</span>}
+          {withMove && <span className="font-mono text-dim">{it.place.document}</span>}
           <b className="font-mono font-medium text-bad">{it.text}</b>
           <span>{reasonText(it.reason)}</span>
           <span className="text-dim">

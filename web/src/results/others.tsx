@@ -40,7 +40,7 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
     breakdown,
     run.config.metrics.map((it) => it.id),
   );
-  const flags = report.flags.filter((it) => it.place.move_id === move.move_id);
+  const flags = report.flags.filter((it) => it.place.document === move.move_id);
   return (
     <li>
       <details className="group">

@@ -81,10 +81,10 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
         </Button>
         <details className="group min-w-0 flex-1 basis-full sm:basis-auto">
           <summary className="inline-flex h-8 items-center rounded-md border border-line px-2.5 text-[13px] font-medium hover:bg-sunk">
-            The whole move and its flags ({report.flags.filter((it) => it.place.move_id === move.move_id).length})
+            The whole move and its flags ({report.flags.filter((it) => it.place.document === move.move_id).length})
           </summary>
           <div className="mt-3 space-y-4">
-            <Flags flags={report.flags.filter((it) => it.place.move_id === move.move_id)} />
+            <Flags flags={report.flags.filter((it) => it.place.document === move.move_id)} />
             <MoveText move={move} />
           </div>
         </details>
