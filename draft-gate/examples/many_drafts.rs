@@ -1,7 +1,7 @@
 //! Many drafts in one workspace: how long one takes from request to decision, and whether that grows.
 //!
 //! `cargo run --release -p draft-gate --example many_drafts -- 10000 [FOLDER]`; each accepted draft waits for
-//! the disk seven times, so a folder in memory (`/dev/shm`) shows what the gate itself needs.
+//! the disk forty times, so a folder in memory (`/dev/shm`) shows what the gate itself needs.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{

@@ -13,7 +13,7 @@ use crate::{
     confine::{Content, Folder, Keep, fresh_name},
     digest::Digest,
     error::Error,
-    finding::Finding,
+    finding::{Finding, rules_of},
     gate::Held,
     inbox::{Message, MessageKind, message_id},
     path::WorkspacePath,
@@ -94,10 +94,7 @@ impl Step {
 impl Held<'_> {
     /// Carries a decision out: all of it, or nothing and an error.
     pub(crate) fn carry_out(&self, mut journal: Journal) -> Result<(), Error> {
-        // A decision that changes no file is repeated after a power cut.
-        let keep =
-            if journal.steps.is_empty() { Keep::ThroughCrash } else { Keep::ThroughPowerCut };
-        self.gate.journal.put(&journal.set, &journal, keep)?;
+        self.gate.journal.put(&journal.set, &journal)?;
         self.apply(&mut journal)?;
         self.finish(&journal)
     }
@@ -126,32 +123,49 @@ impl Held<'_> {
                 continue;
             }
             if let Err(error) = self.take(step) {
-                self.take_back(journal)?;
+                self.take_back(journal, &error)?;
                 return Err(error);
             }
         }
         if !journal.steps.is_empty() {
             journal.is_applied = true;
-            self.gate.journal.put(&journal.set, journal, Keep::ThroughCrash)?;
+            self.gate.journal.put(&journal.set, journal)?;
         }
         Ok(())
     }
 
-    fn take_back(&self, journal: &Journal) -> Result<(), Error> {
+    /// Undoes all steps that are done. The journal goes with the last of them: a set of which a part stays applied
+    /// is not taken back.
+    fn take_back(&self, journal: &Journal, cause: &Error) -> Result<(), Error> {
+        let mut left = vec![];
         for step in journal.steps.iter().rev() {
-            if self.is_done(step)? {
+            let is_done = self.is_done(step);
+            match is_done.and_then(|it| if it { self.take(&step.reversed()) } else { Ok(()) }) {
+                Ok(()) => {}
                 // Where somebody is faster than we are their bytes stay.
-                let _ = self.take(&step.reversed());
+                Err(Error::Conflict { path }) => left.push(path),
+                Err(error) => {
+                    return Err(Error::NotTakenBack {
+                        set: journal.set.clone(),
+                        path: step.path.to_string(),
+                        cause: cause.to_string(),
+                        fault: error.to_string(),
+                    });
+                }
             }
         }
-        let fields = record_fields([("set", journal.set.as_str().into())]);
+        let fields = record_fields([
+            ("set", journal.set.as_str().into()),
+            ("reason", cause.to_string().into()),
+            ("changed_by_others", left.into()),
+        ]);
         let record = NewRecord {
             agent: &journal.agent,
             event: "taken_back",
             task: &journal.task,
             more: fields,
         };
-        self.log().append(record, Keep::ThroughCrash)?;
+        self.log().append(record)?;
         self.gate.journal.remove(&journal.set)
     }
 
@@ -246,12 +260,12 @@ impl Held<'_> {
     fn finish(&self, journal: &Journal) -> Result<(), Error> {
         let Journal { set, worker, task, verdict, .. } = journal;
         self.log_decision(journal)?;
-        self.gate.decided.put(set, journal, Keep::ThroughCrash)?;
+        self.gate.decided.put(set, journal)?;
         if *verdict == Verdict::Rejected {
             for change in &journal.changes {
                 if let Some(content) = change.content {
                     let key = rejected_key(worker, task, &change.path);
-                    self.gate.rejected.put(&key, &content, Keep::ThroughCrash)?;
+                    self.gate.rejected.put(&key, &content)?;
                 }
             }
         }
@@ -272,7 +286,7 @@ impl Held<'_> {
         }) {
             return Ok(());
         }
-        let rules: Vec<&str> = journal.findings.iter().map(|it| it.rule.as_str()).collect();
+        let rules = rules_of(&journal.findings);
         let files: Vec<_> = journal
             .steps
             .iter()
@@ -287,14 +301,14 @@ impl Held<'_> {
             ("files", files.into()),
         ]);
         let record = NewRecord { agent: &journal.agent, event, task: &journal.task, more };
-        self.log().append(record, Keep::ThroughPowerCut)
+        self.log().append(record)
     }
 
     fn clear_drafts(&self, journal: &Journal) -> Result<(), Error> {
-        let drafts = self.drafts()?;
+        // A worker may have put a folder in its draft's place, or moved all drafts away; that must not stop anybody.
+        let drafts = self.drafts().ok();
         for change in &journal.changes {
-            // A worker may have put a folder in its draft's place; that must not stop anybody.
-            let _ = drafts.remove(&change.draft);
+            let _ = drafts.as_ref().map(|it| it.remove(&change.draft));
             self.gate.issued.remove(&change.draft)?;
         }
         self.unlist_submissions(&journal.task, &journal.set);

@@ -20,10 +20,7 @@ const HEAD: &str = "head.json";
 /// The log's file.
 pub(crate) const LOG: &str = "transition.ndjson";
 
-/// No line is longer: what workers say is cut before it gets here.
-const LONGEST_LINE: u64 = 256 << 10;
-
-/// Most lines are shorter than this.
+/// Most lines are shorter than this; for a longer one more is read.
 const USUAL_LINE: u64 = 4 << 10;
 
 /// What happened, as a line says it.
@@ -73,8 +70,9 @@ pub(crate) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Adds a line.
-    pub(crate) fn append(&self, event: NewRecord<'_>, keep: Keep) -> Result<(), Error> {
+    /// Adds a line, which outlives a power cut as the memory of it does: one without the other would look as if
+    /// somebody had changed the log.
+    pub(crate) fn append(&self, event: NewRecord<'_>) -> Result<(), Error> {
         let (seq, last) = self.end()?;
         let record = Record {
             seq: seq + 1,
@@ -87,7 +85,7 @@ impl Log<'_> {
         let body = serde_json::to_string(&record).expect("a record is plain data");
         let (line, hash) = sealed(last, &body);
         self.remember(&Head { seq, hash: last, next: Some(hash) })?;
-        self.handoff.append(LOG, line.as_bytes(), keep)?;
+        self.handoff.append(LOG, line.as_bytes(), Keep::ThroughPowerCut)?;
         self.remember(&Head { seq: seq + 1, hash: Some(hash), next: None })
     }
 
@@ -138,34 +136,47 @@ impl Log<'_> {
     }
 
     /// Goes on after a loss that a person has looked at: the loss stays visible as a line of its own.
+    ///
+    /// What is no line at the log's end goes, and a memory that cannot be read counts as none: this is the way out of
+    /// whatever a power cut or a full disk left.
     pub(crate) fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
-        let head = self.head()?;
-        let text = self.text()?;
-        let end = text.lines().last().map(parse).transpose()?;
+        let head = match self.head() {
+            Err(Error::Damaged { .. }) => Head::default(),
+            other => other?,
+        };
+        let (mut bytes, length) = self.handoff.tail(LOG, u64::MAX)?.unwrap_or_default();
+        let end = loop {
+            let end = last_line(&bytes).and_then(|it| parse(it).ok());
+            if end.is_some() || bytes.is_empty() {
+                break end;
+            }
+            let inner = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+            bytes.truncate(inner.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
+        };
+        let n_cut = length - bytes.len() as u64;
+        if n_cut > 0 {
+            self.handoff.cut(LOG, bytes.len() as u64)?;
+        }
         let seq = end.as_ref().map_or(0, |(record, _)| record.seq);
         self.remember(&Head { seq, hash: end.map(|(_, hash)| hash), next: None })?;
         let more = record_fields([
             ("expected_line", head.seq.into()),
             ("expected_hash", head.hash.map(|it| it.to_string()).into()),
+            ("cut_bytes", n_cut.into()),
         ]);
-        self.append(
-            NewRecord { agent, event: "loss_acknowledged", task: "", more },
-            Keep::ThroughPowerCut,
-        )
+        self.append(NewRecord { agent, event: "loss_acknowledged", task: "", more })
     }
 
     /// The log's end, with the whole of its last line, and the log's length.
     fn tail(&self) -> Result<Option<(Vec<u8>, u64)>, Error> {
-        let tail = self.handoff.tail(LOG, USUAL_LINE)?;
-        let is_whole = |text: &[u8], length: u64| {
-            let inner = text.strip_suffix(b"\n").unwrap_or(text);
-            text.len() as u64 == length || inner.contains(&b'\n')
-        };
-        match tail {
-            Some((text, length)) if !is_whole(&text, length) => {
-                self.handoff.tail(LOG, LONGEST_LINE)
+        let mut most = USUAL_LINE;
+        loop {
+            let Some((text, length)) = self.handoff.tail(LOG, most)? else { return Ok(None) };
+            let inner = text.strip_suffix(b"\n").unwrap_or(&text);
+            if text.len() as u64 == length || inner.contains(&b'\n') {
+                return Ok(Some((text, length)));
             }
-            tail => Ok(tail),
+            most = most.saturating_mul(4);
         }
     }
 
@@ -221,7 +232,7 @@ impl Log<'_> {
 
     fn remember(&self, head: &Head) -> Result<(), Error> {
         let bytes = serde_json::to_vec(head).expect("a head is plain data");
-        self.gate.replace(HEAD, bytes, Keep::ThroughCrash)
+        self.gate.replace(HEAD, bytes, Keep::ThroughPowerCut)
     }
 }
 

@@ -9,14 +9,14 @@ use crate::{
 /// The longest content that is stored: no limit of a contract goes beyond it.
 pub(crate) const MOST: u64 = 16 << 20;
 
-/// Stores content, once.
-pub(crate) fn put(blobs: &Folder, bytes: &[u8], keep: Keep) -> Result<Digest, Error> {
+/// Stores content, once, so that it outlives a power cut: to take a set back needs the old content as well.
+pub(crate) fn put(blobs: &Folder, bytes: &[u8]) -> Result<Digest, Error> {
     let digest = Digest::of(bytes);
     let name = digest.to_string();
     // A power cut can leave a name without its content.
     let is_there = blobs.read(&name, MOST)?.is_some_and(|it| Digest::of(&it.bytes) == digest);
     if !is_there {
-        blobs.replace(&name, bytes.to_vec(), keep)?;
+        blobs.replace(&name, bytes.to_vec(), Keep::ThroughPowerCut)?;
     }
     Ok(digest)
 }

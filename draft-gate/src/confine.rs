@@ -75,7 +75,13 @@ impl Folder {
         let fd = self
             .open(beneath, FOLDER, Mode::empty())
             .map_err(|it| self.refused("open", path, it))?;
-        Ok(Self { root: self.root.clone(), fd, path: self.join(path), hook: self.hook.clone() })
+        // The whole path, and not as messages show it: it is opened again to see whether the folder is in place.
+        let path = match (self.path.as_str(), path) {
+            ("", path) => path.to_owned(),
+            (folder, "") => folder.to_owned(),
+            (folder, path) => format!("{folder}/{path}"),
+        };
+        Ok(Self { root: self.root.clone(), fd, path, hook: self.hook.clone() })
     }
 
     /// Opens a folder beneath this one, and makes what is missing of it.
@@ -84,7 +90,11 @@ impl Folder {
         for name in path.split('/').filter(|it| !it.is_empty()) {
             self.hook.pass("make a folder");
             match mkdirat(&folder.fd, name, Mode::from_raw_mode(0o777)) {
-                Ok(()) | Err(Errno::EXIST) => folder = folder.folder(name)?,
+                Ok(()) => {
+                    folder.sync()?;
+                    folder = folder.folder(name)?;
+                }
+                Err(Errno::EXIST) => folder = folder.folder(name)?,
                 Err(error) => return Err(folder.refused("make", name, error)),
             }
         }
@@ -130,6 +140,7 @@ impl Folder {
             self.hook.pass("write a file");
             self.write_halves(&fd, &content.bytes)?;
             if keep == Keep::ThroughPowerCut {
+                self.hook.pass("sync a file");
                 fsync(&fd)?;
             }
             Ok(())
@@ -196,6 +207,7 @@ impl Folder {
         let write = || -> io::Result<()> {
             self.write_halves(&fd, bytes)?;
             if keep == Keep::ThroughPowerCut {
+                self.hook.pass("sync a file");
                 fsync(&fd)?;
             }
             Ok(())

@@ -3,7 +3,6 @@
 use crate::{
     apply::{Journal, Verdict},
     blob,
-    confine::Keep,
     digest::Digest,
     error::{Error, shown},
     gate::{Gate, Held},
@@ -34,7 +33,7 @@ impl Gate {
     pub fn pending(&self) -> Result<Vec<Waiting>, Error> {
         let mut waiting = vec![];
         for name in self.sets.names()? {
-            let set: Option<ChangeSet> = self.sets.get(&name)?;
+            let set: Option<ChangeSet> = self.sets.readable(&name)?;
             let Some(set) = set.filter(|it| it.state == SetState::Escalated) else { continue };
             waiting.push(Waiting {
                 paths: set.changes.iter().map(|it| it.path.clone()).collect(),
@@ -56,16 +55,16 @@ impl Gate {
 
     /// Shows a change set that waits, as it stands against the files as they are now; of one that was decided, how.
     pub fn look(&self, set: &str) -> Result<Judgement, Error> {
-        let held = self.enter()?;
-        match held.decided(set)? {
-            Some(judgement) => Ok(judgement),
-            None => Ok(held.proposal(set)?.judgement(Decision::Escalate)),
+        if let Some(judgement) = self.enter()?.decided(set)? {
+            return Ok(judgement);
         }
+        Ok(self.checked(set)?.judgement(Decision::Escalate))
     }
 
     /// The new text of one file of a change set that waits, for who wants to amend it.
     pub fn proposed_text(&self, set: &str, path: &str) -> Result<String, Error> {
-        let proposal = self.enter()?.proposal(set)?;
+        let contract = self.contract()?;
+        let proposal = self.enter()?.proposal(set, &contract)?;
         let file = proposal.files.into_iter().find(|it| it.change.path.as_str() == path);
         file.map(|it| it.new_text)
             .ok_or_else(|| Error::Missing { path: format!("{} in set {set}", shown(path)) })
@@ -81,10 +80,16 @@ impl Gate {
         }
     }
 
-    /// Applies a change set that waits, if it still is what the person saw.
+    /// Applies a change set that waits, if it still is what the person saw: all of it, or nothing and an error.
     pub fn accept(&self, set: &str, sight: Digest, agent: &str) -> Result<(), Error> {
         let held = self.enter()?;
         let proposal = held.seen(set, sight)?;
+        proposal.complete()?;
+        if proposal.lacks_checks(&self.contract()?) {
+            let reason =
+                "the contract's checks have not run on the change as it is now; look at it again";
+            return Err(Error::NotAllowed { reason: reason.to_owned() });
+        }
         held.carry_out(proposal.journal(agent, Verdict::Accepted, "accepted by a person"))
     }
 
@@ -106,6 +111,7 @@ impl Gate {
     ) -> Result<Judgement, Error> {
         let held = self.enter()?;
         let mut proposal = held.seen(set, sight)?;
+        proposal.complete()?;
         let change = proposal
             .set
             .changes
@@ -119,7 +125,7 @@ impl Gate {
             .iter()
             .find(|it| it.change.path.as_str() == path)
             .and_then(|it| it.current);
-        let digest = blob::put(&self.blobs, content.as_bytes(), Keep::ThroughPowerCut)?;
+        let digest = blob::put(&self.blobs, content.as_bytes())?;
         change.content = Some(digest);
         change.base = current;
         let task = proposal.set.task.clone();
@@ -130,8 +136,9 @@ impl Gate {
             ("content", digest.to_string().into()),
         ];
         held.note(agent, "amended", &task, fields)?;
-        self.sets.put(&id, &proposal.set, Keep::ThroughCrash)?;
-        Ok(held.proposal(&id)?.judgement(Decision::Escalate))
+        self.sets.put(&id, &proposal.set)?;
+        drop(held);
+        self.look(&id)
     }
 
     /// Takes an accepted change set back, if its files are still as it left them.
@@ -179,14 +186,9 @@ impl Held<'_> {
         }))
     }
 
-    fn proposal(&self, set: &str) -> Result<Proposal, Error> {
-        let contract = self.gate.contract()?;
-        self.propose(self.set(set)?, &contract)
-    }
-
     /// A proposal that is what the person saw, byte by byte.
     fn seen(&self, set: &str, sight: Digest) -> Result<Proposal, Error> {
-        let proposal = self.proposal(set)?;
+        let proposal = self.proposal(set, &self.gate.contract()?)?;
         if proposal.sight != sight {
             let (seen, now) = (sight.short(), proposal.sight.short());
             return Err(Error::SightChanged { set: shown(set), seen, now });

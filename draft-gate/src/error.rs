@@ -136,6 +136,21 @@ pub enum Error {
         /// The file.
         path: String,
     },
+    /// A change set that was applied in part, and could not be taken back.
+    #[error(
+        "change set `{set}` could not be applied ({cause}), and `{path}` could not be taken back ({fault}); \
+         its journal stays, and the next command tries again: make the file and its folder writable, and free some space"
+    )]
+    NotTakenBack {
+        /// The change set.
+        set: String,
+        /// The file that still has its new content.
+        path: String,
+        /// Why the set could not be applied.
+        cause: String,
+        /// Why the file could not be taken back.
+        fault: String,
+    },
     /// An accepted change set that cannot be undone.
     #[error("change set `{id}` cannot be undone: {why}")]
     NoUndo {
@@ -145,7 +160,9 @@ pub enum Error {
         why: String,
     },
     /// A log that is not what the gate wrote.
-    #[error("transition.ndjson is not what the gate wrote: {fault}; run `draft-gate verify`")]
+    #[error(
+        "transition.ndjson is not what the gate wrote: {fault}; look at it, and go on with `draft-gate verify --acknowledge-loss`"
+    )]
     Log {
         /// The first thing that is wrong.
         fault: String,

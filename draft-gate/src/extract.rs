@@ -38,6 +38,8 @@ pub fn extract(text: &str) -> Result<Vec<Extracted>, &'static str> {
             }
             content.extend([line, "\n"]);
         }
+        // A model that shows a file twice means the last one.
+        files.retain(|it| it.path != path);
         files.push(Extracted { path, content });
         before = "";
     }

@@ -49,6 +49,14 @@ impl Finding {
     }
 }
 
+/// The rules that found something, each once: a line of the log does not grow with what a worker repeats.
+pub(crate) fn rules_of(findings: &[Finding]) -> Vec<&str> {
+    let mut rules: Vec<&str> = findings.iter().map(|it| it.rule.as_str()).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(path) = &self.path {

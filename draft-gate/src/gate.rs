@@ -184,7 +184,7 @@ impl Held<'_> {
         self.gate.log()
     }
 
-    /// Adds a line to the log that a power cut may take.
+    /// Adds a line to the log.
     pub(crate) fn note<const N: usize>(
         &self,
         agent: &str,
@@ -192,9 +192,6 @@ impl Held<'_> {
         task: &str,
         fields: [(&str, Value); N],
     ) -> Result<(), Error> {
-        self.log().append(
-            NewRecord { agent, event, task, more: record_fields(fields) },
-            Keep::ThroughCrash,
-        )
+        self.log().append(NewRecord { agent, event, task, more: record_fields(fields) })
     }
 }

@@ -72,9 +72,12 @@ fn follow(gate: &Gate, set: &str, verdict: &Verdict) -> Result<Judgement, Error>
     };
     match done {
         Ok(())
-        | Err(Error::SightChanged { .. } | Error::Conflict { .. } | Error::NoSuchSet { .. }) => {
-            gate.look(set)
-        }
+        | Err(
+            Error::SightChanged { .. }
+            | Error::Conflict { .. }
+            | Error::NotAllowed { .. }
+            | Error::NoSuchSet { .. },
+        ) => gate.look(set),
         Err(error) => Err(error),
     }
 }

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::{
     apply::{Journal, Step, Verdict},
     blob,
-    confine::Keep,
     contract::{Contract, OnConflict},
     diff::{FileDiff, merge},
     digest::Digest,
     error::Error,
-    finding::{Finding, Weight},
+    finding::{Finding, Weight, rules_of},
     gate::{Gate, Held},
     inbox::{Message, MessageKind, message_id},
-    registry::{Change, ChangeSet, Operation, SetState},
+    recheck::about,
+    registry::{Change, ChangeSet, Found, Operation, SetState},
     weigh::{decision, of_a_file, of_the_set},
 };
 
@@ -87,15 +87,20 @@ impl Gate {
     }
 
     /// Judges all change sets that are complete and were not judged, as those that a crash left.
-    pub fn judge_all(&self) -> Result<Vec<Judgement>, Error> {
-        let mut judgements = vec![];
+    ///
+    /// One that cannot be judged has its error beside its name, and keeps nobody from the others.
+    pub fn judge_all(&self) -> Result<Vec<(String, Result<Judgement, Error>)>, Error> {
+        let mut judged = vec![];
         for name in self.sets.names()? {
-            let set: Option<ChangeSet> = self.sets.get(&name)?;
-            if let Some(set) = set.filter(|it| it.state == SetState::Ready) {
-                judgements.push(self.judge(&set.id)?);
+            match self.sets.get::<ChangeSet>(&name) {
+                Ok(Some(set)) if set.state == SetState::Ready => {
+                    judged.push((name, self.judge(&set.id)));
+                }
+                Ok(_) => {}
+                Err(error) => judged.push((name, Err(error))),
             }
         }
-        Ok(judgements)
+        Ok(judged)
     }
 
     /// Checks take their time, so the lock is not held meanwhile; they count for exactly what they saw.
@@ -104,12 +109,12 @@ impl Gate {
             let proposal = self.enter()?.propose_by_id(set, contract)?;
             let findings = match decision(&proposal.findings, contract) {
                 Decision::Reject => vec![],
-                Decision::Accept | Decision::Escalate => self.run_checks(&proposal, contract)?,
+                Decision::Accept | Decision::Escalate => self.run_checks(&proposal, contract),
             };
             let held = self.enter()?;
             let mut again = held.propose_by_id(set, contract)?;
             if again.sight == proposal.sight {
-                again.findings.extend(findings);
+                again.keep(findings, contract);
                 return held.decide(again, contract);
             }
         }
@@ -134,22 +139,13 @@ impl Held<'_> {
         for change in &set.changes {
             match self.propose_file(change, contract, &mut findings) {
                 Ok(file) => files.push(file),
-                // The file itself has become unsafe, or is not allowed: that is a finding, and not our failure.
-                Err(error)
-                    if error.is_violation()
-                        || matches!(error, Error::NotAllowed { .. } | Error::TooLarge { .. }) =>
-                {
-                    findings.push(
-                        Finding::new("original", Weight::Reject, error.to_string())
-                            .in_file(&change.path),
-                    );
-                }
-                Err(error) => return Err(error),
+                // The set cannot be applied: that is for its judgement to say, and must not stop other sets.
+                Err(error) => findings.push(refusal(&error).in_file(&change.path)),
             }
         }
         findings.extend(of_the_set(&files, contract));
         findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
-        let sight = sight(&files);
+        let sight = sight(&set, &files);
         Ok(Proposal { set, files, findings, sight })
     }
 
@@ -165,13 +161,18 @@ impl Held<'_> {
         let mode = current.as_ref().map_or(0o644, |it| it.mode);
         let current = current.map(|it| it.bytes);
         let digest = current.as_deref().map(Digest::of);
+        let is_foreign = digest != change.base;
+        if is_foreign && current.as_ref().is_some_and(|it| str::from_utf8(it).is_err()) {
+            // Neither a difference nor a merge would leave somebody's bytes as they are.
+            return Err(Error::NotText { path: path.to_string() });
+        }
         let old = text(current.clone());
         let draft = change.content.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
         let mut new = (change.content, text(draft));
-        if digest != change.base {
+        if is_foreign {
             // To take the set back is to bring these bytes back.
             if let Some(current) = &current {
-                blob::put(&self.gate.blobs, current, Keep::ThroughPowerCut)?;
+                blob::put(&self.gate.blobs, current)?;
             }
             new = self.reconcile(change, &old, new, contract, findings)?;
         }
@@ -215,7 +216,7 @@ impl Held<'_> {
                     weight,
                     "the file was changed since the draft was requested; both changes are merged",
                 );
-                let digest = blob::put(&self.gate.blobs, merged.as_bytes(), Keep::ThroughPowerCut)?;
+                let digest = blob::put(&self.gate.blobs, merged.as_bytes())?;
                 return Ok((Some(digest), merged));
             }
             (_, None) => find(
@@ -242,6 +243,12 @@ impl Held<'_> {
                         let again = self.propose(proposal.set, contract)?;
                         return self.decide(again, contract);
                     }
+                    // Nothing of it is applied: a person hears why, and other sets are not kept waiting.
+                    Err(error) if self.is_taken_back(&proposal)? => {
+                        let finding = Finding::new("apply", Weight::Escalate, error.to_string());
+                        proposal.keep(vec![finding], contract);
+                        return self.decide(proposal, contract);
+                    }
                     other => other?,
                 }
             }
@@ -254,12 +261,16 @@ impl Held<'_> {
         Ok(judgement)
     }
 
+    fn is_taken_back(&self, proposal: &Proposal) -> Result<bool, Error> {
+        Ok(self.gate.journal.get::<Journal>(&proposal.set.id)?.is_none())
+    }
+
     fn escalate(&self, proposal: &Proposal) -> Result<(), Error> {
         let mut set = proposal.set.clone();
         set.state = SetState::Escalated;
-        self.gate.sets.put(&set.id, &set, Keep::ThroughCrash)?;
+        self.gate.sets.put(&set.id, &set)?;
         let reason = proposal.findings.first().map(ToString::to_string).unwrap_or_default();
-        let rules: Vec<&str> = proposal.findings.iter().map(|it| it.rule.as_str()).collect();
+        let rules = rules_of(&proposal.findings);
         let fields = [
             ("set", set.id.as_str().into()),
             ("worker", set.worker.as_str().into()),
@@ -286,6 +297,36 @@ impl Held<'_> {
 }
 
 impl Proposal {
+    /// Adds findings that another look would not bring, and keeps them with the set.
+    pub(crate) fn keep(&mut self, findings: Vec<Finding>, contract: &Contract) {
+        self.findings.extend(findings.iter().cloned());
+        let about = about(self.sight, contract);
+        match &mut self.set.found {
+            Some(found) if found.about == about => {
+                let is_new = |it: &Finding| !found.findings.contains(it);
+                let new: Vec<Finding> = findings.into_iter().filter(is_new).collect();
+                found.findings.extend(new);
+            }
+            found => *found = Some(Found { about, findings }),
+        }
+    }
+
+    /// Fails where a file of the set cannot be looked at: the others are not applied without it.
+    pub(crate) fn complete(&self) -> Result<(), Error> {
+        if self.is_complete() {
+            return Ok(());
+        }
+        let why = self.findings.iter().find(|it| it.rule == "original");
+        let why = why.map(ToString::to_string).unwrap_or_default();
+        let reason =
+            format!("a set is applied whole, and a file of it cannot be: {why}; reject the set");
+        Err(Error::NotAllowed { reason })
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.files.len() == self.set.changes.len()
+    }
+
     pub(crate) fn judgement(&self, decision: Decision) -> Judgement {
         Judgement {
             set: self.set.id.clone(),
@@ -328,10 +369,21 @@ impl ProposedFile {
     }
 }
 
-/// Binds a verdict to what was looked at: each file as it is, and as it would be.
-fn sight(files: &[ProposedFile]) -> Digest {
-    let line = |it: &ProposedFile| format!("{} {:?} {:?}\n", it.change.path, it.current, it.new);
-    Digest::of(files.iter().map(line).collect::<String>().as_bytes())
+/// What is said of a file that cannot be looked at: what is forbidden is rejected, what failed is for a person.
+fn refusal(error: &Error) -> Finding {
+    let is_forbidden =
+        error.is_violation() || matches!(error, Error::NotAllowed { .. } | Error::TooLarge { .. });
+    let weight = if is_forbidden { Weight::Reject } else { Weight::Escalate };
+    Finding::new("original", weight, error.to_string())
+}
+
+/// Binds a verdict to what was looked at: each file as it is and as it would be, or that it could not be looked at.
+fn sight(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
+    let line = |change: &Change| match files.iter().find(|it| it.change == *change) {
+        Some(file) => format!("{} {:?} {:?}\n", change.path, file.current, file.new),
+        None => format!("{} refused {:?}\n", change.path, change.content),
+    };
+    Digest::of(set.changes.iter().map(line).collect::<String>().as_bytes())
 }
 
 fn text(bytes: Option<Vec<u8>>) -> String {

@@ -8,7 +8,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::is_nfc;
 
-use crate::error::{Error, shown};
+use crate::{
+    error::{Error, shown},
+    visible::is_unseen,
+};
 
 /// A relative path of plain components.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -44,6 +47,12 @@ impl WorkspacePath {
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
+    }
+
+    /// Whether editors, version control, agents or servers act on the file as soon as it is there.
+    #[must_use]
+    pub fn is_tool_configuration(&self) -> bool {
+        self.0.split('/').any(|it| TOOLS.contains(&it.to_lowercase().as_str()))
     }
 
     /// Refuses files that no worker may read or propose.
@@ -118,12 +127,10 @@ fn component_fault(name: &str) -> Option<&'static str> {
     is_device_name(name).then_some("it is a device's name on other systems")
 }
 
-/// Control characters, and those that show as nothing or turn the text around.
-pub(crate) fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || matches!(char,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+/// What has no place in a name.
+fn is_hidden(char: char) -> bool {
+    char == '\t'
+        || is_unseen(char)
         // Characters that look like a separator or like the dots of `..`.
         || matches!(char, '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0e}' | '\u{ff0f}' | '\u{ff3c}')
 }
@@ -144,11 +151,17 @@ fn is_device_name(name: &str) -> bool {
 }
 
 /// Folders that are not for workers, in any place of a path.
-const FOLDERS: [&str; 9] =
-    [".git", ".hg", ".svn", ".jj", ".ssh", ".gnupg", ".aws", ".kube", "_handoff"];
+const FOLDERS: [&str; 11] = [
+    ".git", ".hg", ".svn", ".jj", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".codex",
+    "_handoff",
+];
 
 /// Files that hold credentials by their name.
-const FILES: [&str; 12] = [
+const FILES: [&str; 16] = [
+    ".vault-token",
+    ".s3cfg",
+    ".boto",
+    "terraform.tfstate",
     ".netrc",
     "_netrc",
     ".npmrc",
@@ -163,9 +176,30 @@ const FILES: [&str; 12] = [
     "id_ed25519",
 ];
 
+/// Folders and files that make other people's tools run something.
+const TOOLS: [&str; 14] = [
+    ".github",
+    ".gitlab-ci.yml",
+    ".circleci",
+    ".vscode",
+    ".idea",
+    ".claude",
+    ".cursor",
+    ".mcp.json",
+    ".cargo",
+    ".husky",
+    ".pre-commit-config.yaml",
+    ".gitattributes",
+    ".gitmodules",
+    ".devcontainer",
+];
+
 /// Endings of files that hold keys.
-const ENDINGS: [&str; 9] =
-    [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc"];
+const ENDINGS: [&str; 10] =
+    [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".tfvars"];
+
+/// Endings that editors and people give to copies.
+const COPIES: [&str; 7] = ["~", ".bak", ".old", ".orig", ".save", ".swp", ".copy"];
 
 /// Words that mark a file as one of credentials, where it is data and not code.
 const WORDS: [&str; 6] =
@@ -193,15 +227,23 @@ fn protection(component: &str) -> Option<&'static str> {
     if FOLDERS.contains(&name.as_str()) {
         return Some("it is in a folder of tools");
     }
-    let is_env =
-        name == ".env" || name == ".envrc" || name.starts_with(".env.") || name.ends_with(".env");
-    if is_env || FILES.contains(&name.as_str()) || ENDINGS.iter().any(|it| name.ends_with(it)) {
+    let name = without_copy_marks(&name);
+    let is_env = name.starts_with(".env") || name.ends_with(".env") || name == ".flaskenv";
+    if is_env || FILES.contains(&name) || ENDINGS.iter().any(|it| name.ends_with(it)) {
         return Some("files of this kind hold credentials");
     }
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut words = name.split(|it: char| !it.is_alphanumeric());
     (DATA.contains(&ending) && words.any(|it| WORDS.contains(&it)))
         .then_some("files of this name hold credentials")
+}
+
+/// A copy of a file holds what the file holds.
+fn without_copy_marks(mut name: &str) -> &str {
+    while let Some(inner) = COPIES.iter().find_map(|it| name.strip_suffix(it)) {
+        name = inner;
+    }
+    name
 }
 
 #[cfg(test)]
@@ -233,6 +275,8 @@ mod tests {
             "secrets.rs",
             "password_reset.py",
             ".gitignore",
+            "environment.py",
+            "old.bak",
         ] {
             check(path, None);
         }
@@ -284,6 +328,16 @@ mod tests {
             ".env",
             ".ENV",
             ".env.local",
+            ".env-prod",
+            ".env_local",
+            ".env~",
+            ".flaskenv",
+            "secrets.yaml.bak",
+            "server.pem.old",
+            "id_rsa.bak~",
+            "prod.tfvars",
+            "terraform.tfstate",
+            ".vault-token",
             "prod.env",
             "a/.env",
             ".git/config",

@@ -23,16 +23,18 @@ const MOST_BYTES: usize = 64 << 20;
 const LONGEST_OUTPUT: usize = 2_000;
 
 impl Gate {
-    pub(crate) fn run_checks(
-        &self,
-        proposal: &Proposal,
-        contract: &Contract,
-    ) -> Result<Vec<Finding>, Error> {
+    /// What the contract's checks say to a proposal; that they cannot be run is a finding too.
+    pub(crate) fn run_checks(&self, proposal: &Proposal, contract: &Contract) -> Vec<Finding> {
+        let cannot_run = |why: String| vec![Finding::new("checks", Weight::Escalate, why)];
         let Some(checks) = &self.checks else {
-            let text = "the contract asks for checks, and nothing here runs them";
-            return Ok(vec![Finding::new("checks", Weight::Escalate, text)]);
+            return cannot_run(
+                "the contract asks for checks, and nothing here runs them".to_owned(),
+            );
         };
-        let files = self.project(proposal)?;
+        let files = match self.project(proposal) {
+            Ok(files) => files,
+            Err(error) => return cannot_run(error.to_string()),
+        };
         let run = |check: &Check| {
             let outcome = match checks.run(check, &files) {
                 Ok(outcome) if outcome.is_passed => return None,
@@ -44,7 +46,7 @@ impl Gate {
             };
             Some(Finding::new("checks", outcome.0, outcome.1))
         };
-        Ok(contract.draft_gate.checks.iter().filter_map(run).collect())
+        contract.draft_gate.checks.iter().filter_map(run).collect()
     }
 
     /// All files that a worker may see, with the proposal's in their place.

@@ -43,7 +43,7 @@ impl Gate {
         let mut pruned = Pruned::default();
         let mut needed = self.needed_by_waiting()?;
         for name in self.decided.names()? {
-            let Some(journal) = self.decided.get::<Journal>(&name)? else { continue };
+            let Some(journal) = self.decided.readable::<Journal>(&name)? else { continue };
             if journal.decided_at < time {
                 self.decided.remove(&name)?;
                 pruned.decided += 1;
@@ -59,7 +59,7 @@ impl Gate {
                 self.rejected.remove(&name)?;
                 pruned.rejected += 1;
             } else {
-                needed.extend(self.rejected.get::<Digest>(&name)?);
+                needed.extend(self.rejected.readable::<Digest>(&name)?);
             }
         }
         for name in self.blobs.names()? {
@@ -88,10 +88,10 @@ impl Gate {
     fn needed_by_waiting(&self) -> Result<BTreeSet<Digest>, Error> {
         let mut needed = BTreeSet::new();
         for name in self.issued.names()? {
-            needed.extend(self.issued.get::<Issued>(&name)?.and_then(|it| it.base));
+            needed.extend(self.issued.readable::<Issued>(&name)?.and_then(|it| it.base));
         }
         for name in self.sets.names()? {
-            let set: Option<ChangeSet> = self.sets.get(&name)?;
+            let set: Option<ChangeSet> = self.sets.readable(&name)?;
             needed.extend(set.iter().flat_map(|it| &it.changes).flat_map(digests));
         }
         Ok(needed)

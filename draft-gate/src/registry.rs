@@ -10,6 +10,7 @@ use crate::{
     confine::{Folder, Keep},
     digest::Digest,
     error::{Error, shown},
+    finding::Finding,
     path::WorkspacePath,
 };
 
@@ -62,6 +63,17 @@ pub(crate) struct ChangeSet {
     pub(crate) state: SetState,
     pub(crate) changes: Vec<Change>,
     pub(crate) submitted_at: i64,
+    /// What another look at the files would not find again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) found: Option<Found>,
+}
+
+/// What project checks, or an attempt to apply a change set, came to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// Stands for the change and the checks that it is about: for another one it says nothing.
+    pub(crate) about: Digest,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// How far a change set is.
@@ -111,13 +123,23 @@ impl Shelf {
         serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
     }
 
-    pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T, keep: Keep) -> Result<(), Error> {
+    /// As [`get`](Self::get), for who goes through all: a file that is damaged must not hide the others.
+    pub(crate) fn readable<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        match self.get(name) {
+            Err(Error::Damaged { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
+    /// Puts something there so that it outlives a power cut: a name without its content would stop the gate.
+    pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T) -> Result<(), Error> {
         let bytes = serde_json::to_vec(value).expect("plain data");
-        self.folder.replace(&format!("{name}.json"), bytes, keep)
+        self.folder.replace(&format!("{name}.json"), bytes, Keep::ThroughPowerCut)
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
-        self.folder.remove(&format!("{name}.json"))
+        self.folder.remove(&format!("{name}.json"))?;
+        self.folder.sync()
     }
 
     /// The names of all that is there.

@@ -11,66 +11,96 @@ use serde::Deserialize;
 
 use crate::{
     finding::{Finding, Weight},
-    path::is_hidden,
+    visible::{is_unseen, visible},
 };
 
 /// A comment that asks to let a line through. It turns a rejection into a question: a worker could write it too.
 const ALLOW: &str = "draft-gate:allow";
 
-/// More findings of a file say nothing new.
+/// More findings of a file say nothing new to who reads them.
 const MOST_FINDINGS: usize = 20;
 
-/// Longer lines are searched up to here alone, and a person is told.
-const LONGEST_LINE: usize = 16 << 10;
+/// Longer lines are searched in parts of this length, and a person is told.
+const PART: usize = 16 << 10;
 
-/// What is wrong with lines of a file.
+/// How much of a part is searched again with the next one: no key is longer.
+const OVERLAP: usize = 1 << 10;
+
+/// What is wrong with lines of a file, the gravest first.
+///
+/// All lines are searched, and what is left out of the answer is lighter than what is in it: a grave finding
+/// cannot be hidden behind many light ones.
 #[must_use]
 pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     let mut findings = vec![];
+    let mut n_left_out = 0;
     for (number, line) in lines {
         findings.extend(scan_line(line).into_iter().map(|it| it.at_line(*number)));
-        if findings.len() > MOST_FINDINGS {
-            findings.truncate(MOST_FINDINGS);
-            break;
+        if findings.len() > 2 * MOST_FINDINGS {
+            n_left_out += keep_the_gravest(&mut findings);
         }
     }
+    n_left_out += keep_the_gravest(&mut findings);
+    if n_left_out > 0 {
+        let text = format!("{n_left_out} more findings, none of them graver, are left out");
+        findings.push(Finding::new("left-out", Weight::Note, text));
+    }
     findings
+}
+
+/// Cuts the list to what is shown, and says how many went.
+fn keep_the_gravest(findings: &mut Vec<Finding>) -> usize {
+    let n_left_out = findings.len().saturating_sub(MOST_FINDINGS);
+    findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
+    findings.truncate(MOST_FINDINGS);
+    n_left_out
 }
 
 fn scan_line(line: &str) -> Vec<Finding> {
     let mut findings = vec![];
-    if line.trim_end_matches('\r').chars().any(|it| it != '\t' && is_hidden(it) && !is_ellipsis(it))
-    {
+    if line.trim_end_matches('\r').chars().any(is_unseen) {
         let text =
             "the line has control characters, or ones that show as nothing or turn text around";
         findings.push(Finding::new("hidden-characters", Weight::Escalate, text));
     }
-    let part = &line[..line.floor_char_boundary(LONGEST_LINE)];
-    if part.len() < line.len() {
-        findings.push(Finding::new(
-            "long-line",
-            Weight::Escalate,
-            "the line is too long to be searched",
-        ));
+    if line.len() > PART {
+        let text = "the line is longer than anybody reads";
+        findings.push(Finding::new("long-line", Weight::Escalate, text));
     }
-    let is_allowed = part.contains(ALLOW);
-    for rule in RULES.of(part) {
-        if let Some(shown) = rule.search(part) {
-            let weight = if is_allowed {
-                rule.kind.weight().min(Weight::Escalate)
-            } else {
-                rule.kind.weight()
-            };
-            let asks = if is_allowed { "; the line asks to be let through" } else { "" };
-            let text = format!("{}: {}{shown}{asks}", rule.kind.describe(), rule.what);
-            findings.push(Finding::new(&rule.id, weight, text));
+    let mut hits: Vec<(&Rule, &str)> = vec![];
+    for part in parts(line) {
+        for rule in RULES.of(part) {
+            if hits.iter().all(|it| it.0.id != rule.id) {
+                hits.extend(rule.search(part).map(|found| (rule, found)));
+            }
         }
+    }
+    let is_allowed = line.contains(ALLOW);
+    // What one rule would quote may be what another one takes for a secret.
+    let is_secret = hits.iter().any(|it| it.0.kind == Kind::Secret);
+    for (rule, found) in hits {
+        let weight =
+            if is_allowed { rule.kind.weight().min(Weight::Escalate) } else { rule.kind.weight() };
+        let asks = if is_allowed { "; the line asks to be let through" } else { "" };
+        let quote = if is_secret { String::new() } else { quoted(found) };
+        let text = format!("{}: {}{quote}{asks}", rule.kind.describe(), rule.what);
+        findings.push(Finding::new(&rule.id, weight, text));
     }
     findings
 }
 
-fn is_ellipsis(char: char) -> bool {
-    matches!(char, '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{ff0e}' | '\u{ff0f}')
+/// The line in parts that overlap, so that what lies across a border is found too.
+fn parts(line: &str) -> impl Iterator<Item = &str> {
+    let starts = (0..line.len()).step_by(PART - OVERLAP);
+    starts.map(move |start| {
+        let end = line.floor_char_boundary(start + PART);
+        &line[line.floor_char_boundary(start)..end]
+    })
+}
+
+fn quoted(found: &str) -> String {
+    let start: String = found.trim().chars().take(60).collect();
+    format!(" (`{}`)", visible(&start))
 }
 
 /// The rules, and where their words lead.
@@ -162,23 +192,16 @@ impl Rules {
 }
 
 impl Rule {
-    /// What the pattern found, as far as it may be shown.
-    fn search(&self, line: &str) -> Option<String> {
+    /// What the pattern found.
+    fn search<'a>(&self, line: &'a str) -> Option<&'a str> {
         let pattern = self
             .compiled
             .get_or_init(|| Regex::new(&self.pattern).expect("a test compiles all patterns"));
         pattern.captures_iter(line).find_map(|captures| {
             let group = captures.iter().skip(1).flatten().last().or_else(|| captures.get(0))?;
             let found = group.as_str();
-            (entropy(found) >= self.entropy).then(|| self.shown(found))
+            (entropy(found) >= self.entropy).then_some(found)
         })
-    }
-
-    fn shown(&self, found: &str) -> String {
-        match self.kind {
-            Kind::Secret => String::new(),
-            _ => format!(" (`{}`)", found.trim().chars().take(60).collect::<String>()),
-        }
     }
 }
 

@@ -30,6 +30,10 @@ pub(crate) fn of_a_file(file: &ProposedFile, old: &str) -> Vec<Finding> {
     } else if file.new_text.trim().is_empty() && !old.trim().is_empty() {
         find("empty-draft", Weight::Reject, "the draft is empty and the file is not");
     }
+    if file.change.path.is_tool_configuration() {
+        let text = "tools of whoever works here obey this file by themselves";
+        find("tool-configuration", Weight::Escalate, text);
+    }
     if file.diff.is_line_ends_only {
         find("line-ends", Weight::Escalate, "nothing but the ends of lines changes");
     }
@@ -56,6 +60,7 @@ pub(crate) fn of_the_set(files: &[ProposedFile], contract: &Contract) -> Vec<Fin
             );
         }
     }
+    findings.extend(clashes(files));
     let changed: u32 = files.iter().map(|it| it.diff.changed()).fold(0, u32::saturating_add);
     let most = contract.constraints.max_diff_lines;
     if changed > most {
@@ -75,4 +80,28 @@ pub(crate) fn of_the_set(files: &[ProposedFile], contract: &Contract) -> Vec<Fin
         ));
     }
     findings
+}
+
+/// Files of one set that cannot be there together: a file in place of another's folder, or one name in two letter cases.
+fn clashes(files: &[ProposedFile]) -> Vec<Finding> {
+    let mut made: Vec<(String, &ProposedFile)> = files
+        .iter()
+        .filter(|it| it.new.is_some())
+        .map(|it| (format!("{}/", it.change.path.as_str().to_lowercase()), it))
+        .collect();
+    // With a slash at their ends a folder's files come right behind the folder.
+    made.sort_by(|one, other| one.0.cmp(&other.0));
+    let clash = |pair: &[(String, &ProposedFile)]| {
+        let path = &pair[0].1.change.path;
+        let text = if pair[0].0 == pair[1].0 {
+            format!("`{path}` is in the set too, in other letter case")
+        } else if pair[1].0.starts_with(&pair[0].0) {
+            format!("`{path}` is to be a file, and this one is to lie in it")
+        } else {
+            return None;
+        };
+        let finding = Finding::new("clash", Weight::Reject, text);
+        Some(finding.in_file(&pair[1].1.change.path))
+    };
+    made.windows(2).filter_map(clash).collect()
 }

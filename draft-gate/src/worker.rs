@@ -4,6 +4,7 @@
 //! attempt to get past the gate goes to the log.
 
 use crate::{
+    apply::Journal,
     blob,
     confine::{Keep, random_hex},
     diff::{FileDiff, line_count},
@@ -45,6 +46,9 @@ impl Worker<'_> {
                 return Err(Error::NotAllowed {
                     reason: "a draft for a deletion has no content".to_owned(),
                 });
+            }
+            if content.contains('\0') {
+                return Err(Error::NotText { path: issued.name });
             }
             let limit = self.gate.contract()?.draft_gate.max_draft_bytes;
             if content.len() as u64 > limit {
@@ -101,9 +105,7 @@ impl Worker<'_> {
         let original =
             self.original(&path, request.operation, contract.draft_gate.max_draft_bytes)?;
         let name = self.free_name(held, task, &path)?;
-        let base = original
-            .as_deref()
-            .map(|it| blob::put(&self.gate.blobs, it.as_bytes(), Keep::ThroughCrash));
+        let base = original.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
         let base = base.transpose()?;
         let start = if request.restore { self.rejected_content(task, &path)? } else { original };
         let start = start.unwrap_or_default();
@@ -117,7 +119,7 @@ impl Worker<'_> {
             requested_at: chrono::Utc::now().timestamp_millis(),
             set: None,
         };
-        self.gate.issued.put(&name, &issued, Keep::ThroughCrash)?;
+        self.gate.issued.put(&name, &issued)?;
         let line_count = line_count(&start);
         held.drafts()?.replace(&name, start.into_bytes(), Keep::ThroughCrash)?;
         let original_hash = base.map_or_else(|| "absent".to_owned(), |it| it.to_string());
@@ -164,7 +166,8 @@ impl Worker<'_> {
     /// Two names that differ in case alone are one file on other systems.
     fn refuse_twin(&self, path: &WorkspacePath) -> Result<(), Error> {
         let mut folder = self.gate.root.folder("")?;
-        for name in path.as_str().split('/') {
+        let mut components = path.as_str().split('/').peekable();
+        while let Some(name) = components.next() {
             let lower = name.to_lowercase();
             let names = folder.names()?;
             if names.iter().any(|it| it != name && it.to_lowercase() == lower) {
@@ -173,7 +176,7 @@ impl Worker<'_> {
                     what: " in other letter case",
                 });
             }
-            if name == path.name() || !names.iter().any(|it| it == name) {
+            if components.peek().is_none() || !names.iter().any(|it| it == name) {
                 return Ok(());
             }
             folder = folder.folder(name)?;
@@ -235,9 +238,7 @@ impl Worker<'_> {
             Operation::Delete => None,
             _ => Some(self.text_of(held, &issued)?),
         };
-        let frozen = content
-            .as_deref()
-            .map(|it| blob::put(&self.gate.blobs, it.as_bytes(), Keep::ThroughPowerCut));
+        let frozen = content.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
         let change = Change {
             draft: issued.name.clone(),
             path: issued.path.clone(),
@@ -250,7 +251,7 @@ impl Worker<'_> {
         };
         let set = self.add_to_set(&issued.task, change.clone(), submission.more_to_come)?;
         issued.set = Some(set.id.clone());
-        self.gate.issued.put(&issued.name, &issued, Keep::ThroughCrash)?;
+        self.gate.issued.put(&issued.name, &issued)?;
         self.tell_of(held, &set, &change, content.as_deref().unwrap_or_default())?;
         let ready = self.ready_message(&set);
         if set.state == SetState::Ready {
@@ -272,7 +273,11 @@ impl Worker<'_> {
     ) -> Result<ChangeSet, Error> {
         let held_name = format!("held.{}.{task}", self.name);
         let known: Option<ChangeSet> = self.gate.sets.get(&held_name)?;
-        let was_held = known.is_some();
+        // A crash may have left the set here after it was handed in: its id is taken.
+        let known = match known {
+            Some(set) if self.is_handed_in(&set.id)? => None,
+            known => known,
+        };
         let mut set = known.unwrap_or_else(|| ChangeSet {
             id: random_hex(),
             worker: self.name.to_owned(),
@@ -280,6 +285,7 @@ impl Worker<'_> {
             state: SetState::Held,
             changes: vec![],
             submitted_at: chrono::Utc::now().timestamp_millis(),
+            found: None,
         });
         if set.changes.len() >= MOST_CHANGES {
             let reason = format!("a change set has at most {MOST_CHANGES} drafts");
@@ -288,15 +294,18 @@ impl Worker<'_> {
         set.changes.retain(|it| it.draft != change.draft);
         set.changes.push(change);
         if more_to_come {
-            self.gate.sets.put(&held_name, &set, Keep::ThroughCrash)?;
+            self.gate.sets.put(&held_name, &set)?;
         } else {
             set.state = SetState::Ready;
-            self.gate.sets.put(&set.id, &set, Keep::ThroughCrash)?;
-            if was_held {
-                self.gate.sets.remove(&held_name)?;
-            }
+            self.gate.sets.put(&set.id, &set)?;
+            self.gate.sets.remove(&held_name)?;
         }
         Ok(set)
+    }
+
+    fn is_handed_in(&self, set: &str) -> Result<bool, Error> {
+        let is_waiting = self.gate.sets.get::<ChangeSet>(set)?.is_some();
+        Ok(is_waiting || self.gate.decided.get::<Journal>(set)?.is_some())
     }
 
     /// Writes the task's submission file and the log's line.

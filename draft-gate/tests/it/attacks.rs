@@ -319,9 +319,12 @@ fn a_frozen_content_that_was_changed_is_not_applied() {
     for blob in crate::support::files(&place.path("_handoff/gate/blobs")) {
         fs::write(blob, "evil\n").unwrap();
     }
-    let error = place.gate.judge(&set).unwrap_err();
-    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    let judgement = place.gate.judge(&set).unwrap();
+    assert_eq!(judgement.decision, Decision::Escalate);
+    assert!(judgement.findings[0].text.contains("damaged"), "{:?}", judgement.findings);
+    assert!(place.gate.accept(&set, judgement.sight, "p").is_err());
     assert_eq!(place.text("src/a.py"), OLD);
+    place.gate.reject(&set, judgement.sight, "damaged", "p").unwrap();
 }
 
 #[test]

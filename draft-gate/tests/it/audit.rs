@@ -82,3 +82,97 @@ fn nothing_is_accepted_over_a_log_that_was_cut_until_somebody_has_looked() {
     );
     assert!(worker.request(&request).is_ok());
 }
+
+/// What a power cut leaves: an empty memory, half a line, a line of zeros.
+#[test]
+fn whatever_is_lost_a_person_can_go_on() {
+    let head = "_handoff/gate/head.json";
+    let torn = |text: &str| text.as_bytes()[..text.len() - 9].to_vec();
+    let zeros = |text: &str| [text.as_bytes(), &[0; 300]].concat();
+    let not_text = |text: &str| [text.as_bytes(), b"\xff\xfe\n"].concat();
+    let ways: [(&str, &dyn Fn(&str) -> Vec<u8>); 4] = [
+        ("whole", &|text| text.as_bytes().to_vec()),
+        ("torn", &torn),
+        ("zeros", &zeros),
+        ("not text", &not_text),
+    ];
+    for (what, damage) in ways {
+        for is_head_empty in [false, true] {
+            let place = Place::new();
+            place.edit("src/a.py", &with_line(OLD));
+            let whole = fs::read_to_string(log(&place)).unwrap();
+            fs::write(log(&place), damage(&whole)).unwrap();
+            if is_head_empty {
+                place.put(head, "");
+            }
+            let gate = Gate::open_to_look(place.path("")).unwrap();
+            gate.acknowledge_loss("p").unwrap();
+            gate.verify().unwrap();
+            let last = gate.records().unwrap().pop().unwrap();
+            assert_eq!(last.event, "loss_acknowledged", "{what}");
+            let n_cut = last.more["cut_bytes"].as_u64().unwrap();
+            assert_eq!(n_cut > 0, what != "whole", "{what}: {n_cut}");
+            place.edit("src/a.py", OLD);
+        }
+    }
+}
+
+/// Everything that the gate needs after a power cut is synced: only the draft itself may go.
+#[test]
+fn all_but_drafts_is_synced() {
+    let place = Place::new();
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
+    let hooked = seen.clone();
+    let hook = move |what: &'static str| hooked.lock().unwrap().push(what);
+    let gate = Gate::open_watched(place.path(""), hook).unwrap();
+    seen.lock().unwrap().clear();
+    gate.worker("w").unwrap().request(&draft_gate::Request::edit("src/a.py", "t")).unwrap();
+    let seen = seen.lock().unwrap();
+    let count = |what: &str| seen.iter().filter(|it| **it == what).count();
+    let n_written = count("make a file") + count("append to a file");
+    assert!(n_written >= 5, "{seen:?}");
+    assert_eq!(count("sync a file"), n_written - 1, "{seen:?}");
+}
+
+#[test]
+fn a_damaged_file_hides_no_other() {
+    let place = Place::new();
+    let waiting = place.propose_deletion("src/a.py").set;
+    for shelf in ["decided", "sets", "issued", "rejected"] {
+        place.put(&format!("_handoff/gate/{shelf}/00.json"), "");
+    }
+    place.gate.prune().unwrap();
+    assert_eq!(place.gate.find_pending("").unwrap(), waiting);
+}
+
+/// A line of the log may be long: many files with long paths, and much that was found in them.
+#[test]
+fn a_long_line_does_not_stop_the_log() {
+    let place = Place::new();
+    let worker = place.gate.worker("w").unwrap();
+    let folder = format!("{0}/{0}/{0}/{0}/{0}", "x".repeat(180));
+    let content = "x = 1  # TODO: y\n".repeat(25);
+    let mut set = String::new();
+    for at in 0..200 {
+        let request = draft_gate::Request::create(&format!("{folder}/{at}{folder:.100}"), "t");
+        let submission = draft_gate::Submission::of(&place.draft(&request, &content), "x");
+        let submission = if at < 199 { submission.more_to_come() } else { submission };
+        set = worker.submit(&submission).unwrap().set;
+    }
+    let judgement = place.gate.judge(&set).unwrap();
+    assert_eq!(judgement.decision, draft_gate::Decision::Escalate);
+    place.gate.accept(&set, judgement.sight, "p").unwrap();
+    let longest = fs::read_to_string(log(&place)).unwrap().lines().map(str::len).max().unwrap();
+    assert!(longest > 200_000, "{longest}");
+    place.edit("src/a.py", &with_line(OLD));
+    place.gate.verify().unwrap();
+}
+
+/// A name that is longer than what messages show is a name as any other.
+#[test]
+fn long_names_are_written() {
+    let place = Place::new();
+    let path = format!("{}/{}.py", "x".repeat(240), "y".repeat(200));
+    assert_eq!(place.create(&path, "x = 1\n").decision, draft_gate::Decision::Accept);
+    assert_eq!(place.text(&path), "x = 1\n");
+}

@@ -64,3 +64,16 @@ fn the_code_is_shorter_than_fifty_lines() {
     let lines = code.lines().filter(|it| !it.trim().is_empty() && !it.trim().starts_with("//"));
     assert!(lines.clone().count() < 50, "{}", lines.count());
 }
+
+/// Nothing of a text that is refused waits for the next one, and a file that is shown twice is its last version.
+#[test]
+fn a_text_leaves_no_half_set_behind() {
+    let place = Place::new();
+    let bad = "```src/half.py\nhalf\n```\n```src/nul.py\nx\0y\n```\n";
+    assert!(place.gate.submit_text("w", "t", bad).is_err());
+    let twice = "```src/next.py\nfirst\n```\n```src/next.py\nsecond\n```\n";
+    let set = place.gate.submit_text("w", "t", twice).unwrap().set;
+    place.gate.judge(&set).unwrap();
+    assert_eq!(place.text("src/next.py"), "second\n");
+    assert!(!place.path("src/half.py").exists());
+}

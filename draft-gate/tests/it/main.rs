@@ -3,10 +3,12 @@
 
 mod attacks;
 mod audit;
+mod checking;
 mod crash;
 mod cycle;
 mod decisions;
 mod extraction;
+mod failing;
 mod graph;
 mod judging;
 mod properties;

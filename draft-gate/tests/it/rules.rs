@@ -183,10 +183,49 @@ fn the_comment_lowers_a_rejection_and_nothing_else() {
     assert_eq!(weight("p = '/home/jo/x'  # draft-gate:allow"), Weight::Escalate);
 }
 
-/// A text of nothing but findings is not searched to its end.
+/// What is shown is cut, and what is searched is not.
 #[test]
 fn many_findings_are_cut() {
     let lines: Vec<(u32, String)> =
         (1..10_000).map(|it| (it, "p = '/home/jo/x'".to_owned())).collect();
-    assert_eq!(scan(&lines).len(), 20);
+    let findings = scan(&lines);
+    assert_eq!(findings.len(), 21);
+    assert_eq!((findings[20].rule.as_str(), findings[20].weight), ("left-out", Weight::Note));
+    assert!(findings[20].text.starts_with("9979 more"), "{}", findings[20].text);
+}
+
+#[test]
+fn a_grave_finding_is_not_hidden_behind_light_ones() {
+    let mut lines: Vec<(u32, String)> = (1..100).map(|it| (it, "# TODO: x".to_owned())).collect();
+    lines.push((100, format!("key = 'AKIA{}'", random(16, UPPER))));
+    let first = &scan(&lines)[0];
+    assert_eq!(
+        (first.rule.as_str(), first.weight, first.line),
+        ("aws-access-key", Weight::Reject, Some(100))
+    );
+}
+
+#[test]
+fn a_long_line_is_searched_to_its_end() {
+    let key = format!("AKIA{}", random(16, UPPER));
+    for length in [16_000, 16_370, 16_384, 15_360, 40_000] {
+        let line = format!("{} {key} {}", "é ".repeat(length / 3), "x ".repeat(10_000));
+        let rules = found(&line);
+        assert_eq!(rules.iter().filter(|it| *it == "aws-access-key").count(), 1, "{length}");
+        assert!(rules.iter().any(|it| it == "long-line"), "{length}");
+    }
+}
+
+#[test]
+fn a_finding_quotes_neither_a_secret_nor_what_moves_the_cursor() {
+    let key = format!("AKIA{}", random(16, UPPER));
+    let line = format!("# ... rest of the code {key}");
+    let findings = scan(&[(1, line)]);
+    let rules: Vec<&str> = findings.iter().map(|it| it.rule.as_str()).collect();
+    assert!(rules.contains(&"elided-code") && rules.contains(&"aws-access-key"), "{rules:?}");
+    assert!(findings.iter().all(|it| !it.text.contains(&key)), "{findings:?}");
+    let findings = scan(&[(1, "# ... rest \u{1b}]0;x\u{7}\u{1b}[2J\u{202e}".to_owned())]);
+    let quoting = findings.iter().find(|it| it.rule == "elided-code").unwrap();
+    assert!(quoting.text.contains("rest \\u{1b}]0;x"), "{}", quoting.text);
+    assert!(!quoting.text.chars().any(|it| it.is_control() || it == '\u{202e}'));
 }

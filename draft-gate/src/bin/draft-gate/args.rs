@@ -106,7 +106,7 @@ pub(crate) struct Serve {
 pub(crate) struct Seen {
     /// The change set; its first digits are enough.
     pub(crate) set: String,
-    /// The sight that `draft-gate show` printed; its first 12 digits are enough.
+    /// The sight that `draft-gate show` printed; its first 32 digits are enough.
     #[arg(long)]
     pub(crate) sight: String,
 }

@@ -16,6 +16,7 @@ use clap::Parser;
 use draft_gate::{
     Digest, Error, Gate, Judgement,
     mcp::{DraftServer, Judging},
+    visible,
 };
 use rmcp::{ServiceExt, transport::stdio};
 
@@ -23,6 +24,9 @@ use crate::{
     args::{Cli, Command, Seen, Serve},
     paint::{Paint, print_judgement},
 };
+
+/// So much of a sight has to be typed: of fewer digits a worker could find two changes that share them.
+const SIGHT_DIGITS: usize = 32;
 
 /// What a command failed with.
 type Problem = Box<dyn std::error::Error>;
@@ -75,12 +79,7 @@ fn run(cli: Cli) -> Result<(), Problem> {
             }
             Ok(())
         }
-        Command::Judge => {
-            for judgement in gate.judge_all()? {
-                print_decision(&judgement);
-            }
-            Ok(())
-        }
+        Command::Judge => judge_all(&gate),
         Command::Log => log(&gate),
         Command::Verify { head, acknowledge_loss } => {
             verify(&gate, head.as_deref(), acknowledge_loss, &agent)
@@ -122,7 +121,7 @@ fn with_checks(gate: Gate) -> Gate {
 fn serve(gate: Gate, args: &Serve) -> Result<(), Problem> {
     let judging = if args.no_judging { Judging::Elsewhere } else { Judging::AtOnce };
     if judging == Judging::AtOnce {
-        gate.judge_all()?;
+        judge_what_waits(&gate)?;
     }
     let server = DraftServer::new(gate, &args.worker, judging)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -133,6 +132,30 @@ fn serve(gate: Gate, args: &Serve) -> Result<(), Problem> {
     // A thread that still reads from standard input is not waited for.
     runtime.shutdown_background();
     served
+}
+
+/// What a crash left is judged first. A set that cannot be judged stays for `draft-gate judge`, and stops nobody.
+fn judge_what_waits(gate: &Gate) -> Result<(), Problem> {
+    for (set, judged) in gate.judge_all()? {
+        if let Err(error) = judged {
+            eprintln!("change set {set} is not judged: {error}");
+        }
+    }
+    Ok(())
+}
+
+fn judge_all(gate: &Gate) -> Result<(), Problem> {
+    let mut n_failed = 0;
+    for (set, judged) in gate.judge_all()? {
+        match judged {
+            Ok(judgement) => print_decision(&judgement),
+            Err(error) => {
+                eprintln!("change set {set} is not judged: {error}");
+                n_failed += 1;
+            }
+        }
+    }
+    if n_failed > 0 { Err(format!("{n_failed} change sets are not judged").into()) } else { Ok(()) }
 }
 
 fn pending(gate: &Gate) -> Result<(), Problem> {
@@ -154,9 +177,10 @@ fn pending(gate: &Gate) -> Result<(), Problem> {
 fn resolve(gate: &Gate, seen: &Seen) -> Result<(String, Digest), Problem> {
     let set = gate.find_pending(&seen.set)?;
     let now = gate.look(&set)?.sight;
-    if seen.sight.len() < 12 || !now.to_string().starts_with(&seen.sight) {
-        let seen: String = seen.sight.chars().take(12).collect();
-        return Err(Error::SightChanged { set, seen, now: now.short() }.into());
+    if seen.sight.len() < SIGHT_DIGITS || !now.to_string().starts_with(&seen.sight) {
+        let seen: String = seen.sight.chars().take(SIGHT_DIGITS).collect();
+        let now = now.to_string().chars().take(SIGHT_DIGITS).collect();
+        return Err(Error::SightChanged { set, seen, now }.into());
     }
     Ok((set, now))
 }
@@ -164,10 +188,11 @@ fn resolve(gate: &Gate, seen: &Seen) -> Result<(String, Digest), Problem> {
 fn log(gate: &Gate) -> Result<(), Problem> {
     for record in gate.records()? {
         let more = serde_json::to_string(&record.more)?;
-        println!(
+        let line = format!(
             "{} {} {} {} {} {more}",
             record.seq, record.timestamp, record.agent_id, record.event, record.task_id
         );
+        println!("{}", visible(&line));
     }
     Ok(())
 }
@@ -212,6 +237,6 @@ fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result
 fn print_decision(judgement: &Judgement) {
     println!("{} {:?}", judgement.set, judgement.decision);
     for finding in &judgement.findings {
-        println!("  {finding}");
+        println!("  {}", visible(&finding.to_string()));
     }
 }

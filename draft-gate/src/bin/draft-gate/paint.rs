@@ -2,7 +2,7 @@
 
 use std::{env, fmt::Write, io};
 
-use draft_gate::{Finding, Judgement, Weight};
+use draft_gate::{Finding, Judgement, Weight, visible};
 
 /// Whether there are colours.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +45,7 @@ fn shown(judgement: &Judgement, paint: Paint) -> String {
     }
     text.push('\n');
     for line in judgement.diff.lines() {
-        let line = harmless(line);
+        let line = visible(line);
         let colour = match line.as_bytes().first() {
             _ if line.starts_with("+++") || line.starts_with("---") => Some(BOLD),
             Some(b'+') => Some(GREEN),
@@ -56,7 +56,7 @@ fn shown(judgement: &Judgement, paint: Paint) -> String {
         let _ =
             writeln!(text, "{}", colour.map_or_else(|| line.clone(), |it| paint.paint(it, &line)));
     }
-    let _ = writeln!(text, "\nsight {}", judgement.sight.short());
+    let _ = writeln!(text, "\nsight {}", judgement.sight);
     text
 }
 
@@ -66,29 +66,5 @@ fn risk(finding: &Finding, paint: Paint) -> String {
         Weight::Escalate => (YELLOW, "look"),
         Weight::Note => (CYAN, "note"),
     };
-    format!("{} {}", paint.paint(colour, word), harmless(&finding.to_string()))
-}
-
-/// The text with everything visible that a terminal would obey.
-fn harmless(line: &str) -> String {
-    let visible = |char: char| match char {
-        '\t' => "\t".to_owned(),
-        char if char.is_control() || is_direction(char) => char.escape_unicode().to_string(),
-        char => char.to_string(),
-    };
-    line.chars().map(visible).collect()
-}
-
-fn is_direction(char: char) -> bool {
-    matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_worker_wrote_cannot_move_the_cursor() {
-        assert_eq!(harmless("+a\x1b[2J\u{202e}b\r"), "+a\\u{1b}[2J\\u{202e}b\\u{d}");
-    }
+    format!("{} {}", paint.paint(colour, word), visible(&finding.to_string()))
 }

@@ -1,0 +1,39 @@
+//! Text of workers for a person's terminal: what would move the cursor, colour or hide something is written out.
+
+/// The text in one line, with every character that a terminal would obey or not show as its number.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_unseen(char) {
+            shown.extend(char.escape_unicode());
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
+}
+
+/// Control characters but the tabulator, and those that show as nothing or turn the text around.
+pub(crate) fn is_unseen(char: char) -> bool {
+    (char.is_control() && char != '\t')
+        || matches!(char,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_worker_wrote_cannot_move_the_cursor() {
+        assert_eq!(visible("+a\x1b[2J\u{202e}b\r"), "+a\\u{1b}[2J\\u{202e}b\\u{d}");
+        assert_eq!(
+            visible("a\u{9b}2J\u{61c}\u{e0041}\u{e0100}"),
+            "a\\u{9b}2J\\u{61c}\\u{e0041}\\u{e0100}"
+        );
+        assert_eq!(visible("\tplain … text, é 日本"), "\tplain … text, é 日本");
+    }
+}

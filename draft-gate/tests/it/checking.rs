@@ -1,0 +1,108 @@
+//! Project checks: what they found is kept with the set, and they run again on what has changed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use draft_gate::{
+    Check, CheckOutcome, Decision, Error, Gate, Judgement, ProjectChecks, ProjectFile, Request,
+};
+
+use crate::support::{OLD, Place, with_line};
+
+const CHECKED: &str =
+    r#"{"draft_gate": {"preview": "always", "checks": [{"name": "tests", "program": "true"}]}}"#;
+
+/// Fails where a file holds `wrong`, and counts.
+#[derive(Debug, Default)]
+struct NothingWrong(Arc<AtomicUsize>);
+
+impl ProjectChecks for NothingWrong {
+    fn run(&self, _check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let is_wrong = |it: &ProjectFile| String::from_utf8_lossy(&it.bytes).contains("wrong");
+        let is_passed = !files.iter().any(is_wrong);
+        Ok(CheckOutcome { is_passed, output: "something is wrong".to_owned() })
+    }
+}
+
+fn rules(judgement: &Judgement) -> Vec<&str> {
+    judgement.findings.iter().map(|it| it.rule.as_str()).collect()
+}
+
+#[test]
+fn what_checks_found_is_shown_to_who_decides() {
+    let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
+    let place = Place::with_contract(contract);
+    let judgement = place.edit("src/a.py", &with_line(OLD));
+    assert_eq!((judgement.decision, rules(&judgement)), (Decision::Escalate, vec!["checks"]));
+    let seen = place.gate.look(&judgement.set).unwrap();
+    assert_eq!((rules(&seen), seen.sight), (vec!["checks"], judgement.sight));
+    assert_eq!(seen.findings, judgement.findings);
+}
+
+#[test]
+fn checks_run_again_after_an_amendment_and_a_merge() {
+    let place = Place::with_contract(CHECKED);
+    let n_runs = Arc::new(AtomicUsize::new(0));
+    let checks = NothingWrong(n_runs.clone());
+    let gate = Gate::open(place.path("")).unwrap().with_checks(checks);
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let judgement = gate.judge(&set).unwrap();
+    assert_eq!((rules(&judgement), n_runs.load(Ordering::SeqCst)), (vec!["preview"], 1));
+    // Nothing has changed, so they need not run again.
+    gate.look(&set).unwrap();
+    assert_eq!(n_runs.load(Ordering::SeqCst), 1);
+
+    let amended =
+        gate.amend(&set, "src/a.py", &format!("{OLD}wrong\n"), judgement.sight, "p").unwrap();
+    assert_eq!((rules(&amended), n_runs.load(Ordering::SeqCst)), (vec!["checks", "preview"], 2));
+    assert!(amended.findings[0].text.contains("something is wrong"));
+    let good = gate.amend(&set, "src/a.py", &with_line(OLD), amended.sight, "p").unwrap();
+    assert_eq!((rules(&good), n_runs.load(Ordering::SeqCst)), (vec!["preview"], 3));
+
+    place.put("src/a.py", &OLD.replace("one", "wrong"));
+    let merged = gate.look(&set).unwrap();
+    assert_eq!(rules(&merged)[0], "checks");
+    assert_eq!(n_runs.load(Ordering::SeqCst), 4);
+}
+
+/// A sight that comes from elsewhere than a look is not enough.
+#[test]
+fn what_no_check_saw_is_not_accepted() {
+    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let judgement = place.edit("src/a.py", &with_line(OLD));
+    place.put("_handoff/TASK_CONTRACT.json", CHECKED);
+    let gate = Gate::open(place.path("")).unwrap().with_checks(NothingWrong::default());
+    let error = gate.accept(&judgement.set, judgement.sight, "p").unwrap_err();
+    assert!(error.to_string().contains("checks have not run"), "{error}");
+    assert_eq!(place.text("src/a.py"), OLD);
+    let sight = gate.look(&judgement.set).unwrap().sight;
+    gate.accept(&judgement.set, sight, "p").unwrap();
+    assert_eq!(place.text("src/a.py"), with_line(OLD));
+}
+
+#[derive(Debug)]
+struct NeverRuns;
+
+impl ProjectChecks for NeverRuns {
+    fn run(&self, _check: &Check, _files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
+        unreachable!("the project is too large to be copied")
+    }
+}
+
+/// That a project cannot be copied for its checks is for a person, and no end of judging.
+#[test]
+fn a_project_that_is_too_large_for_checks_goes_to_a_person() {
+    let place = Place::with_contract(CHECKED);
+    for name in ["1", "2", "3", "4", "5"] {
+        let file = std::fs::File::create(place.path(name)).unwrap();
+        file.set_len(15 << 20).unwrap();
+    }
+    let gate = Gate::open(place.path("")).unwrap().with_checks(NeverRuns);
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let judgement = gate.judge(&set).unwrap();
+    assert_eq!(judgement.decision, Decision::Escalate);
+    assert!(judgement.findings.iter().any(|it| it.text.contains("larger than")));
+}

@@ -1,0 +1,199 @@
+//! Change sets that cannot be applied: nothing of them is, a person hears why, and nobody else waits for them.
+
+use std::{
+    fs,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use draft_gate::{Decision, Digest, Error, Gate, Request, Submission};
+
+use crate::support::{OLD, Place, files, with_line};
+
+/// Two edits in one set, of `src/b.py` and then `src/a.py`.
+fn two_edits(place: &Place) -> String {
+    place.put("src/b.py", OLD);
+    let first = place.draft(&Request::edit("src/b.py", "t"), &with_line(OLD));
+    let worker = place.gate.worker("w").unwrap();
+    worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
+    place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set
+}
+
+#[test]
+fn a_set_is_not_accepted_without_a_file_that_is_refused() {
+    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let set = two_edits(&place);
+    let seen_whole = place.gate.judge(&set).unwrap();
+    place.put(
+        "_handoff/TASK_CONTRACT.json",
+        r#"{"constraints": {"forbidden_paths": ["src/b.py"]}, "draft_gate": {"preview": "always"}}"#,
+    );
+    let seen = place.gate.look(&set).unwrap();
+    assert_ne!(seen.sight, seen_whole.sight);
+    for error in [
+        place.gate.accept(&set, seen.sight, "p").unwrap_err(),
+        place.gate.amend(&set, "src/a.py", "x\n", seen.sight, "p").unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
+        assert!(error.to_string().contains("src/b.py"), "{error}");
+    }
+    assert_eq!((place.text("src/a.py"), place.text("src/b.py")), (OLD.to_owned(), OLD.to_owned()));
+    place.gate.reject(&set, seen.sight, "no", "p").unwrap();
+    assert_eq!(place.gate.look(&set).unwrap().decision, Decision::Reject);
+}
+
+#[test]
+fn a_file_in_place_of_a_folder_is_rejected() {
+    let place = Place::new();
+    let worker = place.gate.worker("w").unwrap();
+    for (one, other) in [("x", "x/y"), ("src/b.py", "src/B.py")] {
+        let first = place.draft(&Request::create(one, "t"), "1\n");
+        let second = place.draft(&Request::create(other, "t"), "2\n");
+        worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
+        let judgement = place.gate.judge(&place.submit(&second).set).unwrap();
+        assert_eq!(judgement.decision, Decision::Reject, "{one}");
+        assert_eq!(judgement.findings[0].rule, "clash");
+        assert!(!place.path(one).exists() && !place.path(other).exists());
+    }
+}
+
+/// A folder's name is taken by a file in the last moment.
+#[test]
+fn a_set_that_cannot_be_applied_goes_to_a_person_and_stops_nobody() {
+    let place = Place::new();
+    let bad = place.submit(&place.draft(&Request::create("deep/new.py", "t"), "x\n")).set;
+    let good = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    place.put("_handoff/gate/sets/00.json", "");
+    let journal = place.path(&format!("_handoff/gate/journal/{bad}.json"));
+    let folder = place.path("deep");
+    let hook = move |what: &'static str| {
+        if what == "make a folder" && journal.exists() {
+            fs::write(&folder, "a file\n").unwrap();
+        }
+    };
+    let gate = Gate::open_watched(place.path(""), hook).unwrap();
+    let judged = gate.judge_all().unwrap();
+    let of = |set: &str| &judged.iter().find(|it| it.0 == set).unwrap().1;
+    assert!(matches!(of("00"), Err(Error::Damaged { .. })));
+    assert_eq!(of(&good).as_ref().unwrap().decision, Decision::Accept);
+    let judgement = of(&bad).as_ref().unwrap();
+    assert_eq!(
+        (judgement.decision, judgement.findings[0].rule.as_str()),
+        (Decision::Escalate, "apply")
+    );
+    // The reason is still there for who looks later.
+    fs::remove_file(place.path("deep")).unwrap();
+    assert_eq!(gate.find_pending("").unwrap(), bad);
+    let seen = gate.look(&bad).unwrap();
+    assert_eq!((seen.findings[0].rule.as_str(), seen.sight), ("apply", judgement.sight));
+    gate.reject(&bad, seen.sight, "no", "p").unwrap();
+    assert!(gate.pending().unwrap().is_empty());
+}
+
+/// A file that was applied cannot be taken back: its old content is gone.
+#[test]
+fn a_take_back_that_fails_keeps_its_journal_and_says_so() {
+    let place = Place::new();
+    let set = two_edits(&place);
+    let blob = place.path(&format!("_handoff/gate/blobs/{}", Digest::of(OLD.as_bytes())));
+    let (file, gone) = (place.path("src/a.py"), blob.clone());
+    let n_exchanges = AtomicUsize::new(0);
+    let hook = move |what: &'static str| {
+        if what == "exchange two files" && n_exchanges.fetch_add(1, Ordering::SeqCst) == 1 {
+            fs::write(&file, "saved in the last moment\n").unwrap();
+            fs::remove_file(&gone).unwrap();
+        }
+    };
+    let gate = Gate::open_watched(place.path(""), hook).unwrap();
+    let error = gate.judge(&set).unwrap_err();
+    assert!(error.to_string().contains("`src/b.py` could not be taken back"), "{error}");
+    assert_eq!(place.text("src/b.py"), with_line(OLD));
+    assert_eq!(files(&place.path("_handoff/gate/journal")).len(), 1);
+    assert_eq!(place.count("taken_back"), 0);
+    // With the content there again the next entry takes all of it back.
+    fs::write(blob, OLD).unwrap();
+    let again = Gate::open(place.path("")).unwrap();
+    assert_eq!(place.text("src/b.py"), OLD);
+    assert_eq!(place.text("src/a.py"), "saved in the last moment\n");
+    assert_eq!(place.count("taken_back"), 1);
+    assert_eq!(again.judge(&set).unwrap().decision, Decision::Escalate);
+}
+
+/// Bytes of somebody else that are no text are neither merged nor shown as if they were.
+#[test]
+fn what_is_not_utf_8_is_not_merged() {
+    let place = Place::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let theirs = [b"\xe9ne\n", &OLD.as_bytes()[4..]].concat();
+    fs::write(place.path("src/a.py"), &theirs).unwrap();
+    let judgement = place.gate.judge(&set).unwrap();
+    assert_eq!(judgement.decision, Decision::Escalate, "{:?}", judgement.findings);
+    assert!(place.gate.accept(&set, judgement.sight, "p").is_err());
+    assert_eq!(fs::read(place.path("src/a.py")).unwrap(), theirs);
+    place.gate.reject(&set, judgement.sight, "no", "p").unwrap();
+}
+
+/// The drafts' folder is moved away while a decision is carried out.
+#[test]
+fn drafts_that_were_moved_away_stop_nobody() {
+    let place = Place::new();
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let drafts = place.path("_handoff/drafts");
+    fs::rename(&drafts, place.path("_handoff/elsewhere")).unwrap();
+    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert_eq!(files(&place.path("_handoff/gate/journal")).len(), 0);
+}
+
+/// A crash between the two writes of a hand-in leaves the held set beside the complete one.
+#[test]
+fn a_set_that_was_handed_in_is_not_added_to() {
+    let place = Place::new();
+    let worker = place.gate.worker("w").unwrap();
+    let first = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+    worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
+    let held = place.path("_handoff/gate/sets/held.w.t.json");
+    let copy = fs::read(&held).unwrap();
+    let second = place.draft(&Request::create("src/b.py", "t"), "b\n");
+    let set = place.submit(&second).set;
+    for is_judged in [false, true] {
+        fs::write(&held, &copy).unwrap();
+        if is_judged {
+            assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
+        }
+        let name = format!("src/c{is_judged}.py");
+        let next = place.submit(&place.draft(&Request::create(&name, "t"), "c\n")).set;
+        assert_ne!(next, set);
+        assert_eq!(place.gate.judge(&next).unwrap().decision, Decision::Accept);
+        assert!(!held.exists());
+    }
+}
+
+/// On other systems two names that differ in letter case are one file, in whichever part of the path.
+#[test]
+fn a_name_in_other_letter_case_is_refused_in_every_part() {
+    let place = Place::new();
+    place.put("pkg/init/x", "x\n");
+    let worker = place.gate.worker("w").unwrap();
+    for path in ["pkg/Init/pkg", "Pkg/y", "pkg/init/X"] {
+        let error = worker.request(&Request::create(path, "t")).unwrap_err();
+        assert!(matches!(error, Error::Exists { .. }), "{path}: {error}");
+    }
+    worker.request(&Request::create("pkg/init/pkg", "t")).unwrap();
+}
+
+/// What tools run by themselves is seen by a person first.
+#[test]
+fn configuration_of_tools_goes_to_a_person() {
+    let place = Place::new();
+    for path in [
+        ".github/workflows/ci.yml",
+        ".vscode/tasks.json",
+        ".cargo/config.toml",
+        "sub/.mcp.json",
+        ".gitattributes",
+    ] {
+        let judgement = place.create(path, "x: 1\n");
+        assert_eq!(judgement.decision, Decision::Escalate, "{path}");
+        assert_eq!(judgement.findings[0].rule, "tool-configuration", "{path}");
+    }
+    assert_eq!(place.create("github/ci.yml", "x: 1\n").decision, Decision::Accept);
+}
