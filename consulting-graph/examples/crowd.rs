@@ -4,8 +4,8 @@
 //! cargo run --release -p consulting-graph --example crowd
 //! ```
 //!
-//! Every reader has to get every event of its run in order. How long an event takes to a reader is counted from when a
-//! reader within the server has it.
+//! Every reader has to get every event of its run in order, as the run's own list has it. How long an event takes to a
+//! reader is counted from when the first of all readers, one within the server among them, has it.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{
@@ -13,7 +13,6 @@ use std::{
     error::Error,
     fs,
     net::SocketAddr,
-    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -40,8 +39,10 @@ const READERS_OF_EACH: usize = 10;
 const ROUNDS: u32 = 2;
 
 type Failed = Box<dyn Error + Send + Sync>;
-/// When an event was there, by run and number.
-type Told = Arc<Mutex<HashMap<(String, u64), Instant>>>;
+/// When somebody had an event first, by run and number.
+type Told = HashMap<(String, u64), Instant>;
+/// The numbers of a run's events as one reader got them, and when.
+type Got = (String, Vec<(u64, Instant)>);
 
 fn main() -> Result<(), Failed> {
     guest::enter(debate::agent);
@@ -72,37 +73,38 @@ async fn measure() -> Result<(), Failed> {
     tokio::spawn(graph_server::serve(listener, router, service.clone(), Duration::ZERO, ending));
 
     let begun = Instant::now();
-    let told = Told::default();
     let mut within = JoinSet::new();
     let mut readers = JoinSet::new();
     for seed in 0..RUNS {
         let id = start(address, seed).await?;
-        within.spawn(follow(service.clone(), id.clone(), told.clone()));
+        within.spawn(follow(service.clone(), id.clone()));
         for _ in 0..READERS_OF_EACH {
             readers.spawn(read(address, id.clone()));
         }
     }
-    let mut events = HashMap::new();
-    while let Some(ended) = within.join_next().await {
-        let (id, count) = ended??;
-        events.insert(id, count);
-    }
-    let mut delays = Vec::new();
-    while let Some(ended) = readers.join_next().await {
-        let (id, got) = ended??;
-        let expected = 1..=events[&id];
-        if !got.iter().map(|it| it.0).eq(expected) {
+    let live = service.count().await?.into_iter().filter(|it| it.0.is_live()).map(|it| it.1);
+    let at_once: u64 = live.sum();
+    let within: Vec<Got> = within.join_all().await.into_iter().collect::<Result<_, _>>()?;
+    let readers: Vec<Got> = readers.join_all().await.into_iter().collect::<Result<_, _>>()?;
+    let mut first = Told::new();
+    for (id, got) in within.iter().chain(&readers) {
+        let stored = fs::read_to_string(folder.join(id).join("events.jsonl"))?.lines().count();
+        if !got.iter().map(|it| it.0).eq(1..=stored as u64) {
             return Err(format!("a reader of {id} got other events than there are").into());
         }
-        let told = told.lock().map_err(|_| "poisoned")?;
-        delays.extend(
-            got.iter().map(|(seq, at)| at.saturating_duration_since(told[&(id.clone(), *seq)])),
-        );
+        for (seq, at) in got {
+            let told = first.entry((id.clone(), *seq)).or_insert(*at);
+            *told = (*told).min(*at);
+        }
     }
+    let since = |id: &str, seq: u64, at: Instant| at - first[&(id.to_owned(), seq)];
+    let of = |(id, got): &Got| got.iter().map(|it| since(id, it.0, it.1)).collect::<Vec<_>>();
+    let mut delays: Vec<Duration> = readers.iter().flat_map(of).collect();
     delays.sort();
+    let events: usize = within.iter().map(|it| it.1.len()).sum();
     let at = |part: f64| delays[((delays.len() - 1) as f64 * part) as usize];
-    println!("runs      {RUNS} at once, {} events", events.values().sum::<u64>());
-    println!("readers   {} at once, each got every event in order", RUNS * READERS_OF_EACH);
+    println!("runs      {RUNS}, {at_once} live when the last was started; {events} events");
+    println!("readers   {}, each got every event in order", readers.len());
     println!("time      {:.1?} for all", begun.elapsed());
     println!("delay     p50 {:.1?}, p99 {:.1?}, longest {:.1?}", at(0.5), at(0.99), at(1.0));
     println!("memory    {}", peak_memory());
@@ -128,7 +130,7 @@ async fn start(address: SocketAddr, seed: usize) -> Result<String, Failed> {
 }
 
 /// Reads a run's events over HTTP: their numbers, and when they came.
-async fn read(address: SocketAddr, id: String) -> Result<(String, Vec<(u64, Instant)>), Failed> {
+async fn read(address: SocketAddr, id: String) -> Result<Got, Failed> {
     let head =
         format!("GET /api/stream/{id} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     let mut lines = ask(address, &head).await?;
@@ -150,19 +152,15 @@ async fn ask(
     Ok(BufReader::new(stream).lines())
 }
 
-/// Reads a run's events within the server, and notes when they are there.
-async fn follow(service: Service, id: String, told: Told) -> Result<(String, u64), Failed> {
+/// Reads a run's events within the server.
+async fn follow(service: Service, id: String) -> Result<Got, Failed> {
     let mut reader = service.read(&id, 0).await?;
-    let mut last = 0;
+    let mut got = Vec::new();
     while let Read::Events(events) = reader.next().await? {
         let now = Instant::now();
-        let mut told = told.lock().map_err(|_| "poisoned")?;
-        for event in events {
-            last = event.seq;
-            told.insert((id.clone(), event.seq), now);
-        }
+        got.extend(events.iter().map(|it| (it.seq, now)));
     }
-    Ok((id, last))
+    Ok((id, got))
 }
 
 /// The most memory this process had, as the kernel says.
