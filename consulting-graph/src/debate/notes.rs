@@ -2,12 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use serde::Serialize;
-use tokio::fs;
 
 use super::state::log_name;
 use crate::{
@@ -34,28 +33,29 @@ pub(super) struct NoteError {
     source: io::Error,
 }
 
-/// Writes the whole conversations, as data and to be read.
-pub(super) async fn write_logs(
+/// Writes the whole conversations, as data and to be read. At once and not on a thread for it: a guest may have one
+/// thread and no more, and these files are short and in memory.
+pub(super) fn write_logs(
     workspace: &Path,
     logs: &BTreeMap<String, Vec<ConversationEntry>>,
 ) -> Result<(), NoteError> {
     let folder = workspace.join(LOGS);
-    let made = fs::create_dir_all(&folder).await;
+    let made = fs::create_dir_all(&folder);
     made.map_err(|source| NoteError { path: folder.clone(), source })?;
     for (name, log) in logs {
         for (ending, text) in [("md", log_text(log)), ("json", data(log))] {
-            write(folder.join(format!("{name}.{ending}")), &text).await?;
+            write(folder.join(format!("{name}.{ending}")), &text)?;
         }
     }
     Ok(())
 }
 
 /// Writes the scores.
-pub(super) async fn write_scores(
+pub(super) fn write_scores(
     workspace: &Path,
     scores: &BTreeMap<String, MakerScore>,
 ) -> Result<(), NoteError> {
-    write(workspace.join(SCORES), &data(scores)).await
+    write(workspace.join(SCORES), &data(scores))
 }
 
 /// A conversation to be read.
@@ -68,6 +68,6 @@ pub(crate) fn data<T: Serialize + ?Sized>(it: &T) -> String {
     visible_json(&serde_json::to_string_pretty(it).unwrap_or_default()) + "\n"
 }
 
-async fn write(path: PathBuf, text: &str) -> Result<(), NoteError> {
-    fs::write(&path, text).await.map_err(|source| NoteError { path, source })
+fn write(path: PathBuf, text: &str) -> Result<(), NoteError> {
+    fs::write(&path, text).map_err(|source| NoteError { path, source })
 }

@@ -35,7 +35,7 @@ pub(super) async fn score_move(
 ) -> Result<SandboxStateUpdate, NodeError> {
     let scored = score_all(debate, cx, When::After).await?;
     let total: u32 = scored.scores.values().map(MakerScore::total).sum();
-    let written = notes::write_scores(cx.deps().workspace(), &scored.scores).await;
+    let written = notes::write_scores(cx.deps().workspace(), &scored.scores);
     written.map_err(NodeError::terminal)?;
     let mut update = SandboxState::update()
         .scores(scored.scores)

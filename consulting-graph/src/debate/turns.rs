@@ -250,7 +250,7 @@ impl Round {
         if is_opened {
             self.tell(debate, status, cx).await;
         }
-        let written = notes::write_logs(cx.deps().workspace(), &self.logs).await;
+        let written = notes::write_logs(cx.deps().workspace(), &self.logs);
         written.map_err(NodeError::terminal)?;
         let mut update = SandboxState::update()
             .logs(self.logs)
