@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(target_arch = "x86_64")]
+use sandbox_vm::backend::KvmProcess;
 use sandbox_vm::{
     Error, Image, Isolation, Pool, Program, Sandbox, Sandboxes, Spec,
     backend::{Backend, Gvisor, InProcess, Jail, MicroVm},
@@ -40,6 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let only = std::env::args().nth(1);
         let mut columns = Vec::new();
         columns.extend(column(MicroVm::this_program(), &only).await?);
+        #[cfg(target_arch = "x86_64")]
+        columns.extend(column(KvmProcess::this_program(), &only).await?);
         columns.extend(column(Gvisor::this_program(), &only).await?);
         columns.extend(column(Jail::this_program(), &only).await?);
         columns.extend(column(InProcess::new(Agent::new), &only).await?);
@@ -78,22 +82,32 @@ async fn column(
         true => from_snapshot(&sandboxes).await?,
         false => String::new(),
     };
-    let one = sandboxes.create_if_not_exists(Spec::new("one").image(Image::Python)).await?;
+    let has_programs = report.guarantees.contains(&Guarantee::Programs);
+    let image = if has_programs { Image::Python } else { Image::Base };
+    let one = sandboxes.create_if_not_exists(Spec::new("one").image(image)).await?;
     let [written, read] = files(&one).await?;
+    let [short, python] = if has_programs { programs(&one).await? } else { Default::default() };
     let cells = [
         cold,
         restored,
         warm(&sandboxes).await?,
         p50(500, async |_| one.ping().await.map(|()| None)).await?,
-        p50(50, async |_| run(&one, Program::new("true")).await).await?,
-        p50(20, async |_| run(&one, Program::new("python3").args(["-c", "print(1)"])).await)
-            .await?,
+        short,
+        python,
         written,
         read,
         idle(&sandboxes).await?,
     ];
     sandboxes.delete_all().await;
     Ok(Some(Column { backend: name, cells }))
+}
+
+async fn programs(sandbox: &Sandbox) -> Result<[String; 2], Error> {
+    let python = || Program::new("python3").args(["-c", "print(1)"]);
+    Ok([
+        p50(50, async |_| run(sandbox, Program::new("true")).await).await?,
+        p50(20, async |_| run(sandbox, python()).await).await?,
+    ])
 }
 
 async fn from_snapshot(sandboxes: &Sandboxes) -> Result<String, Error> {
