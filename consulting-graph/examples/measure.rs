@@ -2,16 +2,21 @@
 //!
 //! ```sh
 //! cargo run --release -p consulting-graph --example measure
+//! cargo run --release -p consulting-graph --example measure -- 0
 //! ```
+//!
+//! The stand-in answers after 200 ms, which is sooner than any provider, or after as many as are given. Its time is that
+//! in which at least one call is under way.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{
     error::Error,
     fs,
-    path::Path,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
+use async_trait::async_trait;
 use consulting_graph::{
     config::DEFAULT,
     data::{DataSource, From},
@@ -20,30 +25,38 @@ use consulting_graph::{
     offline,
     run::{Given, Going, Run},
 };
-use llm::Request;
+use llm::{Listener, Llm, Model, ModelId, Request, Response};
 use sandbox_vm::{Isolation, Spec, guest};
 
 /// As many as there are moves.
 const SANDBOXES: u32 = 15;
 
+/// How long the stand-in takes for an answer, in milliseconds.
+const LATENCY: u64 = 200;
+
 fn main() -> Result<(), Box<dyn Error>> {
     guest::enter(debate::agent);
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure())
+    let latency = std::env::args().nth(1).map_or(Ok(LATENCY), |it| it.parse())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(measure(Duration::from_millis(latency)))
 }
 
-async fn measure() -> Result<(), Box<dyn Error>> {
+async fn measure(latency: Duration) -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("consulting-measure-{}", std::process::id()));
     let run = Run::create(&folder, given())?;
+    let busy = Arc::new(Mutex::new(Busy::default()));
+    let stand_in = StandIn { scripted: offline::model(7)?, latency, busy: busy.clone() };
+    let going = Going { speaker: Some(Llm::new(stand_in)), ..Going::default() };
     let begun = Instant::now();
-    run.go(Going::default(), |_| {}).await?;
+    run.go(going, |_| {}).await?;
     let whole = begun.elapsed();
     let memory = peak_memory();
-    let (calls, models) = models_alone(&folder.join("calls.jsonl")).await?;
+    let Busy { calls, total: models, .. } = *busy.lock().unwrap_or_else(PoisonError::into_inner);
     let (backend, starts) = starts_alone().await?;
     let rest = whole.saturating_sub(models).saturating_sub(starts);
     let share = |it: Duration| 100.0 * it.as_secs_f64() / whole.as_secs_f64();
     println!("whole run      {whole:>8.2?}");
-    println!("models alone   {models:>8.2?}  {:>4.1} %  {calls} calls", share(models));
+    println!("models         {models:>8.2?}  {:>4.1} %  {calls} calls", share(models));
     println!(
         "sandboxes      {starts:>8.2?}  {:>4.1} %  {SANDBOXES} starts in {backend}",
         share(starts)
@@ -52,6 +65,57 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     println!("memory         {memory}");
     fs::remove_dir_all(&folder)?;
     Ok(())
+}
+
+/// The scripted model, which takes its time.
+#[derive(Debug)]
+struct StandIn {
+    scripted: Llm,
+    latency: Duration,
+    busy: Arc<Mutex<Busy>>,
+}
+
+/// How long at least one call was under way.
+#[derive(Debug, Default)]
+struct Busy {
+    calls: usize,
+    under_way: usize,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl Busy {
+    fn begin(&mut self) {
+        self.calls += 1;
+        self.under_way += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn end(&mut self) {
+        self.under_way -= 1;
+        if self.under_way == 0 {
+            self.total += self.since.take().map_or(Duration::ZERO, |it| it.elapsed());
+        }
+    }
+}
+
+#[async_trait]
+impl Model for StandIn {
+    fn id(&self) -> ModelId {
+        self.scripted.id()
+    }
+
+    async fn call(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<Response, llm::Error> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).begin();
+        tokio::time::sleep(self.latency).await;
+        let answer = self.scripted.call(request, listener).await;
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).end();
+        answer
+    }
 }
 
 fn given() -> Given {
@@ -68,21 +132,6 @@ fn given() -> Given {
         nonce: "measure".to_owned(),
         config: DEFAULT.to_owned(),
     }
-}
-
-/// The run's calls once more, one after the other, with nothing around them.
-async fn models_alone(recording: &Path) -> Result<(usize, Duration), Box<dyn Error>> {
-    let mut requests: Vec<Request> = Vec::new();
-    for line in fs::read_to_string(recording)?.lines().skip(1) {
-        let mut line: serde_json::Value = serde_json::from_str(line)?;
-        requests.push(serde_json::from_value(line["call"]["request"].take())?);
-    }
-    let (calls, model) = (requests.len(), offline::model(7)?);
-    let begun = Instant::now();
-    for request in requests {
-        model.generate(request).await?;
-    }
-    Ok((calls, begun.elapsed()))
 }
 
 async fn starts_alone() -> Result<(&'static str, Duration), Box<dyn Error>> {
