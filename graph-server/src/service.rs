@@ -314,8 +314,9 @@ impl Inner {
         if *self.closing.borrow() {
             return Err(ServiceError::Closing);
         }
-        let waiting = live.saturating_sub(self.capacity.at_once);
-        if waiting >= self.capacity.queued { Err(ServiceError::Full(waiting)) } else { Ok(()) }
+        let Capacity { at_once, queued } = self.capacity;
+        let is_full = live >= at_once.saturating_add(queued);
+        if is_full { Err(ServiceError::Full(live.saturating_sub(at_once))) } else { Ok(()) }
     }
 
     /// Puts a run into the map, unless it is there or there is no room.

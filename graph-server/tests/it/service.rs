@@ -173,6 +173,13 @@ async fn runs_take_turns_and_too_many_are_refused() {
         assert_eq!(all(&service, &format!("r{idx}"), 0).await.1, Status::Complete);
     }
     assert_eq!(counter.most_working.load(Ordering::SeqCst), 2);
+    // Where nobody may wait, those that have a turn at once are taken.
+    let registry = Registry::in_memory().unwrap();
+    let capacity = Capacity { at_once: 1, queued: 0 };
+    let service = Service::open(registry, Arc::new(Counter::new(0)), capacity).await.unwrap();
+    service.start(new("first", json!({ "to": 1 }))).await.unwrap();
+    let refused = service.start(new("second", json!({ "to": 1 }))).await;
+    assert!(matches!(refused, Err(ServiceError::Full(0))), "{refused:?}");
 }
 
 #[tokio::test]
