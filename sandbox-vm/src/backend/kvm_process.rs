@@ -3,7 +3,7 @@
 //! The machine has memory and a processor, and nothing else: no kernel, no device, no clock, no disk. The processor
 //! enters the guest's program with the rights of a user, and whatever the program wants beyond its own memory leaves
 //! the VM. The monitor answers a short list of system calls from its own memory, where the guest's files are too, and
-//! runs itself in the walls of the [jail](super::jail): no file of the host, no network, a list of system calls that is
+//! runs itself in the walls of the [jail](super::Jail): no file of the host, no network, a list of system calls that is
 //! shorter still.
 //!
 //! So a guest has to get out of a VM first, and then out of a jail. It starts as fast as a process and runs at the
