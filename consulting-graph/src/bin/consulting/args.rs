@@ -368,7 +368,7 @@ pub(crate) struct ServeArgs {
     /// A name the server is known by, besides localhost and its addresses; can be given several times
     #[arg(long, value_name = "NAME", value_parser = host)]
     pub(crate) host: Vec<String>,
-    /// Another site whose pages may ask, like https://example.org; can be given several times
+    /// Another site whose pages may ask, like `https://example.org`; can be given several times
     #[arg(long, value_name = "URL", value_parser = origin)]
     pub(crate) origin: Vec<HeaderValue>,
     /// Seconds that live runs get to come to their end when the server is stopped; others go on at the next start
