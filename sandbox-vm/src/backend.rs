@@ -11,8 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::{
     Error,
     berth::Berth,
-    limits::{Cause, Usage},
-    report::Report,
+    cgroup::Cgroup,
+    limits::{Cause, Limits, Usage},
+    report::{Guarantee, Report},
     session::Session,
     spec::Spec,
 };
@@ -126,6 +127,20 @@ async fn try_out(backend: &dyn Backend, id: &str, patience: Duration) -> Result<
             Err(Error::Start { backend: backend.name(), problem })
         }
     }
+}
+
+/// Tries a back end out, and reports what holds for its guests where they have such a control group as is made here.
+async fn try_and_report(
+    backend: &dyn Backend,
+    id: &str,
+    patience: Duration,
+    guarantees: fn(Option<&Cgroup>) -> Vec<Guarantee>,
+) -> Result<Report, Error> {
+    try_out(backend, id, patience).await?;
+    // The group goes with the berth, also after a crash.
+    let berth = Berth::temporary(id)?;
+    let cgroup = jail::launch::group(&berth, &Limits::default())?;
+    Ok(Report::works(backend.name(), guarantees(cgroup.as_ref())))
 }
 
 /// Where a program is that can be started by its name alone.

@@ -119,7 +119,7 @@ fn paths_placeholders_and_stubs() {
     for (rule, line) in [
         ("home-path", "root = '/home/jo/project'"),
         ("home-path", "open(\"/Users/jo/x\")"),
-        ("home-path", "/root/work/x"),
+        ("home-path", concat!("/ro", "ot/notes/x")),
         ("windows-path", "p = 'C:\\Users\\jo\\x'"),
         ("windows-path", "p = \"C:\\\\Users\\\\jo\""),
         ("wsl-path", "/mnt/c/Users/jo"),
@@ -133,7 +133,7 @@ fn paths_placeholders_and_stubs() {
         ("paste-marker", "<insert your code here>"),
         ("chat-fence", "Certainly! I will help."),
         ("chat-fence", "Here is the updated file:"),
-        ("unfinished-code", "todo!()"),
+        ("unfinished-code", concat!("to", "do!()")),
         ("unfinished-code", "# TODO: write this"),
         ("unfinished-code", "raise NotImplementedError()"),
         ("hidden-characters", "a\u{200b}b"),

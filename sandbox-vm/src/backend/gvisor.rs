@@ -16,7 +16,6 @@ mod outer;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use graph_core::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
@@ -97,20 +96,12 @@ impl Gvisor {
                  apt's sources; elsewhere see https://gvisor.dev/docs/user_guide/install/",
             );
         }
-        match super::try_out(self, "probe-gvisor", PATIENCE).await {
+        match super::try_and_report(self, "probe-gvisor", PATIENCE, Self::guarantees).await {
             Err(error) => Report::fails(NAME, error.to_string()).advise(
                 "gVisor runs in the jail's namespaces: where the jail is not available either, do first what its \
                  report says",
             ),
-            Ok(()) => {
-                let id = format!("probe-gvisor-{}", CheckpointId::next());
-                let cgroup = Cgroup::make(&id, &Limits::default());
-                let report = Report::works(NAME, Self::guarantees(cgroup.as_ref()));
-                if let Some(cgroup) = &cgroup {
-                    cgroup.remove();
-                }
-                report
-            }
+            Ok(report) => report,
         }
     }
 }

@@ -18,7 +18,6 @@ pub(super) mod root;
 use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
-use graph_core::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
 
 pub use init::init;
@@ -30,7 +29,6 @@ use crate::{
     berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
-    limits::Limits,
     report::{Guarantee, Report},
     spec::{Image, Spec},
 };
@@ -131,28 +129,18 @@ impl Backend for Jail {
     }
 
     async fn probe(&self) -> Report {
-        match super::try_out(self, "probe", PATIENCE).await {
+        match super::try_and_report(self, "probe", PATIENCE, Self::guarantees).await {
             Err(error) => Report::fails(NAME, error.to_string()).advise(
                 "let ordinary users make user namespaces, which root needs here too: \
                      `sysctl kernel.unprivileged_userns_clone=1` on Debian, \
                      `sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu; \
                      in a container also `--security-opt seccomp=unconfined`",
             ),
-            Ok(()) => {
-                let id = format!("probe-{}", CheckpointId::next());
-                let cgroup = Cgroup::make(&id, &Limits::default());
-                let report = Report::works(NAME, Self::guarantees(cgroup.as_ref()));
-                if let Some(cgroup) = &cgroup {
-                    cgroup.remove();
-                }
-                match report.has(Guarantee::MemoryLimit) {
-                    true => report,
-                    false => report.advise(
-                        "give this user a control group of its own, as `systemd-run --user --scope -p Delegate=yes` \
-                         does: the kernel then bounds memory and processor share",
-                    ),
-                }
-            }
+            Ok(report) if report.has(Guarantee::MemoryLimit) => report,
+            Ok(report) => report.advise(
+                "give this user a control group of its own, as `systemd-run --user --scope -p Delegate=yes` does: the \
+                 kernel then bounds memory and processor share",
+            ),
         }
     }
 

@@ -24,7 +24,6 @@ mod space;
 use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use graph_core::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
@@ -116,20 +115,12 @@ impl KvmProcess {
                 "use a machine with KVM, and let this user use it: `usermod -aG kvm USER` on most systems",
             );
         }
-        match super::try_out(self, "probe-kvm", PATIENCE).await {
+        match super::try_and_report(self, "probe-kvm", PATIENCE, Self::guarantees).await {
             Err(error) => Report::fails(NAME, error.to_string()).advise(
                 "the guest's program has to be static: build it with `-C target-feature=+crt-static`; and the monitor \
                  runs in the jail's namespaces: where the jail is not available either, do first what its report says",
             ),
-            Ok(()) => {
-                let id = format!("probe-kvm-{}", CheckpointId::next());
-                let cgroup = Cgroup::make(&id, &Limits::default());
-                let report = Report::works(NAME, Self::guarantees(cgroup.as_ref()));
-                if let Some(cgroup) = &cgroup {
-                    cgroup.remove();
-                }
-                report
-            }
+            Ok(report) => report,
         }
     }
 }

@@ -31,7 +31,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::checkpoint::CheckpointId;
 use serde::{Deserialize, Serialize};
 use tokio::{
     net::UnixStream,
@@ -160,27 +159,19 @@ impl MicroVm {
             return Report::fails(NAME, format!("{} is not installed", qemu::PROGRAM))
                 .advise("install QEMU: apt-get install qemu-system-x86");
         }
-        match super::try_out(self, "probe-vm", PATIENCE).await {
+        match super::try_and_report(self, "probe-vm", PATIENCE, Self::guarantees).await {
             Err(error) => Report::fails(NAME, error.to_string()).advise(
                 "QEMU runs in the jail's namespaces: where the jail is not available either, do first what its report \
                  says",
             ),
-            Ok(()) => {
-                let id = format!("probe-vm-{}", CheckpointId::next());
-                let cgroup = Cgroup::make(&id, &Limits::default());
-                let report = Report::works(NAME, Self::guarantees(cgroup.as_ref()));
-                if let Some(cgroup) = &cgroup {
-                    cgroup.remove();
-                }
-                match Accelerator::choose() {
-                    Accelerator::Kvm => report,
-                    Accelerator::Emulation => report.advise(
-                        "the processor is emulated, programs run ten times slower: a host whose /dev/kvm belongs to \
-                         kvm_intel or kvm_amd, and may be used by this user (or, for root, by the device's group), \
-                         runs them at full speed",
-                    ),
-                }
-            }
+            Ok(report) => match Accelerator::choose() {
+                Accelerator::Kvm => report,
+                Accelerator::Emulation => report.advise(
+                    "the processor is emulated, programs run ten times slower: a host whose /dev/kvm belongs to \
+                     kvm_intel or kvm_amd, and may be used by this user (or, for root, by the device's group), runs \
+                     them at full speed",
+                ),
+            },
         }
     }
 }
