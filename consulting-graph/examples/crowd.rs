@@ -55,7 +55,7 @@ async fn measure() -> Result<(), Failed> {
     let options = Options {
         runs: folder.clone(),
         config: new::with_rounds(DEFAULT, ROUNDS),
-        choice: Choice { provider: "scripted".to_owned(), model: None, seed: 0 },
+        choice: Choice::of("scripted"),
         data: From::Synthetic,
         as_of: "2026-11-15".parse().ok(),
         concurrency: 1,

@@ -126,7 +126,7 @@ fn given() -> Given {
             from: From::Synthetic,
             as_of: chrono::NaiveDate::from_ymd_opt(2026, 3, 1).unwrap_or_default(),
         },
-        choice: Choice { provider: "scripted".to_owned(), model: None, seed: 7 },
+        choice: Choice { seed: 7, ..Choice::of("scripted") },
         baseline: false,
         review: false,
         nonce: "measure".to_owned(),

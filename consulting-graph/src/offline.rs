@@ -22,10 +22,18 @@ pub const NAME: &str = "board";
 /// # Ok::<(), llm::ScriptError>(())
 /// ```
 pub fn model(seed: u64) -> Result<Llm, ScriptError> {
-    let script: Script = toml::from_str(SCRIPT).map_err(|error| ScriptError {
+    paced(seed, 0)
+}
+
+/// Makes the scripted model, so slow that it can be watched: it takes so many milliseconds over every answer.
+pub(crate) fn paced(seed: u64, answer_ms: u64) -> Result<Llm, ScriptError> {
+    let mut script: Script = toml::from_str(SCRIPT).map_err(|error| ScriptError {
         script: NAME.to_owned(),
         place: "config/scripted.toml".to_owned(),
         problem: error.to_string(),
     })?;
+    for rule in &mut script.rules {
+        rule.delay_ms = answer_ms;
+    }
     Ok(Llm::new(Scripted::new(script.seed(seed))?))
 }

@@ -115,7 +115,7 @@ impl Plan {
     /// use consulting_graph::{config::{Config, DEFAULT}, models::Choice, plan::{Assumptions, Plan}};
     ///
     /// let config = Config::parse(DEFAULT)?;
-    /// let choice = Choice { provider: "anthropic".to_owned(), model: None, seed: 0 };
+    /// let choice = Choice::of("anthropic");
     /// let plan = Plan::new(&config, &choice, llm::Catalog::builtin(), Assumptions::default());
     /// assert_eq!(plan.all.calls, 924);
     /// println!("{}", plan.text());

@@ -21,7 +21,7 @@ export async function launchBrowser() {
 export async function openPage(browser, server, { expected = [], ...options } = {}) {
   const context = await browser.newContext({ ...DESKTOP, colorScheme: "light", ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   const faults = [];
   page.on("console", (it) => {
     const text = it.text();

@@ -8,7 +8,8 @@ import { startServer } from "./server.mjs";
 
 let server, browser;
 before(async () => {
-  server = await startServer();
+  // No faster than can be watched.
+  server = await startServer({ args: ["--answer-ms", "20"] });
   browser = await launchBrowser();
 });
 after(async () => {
@@ -66,6 +67,8 @@ test("a whole run, with a reload in the middle", { timeout: 240_000 }, async () 
 });
 
 test("a run while it works", { timeout: 180_000 }, async () => {
+  // Slow enough that it still goes on when everything about it is looked at.
+  const server = await startServer({ args: ["--answer-ms", "400"] });
   const { page, close } = await openPage(browser, server);
   const id = await startRun(server, { ticker: "LIVE", rounds: 50 });
   await page.goto(`${server.url}/runs/${id}`);
@@ -82,6 +85,7 @@ test("a run while it works", { timeout: 180_000 }, async () => {
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator("[data-status=cancelled]").waitFor();
   await close();
+  await server.stop();
 });
 
 test("zoom from layers to agents to a debate and its citations", { timeout: 120_000 }, async () => {

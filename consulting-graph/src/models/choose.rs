@@ -25,6 +25,9 @@ pub struct Choice {
     pub model: Option<String>,
     /// What a scripted model's answers follow from.
     pub seed: u64,
+    /// Milliseconds that a scripted model takes over an answer.
+    #[serde(default)]
+    pub answer_ms: u64,
 }
 
 /// Why nobody can speak.
@@ -51,10 +54,14 @@ pub enum ChoiceError {
 }
 
 impl Choice {
+    /// A provider, with what it speaks as by default.
+    pub fn of(provider: impl Into<String>) -> Self {
+        Self { provider: provider.into(), model: None, seed: 0, answer_ms: 0 }
+    }
+
     /// The provider whose key is in the environment; without one, the scripted model.
     pub fn by_environment() -> Self {
-        let provider = Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name());
-        Self { provider: provider.to_owned(), model: None, seed: 0 }
+        Self::of(Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name()))
     }
 
     /// Whether a script makes the answers up.
@@ -103,7 +110,7 @@ impl Choice {
             return Ok(recording.model(id.clone()));
         }
         if self.is_scripted() {
-            return Ok(offline::model(self.seed)?);
+            return Ok(offline::paced(self.seed, self.answer_ms)?);
         }
         if id.provider == LOCAL {
             return local(id);

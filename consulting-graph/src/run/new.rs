@@ -99,9 +99,7 @@ mod tests {
 
     #[test]
     fn scripted_runs_repeat_and_real_ones_cannot_be_guessed() {
-        let choice =
-            |provider: &str, seed| Choice { provider: provider.to_owned(), model: None, seed };
-        let of = |provider, seed| nonce(&choice(provider, seed)).unwrap();
+        let of = |provider, seed| nonce(&Choice { seed, ..Choice::of(provider) }).unwrap();
         assert_eq!(of("scripted", 1), of("scripted", 1));
         assert_ne!(of("scripted", 1), of("scripted", 2));
         assert_ne!(of("anthropic", 1), of("anthropic", 1));

@@ -31,7 +31,7 @@ fn made(run_id: &str, config: &str, change: impl FnOnce(&mut Outcome)) -> Made {
         run_id: run_id.to_owned(),
         ticker: "NVDA".to_owned(),
         data: DataSource { from: From::Synthetic, as_of: date(2026, 3, 1) },
-        choice: Choice { provider: "scripted".to_owned(), model: None, seed: 0 },
+        choice: Choice::of("scripted"),
         baseline: false,
         review: false,
         nonce: format!("nonce of {run_id}"),

@@ -11,12 +11,8 @@ fn config() -> Config {
     Config::parse(DEFAULT).unwrap()
 }
 
-fn choice(provider: &str) -> Choice {
-    Choice { provider: provider.to_owned(), model: None, seed: 0 }
-}
-
 fn plan(assumed: Assumptions) -> Plan {
-    Plan::new(&config(), &choice("anthropic"), Catalog::builtin(), assumed)
+    Plan::new(&config(), &Choice::of("anthropic"), Catalog::builtin(), assumed)
 }
 
 #[track_caller]
@@ -77,7 +73,7 @@ fn debates_at_once_take_less_time_up_to_what_is_answered_at_once() {
 #[test]
 fn prices_are_known_or_said_not_to_be() {
     let of = |config: &Config, provider: &str| {
-        Plan::new(config, &choice(provider), Catalog::builtin(), Assumptions::default())
+        Plan::new(config, &Choice::of(provider), Catalog::builtin(), Assumptions::default())
     };
     let scripted = of(&config(), "scripted");
     assert_eq!(scripted.all.dollars, Some(0.0));

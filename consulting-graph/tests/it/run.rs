@@ -35,7 +35,7 @@ fn whole(config: String) -> Given {
             from: From::Synthetic,
             as_of: chrono::NaiveDate::from_ymd_opt(2026, 3, 1).unwrap(),
         },
-        choice: Choice { provider: "scripted".to_owned(), model: None, seed: 7 },
+        choice: Choice { seed: 7, ..Choice::of("scripted") },
         baseline: false,
         review: false,
         nonce: "7f3a".to_owned(),

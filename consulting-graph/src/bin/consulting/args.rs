@@ -140,6 +140,9 @@ pub(crate) struct VoiceArgs {
     /// What a scripted model's answers follow from
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Milliseconds that a scripted model takes over an answer, for a run that is to be watched
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) answer_ms: u64,
 }
 
 /// How a run is gone on with; apart from a limit, none of it changes what it comes to.

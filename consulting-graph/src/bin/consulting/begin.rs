@@ -79,6 +79,7 @@ pub(crate) fn choice(args: &VoiceArgs) -> Choice {
         provider: args.provider.clone().unwrap_or(found.provider),
         model: args.model.clone(),
         seed: args.seed,
+        answer_ms: args.answer_ms,
     }
 }
 
