@@ -7,23 +7,22 @@ use std::sync::{
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Change, Checkpoint, CheckpointError, Checkpointer, Cursor, Header, History, Keep, Lease,
-    Lookup, NewCheckpoint, Place, Pruned, TaskRecord, Write,
+    Change, CheckpointError, Checkpointer, Cursor, Header, NewCheckpoint, Place, TaskRecord, Write,
+    testkit::{Around, Way},
 };
 use serde::Serialize;
 
-/// A checkpointer that counts on the way to another.
-#[derive(Debug)]
+/// Counts on the way to a checkpointer.
+#[derive(Debug, Default)]
 pub struct Counted {
-    inner: Arc<dyn Checkpointer>,
     commits: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl Counted {
-    /// Counts from zero.
-    pub fn new(inner: Arc<dyn Checkpointer>) -> Self {
-        Self { inner, commits: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    /// Counts from zero what goes to a checkpointer.
+    pub fn before(inner: Arc<dyn Checkpointer>) -> Around<Self> {
+        Around::new(inner, Self::default())
     }
 
     /// How many writes had to be durable before the run could go on.
@@ -61,59 +60,17 @@ impl<'a> Counting<'a> {
 }
 
 #[async_trait]
-impl Checkpointer for Counted {
-    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
-        self.inner.lease(thread).await
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.count([Counting::put(&checkpoint)]);
-        self.inner.put(checkpoint).await
-    }
-
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
-        self.count([Counting::Record(at, &records)]);
-        self.inner.record(at, records).await
-    }
-
-    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+impl Way for Counted {
+    async fn write(
+        &self,
+        to: &dyn Checkpointer,
+        writes: Vec<Write>,
+    ) -> Result<(), CheckpointError> {
         self.count(writes.iter().map(|it| match it {
             Write::Put(checkpoint) => Counting::put(checkpoint),
             Write::Record(at, records) => Counting::Record(at, records),
         }));
-        self.inner.write(writes).await
-    }
-
-    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.inner.get(at).await
-    }
-
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
-        self.inner.list(query).await
-    }
-
-    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
-        self.inner.threads().await
-    }
-
-    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
-        self.inner.namespaces(thread).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
-        self.inner.delete_thread(thread).await
-    }
-
-    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
-        self.inner.delete_runs(runs).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
-        self.inner.copy_thread(from, to).await
-    }
-
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
-        self.inner.prune(threads, keep).await
+        to.write(writes).await
     }
 }
 
@@ -126,11 +83,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_step_is_one_commit() {
-        let counted = Arc::new(Counted::new(Arc::new(MemorySaver::new())));
+        let counted = Arc::new(Counted::before(Arc::new(MemorySaver::new())));
         let load = Load { threads: 2, steps: 10, message: 100 };
         chat::run(&chat::graph(counted.clone()), "chat", load).await;
         // Each thread stores its input and START beside its steps.
-        assert_eq!(counted.commits(), 2 * (10 + 2));
-        assert!(counted.bytes() > 2 * 10 * 100, "{}", counted.bytes());
+        assert_eq!(counted.way().commits(), 2 * (10 + 2));
+        assert!(counted.way().bytes() > 2 * 10 * 100, "{}", counted.way().bytes());
     }
 }

@@ -143,13 +143,13 @@ struct Needs {
 }
 
 fn needs(saver: &Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Needs {
-    let counted = Arc::new(Counted::new(saver.clone()));
+    let counted = Arc::new(Counted::before(saver.clone()));
     let before = disk::written();
     runtime.block_on(chat::run(&chat::graph(counted.clone()), "counted", load));
     let written = before.zip(disk::written()).map(|(before, after)| after - before);
-    let count = counted.commits();
+    let count = counted.way().commits();
     let commits = |bytes: usize| Commits { count, bytes: bytes / count.max(1) };
-    Needs { commits: commits(counted.bytes()), heavy: written.map(commits) }
+    Needs { commits: commits(counted.way().bytes()), heavy: written.map(commits) }
 }
 
 fn ours(saver: Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Run {

@@ -19,6 +19,7 @@
 #[macro_use]
 mod support;
 
+mod around;
 mod changes;
 mod concurrency;
 mod copy_thread;
@@ -40,6 +41,7 @@ mod values;
 
 use std::{any::Any, fmt, pin::Pin, sync::Arc, time::Duration};
 
+pub use self::around::{Around, Way};
 use self::support::{Outcome, Saver};
 use super::Checkpointer;
 

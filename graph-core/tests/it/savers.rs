@@ -10,8 +10,8 @@ use graph_core::{
     AsNode, Checkpointer, Context, Durability, MemorySaver, NodeError, RunError, RunOptions, START,
     StateGraph,
     checkpoint::{
-        Change, Checkpoint, CheckpointError, CheckpointId, History, Keep, Lease, Lookup,
-        NewCheckpoint, Place, Pruned, TaskRecord,
+        Change, CheckpointError, CheckpointId, Lookup, NewCheckpoint, Write,
+        testkit::{Around, Way},
     },
     send, subgraph,
 };
@@ -20,76 +20,43 @@ use crate::support::{
     Broken, Item, Trail, TrailUpdate, World, been, chain, diamond, path_of, trail,
 };
 
-/// A memory saver whose writes fail once so many are made.
-#[derive(Clone, Debug, Default)]
+/// Writes that fail once so many are made.
+#[derive(Clone, Debug)]
 struct Failing {
-    inner: MemorySaver,
     /// How many writes still work; a very great number for all of them.
     left: Arc<AtomicUsize>,
 }
 
 impl Failing {
-    fn after(writes: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(writes)), ..Self::default() }
+    /// A memory saver that keeps so many writes.
+    fn after(writes: usize) -> Around<Self> {
+        let left = Arc::new(AtomicUsize::new(writes));
+        Around::new(Arc::new(MemorySaver::new()), Self { left })
+    }
+
+    fn set(&self, writes: usize) {
+        self.left.store(writes, Ordering::SeqCst);
     }
 
     fn mend(&self) {
-        self.left.store(usize::MAX, Ordering::SeqCst);
-    }
-
-    fn write(&self) -> Result<(), CheckpointError> {
-        let left =
-            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |it| it.checked_sub(1));
-        left.map(drop).map_err(|_| CheckpointError::Storage(Arc::new(Broken("disk".into()))))
+        self.set(usize::MAX);
     }
 }
 
 #[async_trait]
-impl Checkpointer for Failing {
-    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
-        self.inner.lease(thread).await
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write()?;
-        self.inner.put(checkpoint).await
-    }
-
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
-        self.write()?;
-        self.inner.record(at, records).await
-    }
-
-    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.inner.get(at).await
-    }
-
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
-        self.inner.list(query).await
-    }
-
-    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
-        self.inner.threads().await
-    }
-
-    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
-        self.inner.namespaces(thread).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
-        self.inner.delete_thread(thread).await
-    }
-
-    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
-        self.inner.delete_runs(runs).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
-        self.inner.copy_thread(from, to).await
-    }
-
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
-        self.inner.prune(threads, keep).await
+impl Way for Failing {
+    async fn write(
+        &self,
+        to: &dyn Checkpointer,
+        writes: Vec<Write>,
+    ) -> Result<(), CheckpointError> {
+        for write in writes {
+            let left =
+                self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |it| it.checked_sub(1));
+            left.map_err(|_| CheckpointError::Storage(Arc::new(Broken("disk".into()))))?;
+            to.write(vec![write]).await?;
+        }
+        Ok(())
     }
 }
 
@@ -102,7 +69,7 @@ async fn a_storage_that_fails_fails_the_run_and_leaves_what_was_stored() {
             let options = RunOptions::new().durability(durability);
             let thread = graph.thread("t", World::default()).with(options);
             let result = thread.run(Trail::default()).await;
-            saver.mend();
+            saver.way().mend();
             let case = format!("{durability:?} after {writes} writes");
             match result {
                 Err(RunError::Checkpoint(CheckpointError::Storage(_))) => {}
@@ -148,9 +115,9 @@ async fn a_visit_finds_nothing_of_a_run_that_was_lost() {
             let thread = graph.thread("t", ()).with(RunOptions::new().durability(durability));
             assert!(!thread.run(Trail::default()).await.unwrap().is_done());
 
-            saver.left.store(writes, Ordering::SeqCst);
+            saver.way().set(writes);
             let lost = thread.resume(true).await;
-            saver.mend();
+            saver.way().mend();
             let mut exit = match lost {
                 Ok(exit) => exit,
                 Err(_) => thread.resume(true).await.unwrap(),

@@ -1,18 +1,23 @@
 //! How sandboxes end: each by itself, and though nobody waits for it.
 
-use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::pending, time::Duration};
 
 use async_trait::async_trait;
 use sandbox_vm::{
-    Cause, Error, Gone, GraphRun, Sandbox, Spec, Usage,
-    backend::{Backend, Guest, Handle, InProcess, Jail, Snapshot},
+    Cause, Error, Gone, GraphRun, Sandbox, Spec,
+    backend::{Backend, Guest, Handle, InProcess, Jail},
     berth::Berth,
     report::Report,
     testkit,
 };
 use tokio::time::timeout;
 
-use crate::{HOSTILE, pool::until, sandboxes};
+use crate::{
+    HOSTILE,
+    altered::{self, Habit},
+    pool::until,
+    sandboxes,
+};
 
 /// A back end whose guests of the name `stuck` never end.
 #[derive(Debug)]
@@ -29,45 +34,18 @@ impl Backend for Stuck {
     }
 
     async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
-        let mut guest = self.0.start(spec, berth).await?;
-        if spec.name == "stuck" {
-            guest.handle = Arc::new(StuckHandle(guest.handle));
-        }
-        Ok(guest)
+        let guest = self.0.start(spec, berth).await?;
+        Ok(if spec.name == "stuck" { altered::with(Endless, guest) } else { guest })
     }
 }
 
 #[derive(Debug)]
-struct StuckHandle(Arc<dyn Handle>);
+struct Endless;
 
 #[async_trait]
-impl Handle for StuckHandle {
-    async fn kill(&self) {
+impl Habit for Endless {
+    async fn kill(&self, _: &dyn Handle) {
         pending().await
-    }
-
-    async fn pause(&self) -> Result<(), Error> {
-        self.0.pause().await
-    }
-
-    async fn resume(&self) -> Result<(), Error> {
-        self.0.resume().await
-    }
-
-    async fn usage(&self) -> Option<Usage> {
-        self.0.usage().await
-    }
-
-    async fn cause(&self) -> Option<Cause> {
-        self.0.cause().await
-    }
-
-    async fn last_words(&self) -> String {
-        self.0.last_words().await
-    }
-
-    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error> {
-        self.0.snapshot(folder).await
     }
 }
 

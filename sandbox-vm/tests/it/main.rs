@@ -1,6 +1,7 @@
 //! Sandboxes from the outside: the suite on every back end of this machine, and what needs more than one process.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod altered;
 mod crash;
 #[cfg(feature = "docker")]
 mod docker;

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use sandbox_vm::{
-    Cause, Error, Spec, Usage,
+    Error, Spec,
     backend::{Backend, Guest, Handle, InProcess, Snapshot},
     berth::Berth,
     report::Report,
@@ -19,7 +19,10 @@ use sandbox_vm::{
 };
 use tokio::time::{sleep, timeout};
 
-use crate::sandboxes;
+use crate::{
+    altered::{self, Habit},
+    sandboxes,
+};
 
 /// How long its starts and its ends take.
 const SLOW: Duration = Duration::from_millis(200);
@@ -56,44 +59,20 @@ impl Backend for Slow {
         if nth < self.fail {
             return Err(Error::Start { backend: self.name(), problem: "not yet".to_owned() });
         }
-        let Guest { channel, handle } = self.inner.start(spec, berth).await?;
-        Ok(Guest { channel, handle: Arc::new(SlowHandle(handle, self.killed.clone())) })
+        Ok(altered::with(SlowEnd(self.killed.clone()), self.inner.start(spec, berth).await?))
     }
 }
 
+/// Ends slowly, and tells when it has ended.
 #[derive(Debug)]
-struct SlowHandle(Arc<dyn Handle>, Arc<AtomicBool>);
+struct SlowEnd(Arc<AtomicBool>);
 
 #[async_trait]
-impl Handle for SlowHandle {
-    async fn kill(&self) {
+impl Habit for SlowEnd {
+    async fn kill(&self, guest: &dyn Handle) {
         sleep(SLOW).await;
-        self.0.kill().await;
-        self.1.store(true, Ordering::SeqCst);
-    }
-
-    async fn pause(&self) -> Result<(), Error> {
-        self.0.pause().await
-    }
-
-    async fn resume(&self) -> Result<(), Error> {
-        self.0.resume().await
-    }
-
-    async fn usage(&self) -> Option<Usage> {
-        self.0.usage().await
-    }
-
-    async fn cause(&self) -> Option<Cause> {
-        self.0.cause().await
-    }
-
-    async fn last_words(&self) -> String {
-        self.0.last_words().await
-    }
-
-    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error> {
-        self.0.snapshot(folder).await
+        guest.kill().await;
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 

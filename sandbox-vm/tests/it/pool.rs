@@ -13,14 +13,18 @@ use std::{
 
 use async_trait::async_trait;
 use sandbox_vm::{
-    Cause, Error, Gone, Pool, Spec, Usage,
+    Cause, Error, Gone, Pool, Spec,
     backend::{Backend, Guest, Handle, InProcess, Jail, Snapshot},
     berth::Berth,
     report::{Guarantee, Report},
     testkit,
 };
 
-use crate::{HOSTILE, sandboxes};
+use crate::{
+    HOSTILE,
+    altered::{self, Habit},
+    sandboxes,
+};
 
 /// Waits until something holds.
 #[track_caller]
@@ -138,8 +142,7 @@ impl Backend for Forgetful {
     }
 
     async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
-        let Guest { channel, handle } = self.inner.start(spec, berth).await?;
-        Ok(Guest { channel, handle: Arc::new(ForgetfulHandle(handle)) })
+        Ok(altered::with(KeepsNothing, self.inner.start(spec, berth).await?))
     }
 
     async fn restore(&self, _: &Spec, _: &Berth, from: &Snapshot) -> Result<Guest, Error> {
@@ -148,36 +151,13 @@ impl Backend for Forgetful {
     }
 }
 
+/// Says that it keeps its state, and keeps nothing.
 #[derive(Debug)]
-struct ForgetfulHandle(Arc<dyn Handle>);
+struct KeepsNothing;
 
 #[async_trait]
-impl Handle for ForgetfulHandle {
-    async fn kill(&self) {
-        self.0.kill().await;
-    }
-
-    async fn pause(&self) -> Result<(), Error> {
-        self.0.pause().await
-    }
-
-    async fn resume(&self) -> Result<(), Error> {
-        self.0.resume().await
-    }
-
-    async fn usage(&self) -> Option<Usage> {
-        self.0.usage().await
-    }
-
-    async fn cause(&self) -> Option<Cause> {
-        self.0.cause().await
-    }
-
-    async fn last_words(&self) -> String {
-        self.0.last_words().await
-    }
-
-    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error> {
+impl Habit for KeepsNothing {
+    async fn snapshot(&self, _: &dyn Handle, folder: PathBuf) -> Result<Snapshot, Error> {
         Ok(Snapshot { backend: "forgetful", folder })
     }
 }

@@ -16,7 +16,7 @@ use std::{
 
 use graph_core::{Checkpointer, Durability, RunError, checkpoint::CheckpointError};
 use graph_tests::crash::{
-    dying::DyingSaver,
+    dying::Dying,
     job::{self, World},
     race::{Racer, Way},
     saver::Home,
@@ -76,7 +76,7 @@ async fn work(words: &Words, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn
     let plan = words.find("--plan").map_or(Ok(Default::default()), str::parse)?;
     let wait = Duration::from_secs(words.find("--wait").map_or(Ok(0), str::parse)?);
     let world = World::new(words.get("--world")?);
-    let dying = DyingSaver::new(saver, plan, words.get("--acks")?);
+    let dying = Dying::before(saver, plan, words.get("--acks")?);
     let born = Instant::now();
     let job = loop {
         let saver = Arc::new(dying.clone());
@@ -88,7 +88,7 @@ async fn work(words: &Words, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn
             result => break result?,
         }
     };
-    println!("{}", serde_json::to_string(&Report { job, n_writes: dying.n_writes() })?);
+    println!("{}", serde_json::to_string(&Report { job, n_writes: dying.way().n_writes() })?);
     Ok(())
 }
 

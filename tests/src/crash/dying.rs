@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
-    Pruned, TaskRecord, Write,
+    CheckpointError, Checkpointer, Lease, Write,
+    testkit::{Around, Way},
 };
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -73,12 +73,9 @@ impl FromStr for Plan {
 /// How many writes a liar gets to tell of before the process dies.
 const LIES: usize = 4;
 
-/// A saver around another one. What was answered is noted in a file, for who looks at the store later.
+/// A way that ends with the process. What was answered is noted in a file, for who looks at the store later.
 #[derive(Clone, Debug)]
-pub struct DyingSaver {
-    inner: Arc<dyn Checkpointer>,
-    shared: Arc<Shared>,
-}
+pub struct Dying(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -87,17 +84,21 @@ struct Shared {
     acks: PathBuf,
 }
 
-impl DyingSaver {
-    /// A saver that acts by the plan, and notes in the file what was stored.
-    pub fn new(inner: Arc<dyn Checkpointer>, plan: Plan, acks: impl Into<PathBuf>) -> Self {
+impl Dying {
+    /// Acts by the plan before a saver, and notes in the file what was stored.
+    pub fn before(
+        inner: Arc<dyn Checkpointer>,
+        plan: Plan,
+        acks: impl Into<PathBuf>,
+    ) -> Around<Self> {
         let shared = Shared { plan, n_writes: AtomicUsize::new(0), acks: acks.into() };
-        Self { inner, shared: Arc::new(shared) }
+        Around::new(inner, Self(Arc::new(shared)))
     }
 
     /// How many write points were passed.
     #[must_use]
     pub fn n_writes(&self) -> usize {
-        self.shared.n_writes.load(Ordering::SeqCst)
+        self.0.n_writes.load(Ordering::SeqCst)
     }
 }
 
@@ -167,71 +168,35 @@ impl Drop for Release {
 }
 
 #[async_trait]
-impl Checkpointer for DyingSaver {
-    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
-        let nth = self.shared.pass(1);
-        self.shared.die_before(nth);
-        let lease = self.inner.lease(thread).await?;
-        self.shared.die_after(nth);
-        Ok(Lease::new(Release { lease: Some(lease), shared: self.shared.clone() }))
-    }
-
-    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Put(Box::new(checkpoint))]).await
-    }
-
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Record(at.clone(), records)]).await
-    }
-
+impl Way for Dying {
     /// Each of the writes is a point of its own: a saver may store any first part of them.
-    async fn write(&self, mut writes: Vec<Write>) -> Result<(), CheckpointError> {
-        let first = self.shared.pass(writes.len());
-        if let Some(cut) = self.shared.last_breath(first, writes.len()) {
+    async fn write(
+        &self,
+        to: &dyn Checkpointer,
+        mut writes: Vec<Write>,
+    ) -> Result<(), CheckpointError> {
+        let first = self.0.pass(writes.len());
+        if let Some(cut) = self.0.last_breath(first, writes.len()) {
             writes.truncate(cut);
             if !writes.is_empty() {
                 let acks = trail::acks_of(&writes);
-                self.inner.write(writes).await?;
-                self.shared.note(&acks)?;
+                to.write(writes).await?;
+                self.0.note(&acks)?;
             }
             die();
         }
         let (acks, n_writes) = (trail::acks_of(&writes), writes.len());
-        if !self.shared.lies(first, n_writes) {
-            self.inner.write(writes).await?;
+        if !self.0.lies(first, n_writes) {
+            to.write(writes).await?;
         }
-        self.shared.note(&acks)
+        self.0.note(&acks)
     }
 
-    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.inner.get(at).await
-    }
-
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
-        self.inner.list(query).await
-    }
-
-    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
-        self.inner.threads().await
-    }
-
-    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
-        self.inner.namespaces(thread).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
-        self.inner.delete_thread(thread).await
-    }
-
-    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
-        self.inner.delete_runs(runs).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
-        self.inner.copy_thread(from, to).await
-    }
-
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
-        self.inner.prune(threads, keep).await
+    async fn lease(&self, from: &dyn Checkpointer, thread: &str) -> Result<Lease, CheckpointError> {
+        let nth = self.0.pass(1);
+        self.0.die_before(nth);
+        let lease = from.lease(thread).await?;
+        self.0.die_after(nth);
+        Ok(Lease::new(Release { lease: Some(lease), shared: self.0.clone() }))
     }
 }
