@@ -1,13 +1,15 @@
 //! Many drafts in one workspace: how long one takes from request to decision, and whether that grows.
 //!
-//! `cargo run --release -p draft-gate --example many_drafts -- 10000 [FOLDER]`; each accepted draft waits for
-//! the disk forty times, so a folder in memory (`/dev/shm`) shows what the gate itself needs.
+//! `cargo run --release -p draft-gate --example many_drafts -- 10000 [FOLDER]`. An accepted draft waits for the disk
+//! fourteen times, so what the same disk takes to sync a file fourteen times is measured beside it, and a folder in
+//! memory (`/dev/shm`) shows what the gate itself needs.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{
     env,
     error::Error,
-    fs,
+    fs::{self, File},
+    io::{self, Write},
     time::{Duration, Instant},
 };
 
@@ -15,6 +17,9 @@ use draft_gate::{Decision, Gate, Request, Submission};
 
 /// Files that the drafts are of, in turn.
 const FILES: usize = 50;
+
+/// How often an accepted draft waits for the disk.
+const SYNCS: usize = 14;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
@@ -28,17 +33,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(folder.path().join(format!("f{file}.py")), &body)?;
     }
     let gate = Gate::open(folder.path())?;
+    let mut floor_file = File::create(folder.path().join("floor"))?;
     let mut times = Vec::with_capacity(n_drafts);
+    let mut floors = vec![];
     for number in 0..n_drafts {
         let start = Instant::now();
         one(&gate, number, &body)?;
         times.push(start.elapsed());
+        // Now and then, so that both meet the same disk.
+        if number % 10 == 0 {
+            floors.push(floor(&mut floor_file)?);
+        }
     }
     println!("{n_drafts} drafts in {}", folder.path().display());
     for (number, part) in times.chunks(n_drafts.div_ceil(10)).enumerate() {
         println!("tenth {:>2}: {}", number + 1, row(part));
     }
     println!("all     : {}", row(&times));
+    println!("floor   : {} for {SYNCS} syncs of one file", row(&floors));
+    println!("ratio   : {:.1} of the floor's p50", half(&times) / half(&floors));
     let verified = gate.verify()?;
     println!("log     : {} lines, none changed", verified.lines);
     Ok(())
@@ -53,6 +66,22 @@ fn one(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn Error>> {
     let judgement = gate.judge(&submitted.set)?;
     assert_eq!(judgement.decision, Decision::Accept, "{:?}", judgement.findings);
     Ok(())
+}
+
+/// What the disk takes for as many syncs, and nothing else.
+fn floor(file: &mut File) -> io::Result<Duration> {
+    let start = Instant::now();
+    for _ in 0..SYNCS {
+        file.write_all(&[b'x'; 300])?;
+        file.sync_data()?;
+    }
+    Ok(start.elapsed())
+}
+
+fn half(times: &[Duration]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[(times.len() - 1) / 2].as_secs_f64()
 }
 
 fn row(times: &[Duration]) -> String {

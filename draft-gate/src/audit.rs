@@ -1,8 +1,11 @@
 //! The log `transition.ndjson`: only ever appended to, each line bound to all before it.
 //!
 //! A line ends with the SHA-256 of the line before it and its own text. That shows every change but one: lines
-//! cut off at the end. So the gate also remembers the end itself, in `head.json`, before and after each line is
-//! written; only a crash between the two leaves open whether the last line is there.
+//! cut off at the end. So the gate also remembers the end itself, before and after each line is written; only a crash
+//! between the two leaves open whether the last line is there.
+//!
+//! A line outlives a power cut, and the memory that it is coming does before it: one without the other would look as
+//! if somebody had changed the log. That the line is there now is remembered too, but need not outlive a power cut.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +16,8 @@ use crate::{
     confine::{Folder, Keep},
     digest::Digest,
     error::Error,
+    head::Head,
 };
-
-const HEAD: &str = "head.json";
 
 /// The log's file.
 pub(crate) const LOG: &str = "transition.ndjson";
@@ -42,15 +44,6 @@ pub struct Record {
     pub more: Map<String, Value>,
 }
 
-/// The end of the log as the gate remembers it.
-#[derive(Clone, Debug, Serialize, Deserialize, Default)]
-struct Head {
-    seq: u64,
-    hash: Option<Digest>,
-    /// The line that is being written.
-    next: Option<Digest>,
-}
-
 /// What a look at the whole log came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verified {
@@ -70,12 +63,11 @@ pub(crate) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Adds a line, which outlives a power cut as the memory of it does: one without the other would look as if
-    /// somebody had changed the log.
+    /// Adds a line.
     pub(crate) fn append(&self, event: NewRecord<'_>) -> Result<(), Error> {
-        let (seq, last) = self.end()?;
+        let head = self.end()?;
         let record = Record {
-            seq: seq + 1,
+            seq: head.seq + 1,
             timestamp: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
             agent_id: event.agent.to_owned(),
             event: event.event.to_owned(),
@@ -83,22 +75,44 @@ impl Log<'_> {
             more: event.more,
         };
         let body = serde_json::to_string(&record).expect("a record is plain data");
-        let (line, hash) = sealed(last, &body);
-        self.remember(&Head { seq, hash: last, next: Some(hash) })?;
+        let (line, hash) = sealed(head.hash, &body);
+        let head = head.expecting(hash).store(self.gate, Keep::ThroughPowerCut)?;
         self.handoff.append(LOG, line.as_bytes(), Keep::ThroughPowerCut)?;
-        self.remember(&Head { seq: seq + 1, hash: Some(hash), next: None })
+        if record.seq == 1 {
+            self.handoff.sync()?;
+        }
+        head.followed_by(record.seq, Some(hash)).store(self.gate, Keep::ThroughCrash)?;
+        Ok(())
     }
 
-    /// The last line, if there is one.
-    pub(crate) fn last(&self) -> Result<Option<Record>, Error> {
-        self.end()?;
-        let Some((text, _)) = self.tail()? else { return Ok(None) };
-        last_line(&text).map(|it| parse(it).map(|(record, _)| record)).transpose()
+    /// The number of the last line, which must be the one that the gate remembers.
+    pub(crate) fn length(&self) -> Result<u64, Error> {
+        Ok(self.end()?.seq)
+    }
+
+    /// The lines behind the one of this number, the newest first.
+    pub(crate) fn since(&self, seq: u64) -> Result<Vec<Record>, Error> {
+        let mut most = USUAL_LINE;
+        loop {
+            let Some((text, length)) = self.handoff.tail(LOG, most)? else { return Ok(vec![]) };
+            let is_all = text.len() as u64 == length;
+            // Where the beginning is left out the first line is half a line.
+            let lines = text.split(|byte| *byte == b'\n').skip(usize::from(!is_all));
+            let lines = lines.filter_map(|it| str::from_utf8(it).ok());
+            let mut records: Vec<Record> =
+                lines.filter_map(|it| parse(it).ok()).map(|(record, _)| record).collect();
+            if is_all || records.first().is_some_and(|it| it.seq <= seq + 1) {
+                records.retain(|it| it.seq > seq);
+                records.reverse();
+                return Ok(records);
+            }
+            most = most.saturating_mul(4);
+        }
     }
 
     /// Reads the whole log, and fails at the first line that is not what the gate wrote.
     pub(crate) fn verify(&self) -> Result<Verified, Error> {
-        let head = self.head()?;
+        let head = Head::load(self.gate)?;
         if head.next.is_some() {
             self.end()?;
         }
@@ -140,7 +154,7 @@ impl Log<'_> {
     /// What is no line at the log's end goes, and a memory that cannot be read counts as none: this is the way out of
     /// whatever a power cut or a full disk left.
     pub(crate) fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
-        let head = match self.head() {
+        let head = match Head::load(self.gate) {
             Err(Error::Damaged { .. }) => Head::default(),
             other => other?,
         };
@@ -158,7 +172,7 @@ impl Log<'_> {
             self.handoff.cut(LOG, bytes.len() as u64)?;
         }
         let seq = end.as_ref().map_or(0, |(record, _)| record.seq);
-        self.remember(&Head { seq, hash: end.map(|(_, hash)| hash), next: None })?;
+        head.followed_by(seq, end.map(|(_, hash)| hash)).start_over(self.gate)?;
         let more = record_fields([
             ("expected_line", head.seq.into()),
             ("expected_hash", head.hash.map(|it| it.to_string()).into()),
@@ -186,12 +200,12 @@ impl Log<'_> {
         String::from_utf8(bytes).map_err(|_| log_fault("it is not UTF-8".to_owned()))
     }
 
-    /// The number and digest of the last line, which must be the one that the gate remembers.
-    fn end(&self) -> Result<(u64, Option<Digest>), Error> {
-        let head = self.head()?;
+    /// The log's end, which must be what the gate remembers.
+    fn end(&self) -> Result<Head, Error> {
+        let head = Head::load(self.gate)?;
         let Some((mut text, mut length)) = self.tail()? else {
             self.compare(&head, 0, None)?;
-            return Ok((0, None));
+            return Ok(head.followed_by(0, None));
         };
         // The half of a line that a crash left: only where one was being written.
         if head.next.is_some() && !text.is_empty() && !text.ends_with(b"\n") {
@@ -205,7 +219,7 @@ impl Log<'_> {
             None => (0, None),
         };
         self.compare(&head, seq, hash)?;
-        Ok((seq, hash))
+        Ok(head.followed_by(seq, hash))
     }
 
     fn compare(&self, head: &Head, seq: u64, hash: Option<Digest>) -> Result<(), Error> {
@@ -222,17 +236,6 @@ impl Log<'_> {
             format!("line {seq} is not the one that the gate wrote")
         };
         Err(log_fault(fault))
-    }
-
-    fn head(&self) -> Result<Head, Error> {
-        let Some(content) = self.gate.read(HEAD, 4096)? else { return Ok(Head::default()) };
-        serde_json::from_slice(&content.bytes)
-            .map_err(|error| Error::Damaged { file: HEAD.to_owned(), fault: error.to_string() })
-    }
-
-    fn remember(&self, head: &Head) -> Result<(), Error> {
-        let bytes = serde_json::to_vec(head).expect("a head is plain data");
-        self.gate.replace(HEAD, bytes, Keep::ThroughPowerCut)
     }
 }
 

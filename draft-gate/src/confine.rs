@@ -5,6 +5,8 @@
 //! written under a fresh name and moved into place. A folder that was moved away while something was written in it is
 //! noticed, and what was written is taken back.
 
+mod in_place;
+
 use std::{
     fs::File,
     io::{self, Read, Write},
@@ -65,8 +67,8 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 impl Folder {
     /// Opens a workspace. Its own path may lead over links: whoever starts the gate chooses it.
     pub(crate) fn root(path: &Path, hook: Hook) -> io::Result<Self> {
-        let open = || rustix::fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty());
-        Ok(Self { root: Arc::new(open()?), fd: open()?, path: String::new(), hook })
+        let fd = rustix::fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { root: Arc::new(fd.try_clone()?), fd, path: String::new(), hook })
     }
 
     /// Opens a folder beneath this one; an empty path is this one again.
@@ -88,7 +90,7 @@ impl Folder {
     pub(crate) fn make_folder(&self, path: &str) -> Result<Self, Error> {
         let mut folder = self.folder("")?;
         for name in path.split('/').filter(|it| !it.is_empty()) {
-            self.hook.pass("make a folder");
+            folder.pass("make a folder", name);
             match mkdirat(&folder.fd, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => {
                     folder.sync()?;
@@ -127,7 +129,7 @@ impl Folder {
 
     /// Writes a file that is not there yet, under exactly this name.
     pub(crate) fn write_new(&self, name: &str, content: &Content, keep: Keep) -> Result<(), Error> {
-        self.hook.pass("make a file");
+        self.pass("make a file", name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(content.mode);
         let fd = self.open(name, flags, mode).map_err(|it| self.refused("make", name, it))?;
@@ -137,10 +139,10 @@ impl Folder {
             if !self.is_in_place() {
                 return Err(io::Error::other("the folder was moved away"));
             }
-            self.hook.pass("write a file");
-            self.write_halves(&fd, &content.bytes)?;
+            self.pass("write a file", name);
+            self.write_halves(&fd, name, &content.bytes)?;
             if keep == Keep::ThroughPowerCut {
-                self.hook.pass("sync a file");
+                self.pass("sync a file", name);
                 fsync(&fd)?;
             }
             Ok(())
@@ -155,7 +157,7 @@ impl Folder {
     pub(crate) fn replace(&self, name: &str, bytes: Vec<u8>, keep: Keep) -> Result<(), Error> {
         let fresh = fresh_name();
         self.write_new(&fresh, &Content { bytes, mode: 0o644 }, keep)?;
-        self.hook.pass("move a file into place");
+        self.pass("move a file into place", name);
         if let Err(error) = renameat_with(&self.fd, &fresh, &self.fd, name, RenameFlags::empty()) {
             self.remove(&fresh)?;
             return Err(self.refused("replace", name, error));
@@ -169,80 +171,32 @@ impl Folder {
 
     /// Lets two names change places.
     pub(crate) fn exchange(&self, one: &str, other: &str) -> Result<(), Error> {
-        self.hook.pass("exchange two files");
+        self.pass("exchange two files", other);
         renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE)
             .map_err(|it| self.refused("exchange", other, it))
     }
 
     /// Moves a file to a name that is free.
     pub(crate) fn rename_new(&self, from: &str, to: &str) -> Result<(), Error> {
-        self.move_to(from, self, to)
+        self.pass("move a file", to);
+        renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE)
+            .map_err(|it| self.refused("make", to, it))
     }
 
-    /// Moves a file to a name that is free, in another folder.
-    pub(crate) fn move_to(&self, from: &str, folder: &Self, to: &str) -> Result<(), Error> {
-        self.hook.pass("move a file");
-        renameat_with(&self.fd, from, &folder.fd, to, RenameFlags::NOREPLACE)
-            .map_err(|it| folder.refused("make", to, it))
+    /// Moves a file to another folder under the same name, whatever was there.
+    pub(crate) fn move_over(&self, name: &str, folder: &Self) -> Result<(), Error> {
+        self.pass("move a file over", name);
+        renameat_with(&self.fd, name, &folder.fd, name, RenameFlags::empty())
+            .map_err(|it| folder.refused("replace", name, it))
     }
 
     /// Removes a name, if it is there, and never what a link leads to.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
-        self.hook.pass("remove a file");
+        self.pass("remove a file", name);
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(self.refused("remove", name, error)),
         }
-    }
-
-    /// Adds bytes to the end of a file, which is made where it is missing.
-    pub(crate) fn append(&self, name: &str, bytes: &[u8], keep: Keep) -> Result<(), Error> {
-        self.hook.pass("append to a file");
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let fd = self
-            .open(name, flags, Mode::from_raw_mode(0o644))
-            .map_err(|it| self.refused("open", name, it))?;
-        self.plain(name, &fd)?;
-        let write = || -> io::Result<()> {
-            self.write_halves(&fd, bytes)?;
-            if keep == Keep::ThroughPowerCut {
-                self.hook.pass("sync a file");
-                fsync(&fd)?;
-            }
-            Ok(())
-        };
-        write().map_err(|source| self.failed("append to", name, source))
-    }
-
-    /// The last bytes of a file, at most so many, and its length.
-    pub(crate) fn tail(&self, name: &str, most: u64) -> Result<Option<(Vec<u8>, u64)>, Error> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let fd = match self.open(name, flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(self.refused("open", name, error)),
-        };
-        let length = u64::try_from(self.plain(name, &fd)?.st_size).unwrap_or(0);
-        let start = length.saturating_sub(most);
-        let read = || -> io::Result<Vec<u8>> {
-            rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(start))?;
-            let mut bytes = vec![];
-            File::from(fd.try_clone()?).take(length - start).read_to_end(&mut bytes)?;
-            Ok(bytes)
-        };
-        let bytes = read().map_err(|source| self.failed("read", name, source))?;
-        Ok(Some((bytes, length)))
-    }
-
-    /// Cuts a file to a length: for the half of a line that a crash left.
-    pub(crate) fn cut(&self, name: &str, length: u64) -> Result<(), Error> {
-        self.hook.pass("cut a file");
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let fd =
-            self.open(name, flags, Mode::empty()).map_err(|it| self.refused("open", name, it))?;
-        self.plain(name, &fd)?;
-        rustix::fs::ftruncate(&fd, length).map_err(|it| self.refused("cut", name, it))
     }
 
     /// Waits for the lock of a file, which is made where it is missing.
@@ -276,6 +230,12 @@ impl Folder {
         read().map_err(|it| self.refused("list", "", it))
     }
 
+    /// Removes a folder that is empty; any other stays.
+    pub(crate) fn remove_empty(&self, name: &str) {
+        self.pass("remove a folder", name);
+        let _ = unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
+    }
+
     /// Whether anything has this name, be it what it may.
     pub(crate) fn has(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -288,7 +248,17 @@ impl Folder {
 
     /// Lets what happened to names in the folder outlive a power cut.
     pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.pass("sync a folder", "");
         fsync(&self.fd).map_err(|it| self.refused("sync", "", it))
+    }
+
+    /// Lets a file that was written before outlive a power cut.
+    pub(crate) fn sync_file(&self, name: &str) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let fd =
+            self.open(name, flags, Mode::empty()).map_err(|it| self.refused("open", name, it))?;
+        self.pass("sync a file", name);
+        fsync(&fd).map_err(|it| self.refused("sync", name, it))
     }
 
     /// Fails where the folder was moved away, or something else put in its place.
@@ -305,12 +275,20 @@ impl Folder {
     }
 
     /// Writes bytes so that a test can stop between them: what is there then has to be dealt with anyway.
-    fn write_halves(&self, fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    fn write_halves(&self, fd: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::from(fd.try_clone()?);
         let (half, rest) = bytes.split_at(bytes.len() / 2);
         file.write_all(half)?;
-        self.hook.pass("write the rest of a file");
+        self.pass("write the rest of a file", name);
         file.write_all(rest)
+    }
+
+    /// Tells whoever watches what is about to happen to which path.
+    fn pass(&self, what: &'static str, name: &str) {
+        self.hook.pass(what, || match (self.path.as_str(), name) {
+            ("", path) | (path, "") => path.to_owned(),
+            (folder, name) => format!("{folder}/{name}"),
+        });
     }
 
     fn moved(&self) -> Error {

@@ -1,7 +1,8 @@
 //! The task's contract: what workers may propose, and when a person is asked.
 //!
 //! `_handoff/TASK_CONTRACT.json` holds much that is not the gate's business. The gate reads two objects of it, and
-//! refuses fields in them that it does not know: a misspelt limit must not be no limit.
+//! refuses fields in them that it does not know, and objects whose name is nearly one of theirs: a misspelt limit must
+//! not be no limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -115,9 +116,19 @@ pub struct Check {
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
+    /// How many seconds it may take; one that takes longer goes to a person.
+    #[serde(default = "usual_timeout")]
+    pub timeout_s: u32,
+}
+
+fn usual_timeout() -> u32 {
+    300
 }
 
 const FILE: &str = "TASK_CONTRACT.json";
+
+/// The objects of a contract that are the gate's.
+const OBJECTS: [&str; 2] = ["constraints", "draft_gate"];
 
 impl Contract {
     pub(crate) fn load(handoff: &Folder) -> Result<Self, Error> {
@@ -127,8 +138,15 @@ impl Contract {
 
     /// Reads a contract.
     pub fn parse(json: &[u8]) -> Result<Self, Error> {
-        let contract: Self =
-            serde_json::from_slice(json).map_err(|it| Error::Contract(it.to_string()))?;
+        let refused = |it: serde_json::Error| Error::Contract(it.to_string());
+        let whole: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(json).map_err(refused)?;
+        for (key, meant) in whole.keys().flat_map(|key| OBJECTS.map(|it| (key, it))) {
+            if key != meant && is_nearly(key, meant) {
+                return Err(Error::Contract(format!("`{key}` looks like `{meant}` misspelt")));
+            }
+        }
+        let contract: Self = serde_json::from_value(whole.into()).map_err(refused)?;
         let rules = &contract.draft_gate;
         if !(0.0..=1.0).contains(&rules.max_deletion_ratio) {
             return Err(Error::Contract("max_deletion_ratio is not between 0 and 1".to_owned()));
@@ -158,6 +176,19 @@ impl Contract {
         };
         Err(Error::NotAllowed { reason })
     }
+}
+
+/// Whether two names are the same but for case, signs, and one letter that is wrong, missing or too much.
+fn is_nearly(one: &str, other: &str) -> bool {
+    let letters = |name: &str| -> Vec<char> {
+        name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    let (one, other) = (letters(one), letters(other));
+    let n_same_start = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+    let ends = one.iter().rev().zip(other.iter().rev());
+    let n_same_end = ends.take_while(|(one, other)| one == other).count();
+    one.len().abs_diff(other.len()) <= 1
+        && n_same_start + n_same_end + 1 >= one.len().max(other.len())
 }
 
 /// Whether a pattern covers a path: a folder covers all that is in it.
@@ -221,12 +252,18 @@ mod tests {
             r#"{"draft_gate": {"on_conflict": "shrug"}}"#,
             r#"{"draft_gate": {"max_deletion_ratio": 3}}"#,
             r#"{"draft_gate": {"max_draft_bytes": 99999999999}}"#,
+            r#"{"draftgate": {"preview": "always"}}"#,
+            r#"{"Draft-Gate": {"preview": "always"}}"#,
+            r#"{"draft_gates": {}}"#,
+            r#"{"constraint": {}}"#,
+            r#"{"constrains": {}}"#,
+            r#"{"constreints": {}}"#,
             "[",
         ] {
             assert!(matches!(Contract::parse(json.as_bytes()), Err(Error::Contract(_))), "{json}");
         }
         let contract = Contract::parse(
-            br#"{"task_id": "x", "roles": {}, "constraints": {"max_diff_lines": 5}}"#,
+            br#"{"task_id": "x", "roles": {}, "draft": {}, "gate": 1, "constraints": {"max_diff_lines": 5}}"#,
         );
         assert_eq!(contract.unwrap().constraints.max_diff_lines, 5);
     }

@@ -1,13 +1,15 @@
 //! Decisions of a person: what waits, accept, reject, amend, undo.
 
 use crate::{
-    apply::{Journal, Verdict},
     blob,
+    confine::Keep,
     digest::Digest,
     error::{Error, shown},
     gate::{Gate, Held},
-    judge::{Decision, Judgement, Proposal},
+    journal::{Journal, Step, Verdict},
+    judge::{Decision, Judgement},
     path::WorkspacePath,
+    propose::Proposal,
     registry::{ChangeSet, SetState},
 };
 
@@ -28,29 +30,24 @@ pub struct Waiting {
     pub submitted_at: i64,
 }
 
+impl Waiting {
+    pub(crate) fn of(set: ChangeSet) -> Self {
+        let summaries: Vec<&str> = set.changes.iter().map(|it| it.summary.as_str()).collect();
+        Self {
+            paths: set.changes.iter().map(|it| it.path.clone()).collect(),
+            summary: summaries.join("; "),
+            set: set.id,
+            worker: set.worker,
+            task: set.task,
+            submitted_at: set.submitted_at,
+        }
+    }
+}
+
 impl Gate {
     /// What waits for a person, the oldest first.
     pub fn pending(&self) -> Result<Vec<Waiting>, Error> {
-        let mut waiting = vec![];
-        for name in self.sets.names()? {
-            let set: Option<ChangeSet> = self.sets.readable(&name)?;
-            let Some(set) = set.filter(|it| it.state == SetState::Escalated) else { continue };
-            waiting.push(Waiting {
-                paths: set.changes.iter().map(|it| it.path.clone()).collect(),
-                summary: set
-                    .changes
-                    .iter()
-                    .map(|it| it.summary.as_str())
-                    .collect::<Vec<_>>()
-                    .join("; "),
-                set: set.id,
-                worker: set.worker,
-                task: set.task,
-                submitted_at: set.submitted_at,
-            });
-        }
-        waiting.sort_by_key(|it| it.submitted_at);
-        Ok(waiting)
+        Ok(self.sets_in(SetState::Escalated)?.into_iter().map(Waiting::of).collect())
     }
 
     /// Shows a change set that waits, as it stands against the files as they are now; of one that was decided, how.
@@ -66,8 +63,7 @@ impl Gate {
         let contract = self.contract()?;
         let proposal = self.enter()?.proposal(set, &contract)?;
         let file = proposal.files.into_iter().find(|it| it.change.path.as_str() == path);
-        file.map(|it| it.new_text)
-            .ok_or_else(|| Error::Missing { path: format!("{} in set {set}", shown(path)) })
+        file.map(|it| it.new_text).ok_or_else(|| not_in_set(set, path))
     }
 
     /// The whole id of the set that waits and starts with this; with nothing given, of the only one.
@@ -76,7 +72,9 @@ impl Gate {
             self.pending()?.into_iter().map(|it| it.set).filter(|it| it.starts_with(start));
         match (ids.next(), ids.next()) {
             (Some(id), None) => Ok(id),
-            _ => Err(Error::NoSuchSet { id: shown(start) }),
+            (Some(_), Some(_)) => Err(Error::SeveralSets { id: shown(start) }),
+            (None, _) if start.is_empty() => Err(Error::NothingWaits),
+            (None, _) => Err(Error::NoSuchSet { id: shown(start) }),
         }
     }
 
@@ -85,7 +83,7 @@ impl Gate {
         let held = self.enter()?;
         let proposal = held.seen(set, sight)?;
         proposal.complete()?;
-        if proposal.lacks_checks(&self.contract()?) {
+        if proposal.lacks_checks {
             let reason =
                 "the contract's checks have not run on the change as it is now; look at it again";
             return Err(Error::NotAllowed { reason: reason.to_owned() });
@@ -117,8 +115,7 @@ impl Gate {
             .changes
             .iter_mut()
             .find(|it| it.path.as_str() == path && it.content.is_some());
-        let change = change
-            .ok_or_else(|| Error::Missing { path: format!("{} in set {set}", shown(path)) })?;
+        let change = change.ok_or_else(|| not_in_set(set, path))?;
         // The person has seen the file as it is now.
         let current = proposal
             .files
@@ -127,16 +124,18 @@ impl Gate {
             .and_then(|it| it.current);
         let digest = blob::put(&self.blobs, content.as_bytes())?;
         change.content = Some(digest);
+        change.bytes = content.len() as u64;
         change.base = current;
         let task = proposal.set.task.clone();
         let id = proposal.set.id.clone();
+        blob::secure(&self.blobs, [Some(digest), current].into_iter().flatten())?;
+        self.sets.put(&id, &proposal.set, Keep::ThroughPowerCut)?;
         let fields = [
             ("set", id.as_str().into()),
             ("path", path.into()),
             ("content", digest.to_string().into()),
         ];
         held.note(agent, "amended", &task, fields)?;
-        self.sets.put(&id, &proposal.set)?;
         drop(held);
         self.look(&id)
     }
@@ -155,12 +154,11 @@ impl Gate {
         journal.steps = journal
             .steps
             .iter()
-            .map(|it| crate::apply::Step::new(it.path.clone(), it.new, it.old, it.mode))
+            .map(|it| Step::new(it.path.clone(), it.new, it.old, it.mode, it.new_folders))
             .collect();
         journal.verdict = Verdict::Undone;
         journal.agent = agent.to_owned();
         journal.reason = "undone by a person".to_owned();
-        journal.is_applied = false;
         let paths = journal.steps.iter().map(|it| it.path.clone()).collect();
         held.carry_out(journal).map_err(|error| match error {
             Error::Conflict { path } => no_undo(&format!("`{path}` was changed since")),
@@ -195,4 +193,8 @@ impl Held<'_> {
         }
         Ok(proposal)
     }
+}
+
+fn not_in_set(set: &str, path: &str) -> Error {
+    Error::NotInSet { set: shown(set), path: shown(path) }
 }

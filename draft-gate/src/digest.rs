@@ -21,6 +21,11 @@ impl Digest {
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
+
+    /// Half of the digits: enough for a name that nobody can find another content for.
+    pub(crate) fn half(&self) -> String {
+        self.to_string()[..32].to_owned()
+    }
 }
 
 impl fmt::Display for Digest {

@@ -20,7 +20,9 @@ pub enum Error {
         fault: &'static str,
     },
     /// A file that no worker may see.
-    #[error("SECURITY: `{path}` is not for workers: {why}")]
+    #[error(
+        "SECURITY: `{path}` is not for workers: {why}; leave it as it is, or ask a person to change it"
+    )]
     Protected {
         /// The file.
         path: String,
@@ -28,7 +30,7 @@ pub enum Error {
         why: &'static str,
     },
     /// A link, a mount or a special file where a plain one has to be.
-    #[error("SECURITY: `{path}` is refused: {fault}")]
+    #[error("SECURITY: `{path}` is refused: {fault}; only plain files with one name are taken")]
     Unsafe {
         /// The file or folder.
         path: String,
@@ -47,7 +49,8 @@ pub enum Error {
     },
     /// A submission that says something else than the server knows of the draft.
     #[error(
-        "SECURITY: the submission says {field} `{given}`, but draft `{draft}` was issued for `{known}`"
+        "SECURITY: the submission says {field} `{given}`, but draft `{draft}` was issued for `{known}`; \
+         submit it with what ollama_request_draft gave"
     )]
     Forged {
         /// The draft.
@@ -60,7 +63,9 @@ pub enum Error {
         known: String,
     },
     /// A draft that was submitted and waits for its decision.
-    #[error("draft `{draft}` was submitted and waits for a decision; read the inbox")]
+    #[error(
+        "draft `{draft}` was submitted and waits: for a decision, which the inbox will tell, or for the rest of its change set"
+    )]
     Submitted {
         /// The draft.
         draft: String,
@@ -73,10 +78,44 @@ pub enum Error {
         /// What it should name.
         what: &'static str,
     },
+    /// A path where the name of a task or of a worker has to be: names are made into names of files.
+    #[error(
+        "SECURITY: `{given}` is a path and no {what}; use 1 to 64 letters, digits, `_` and `-`"
+    )]
+    PathForName {
+        /// What was given.
+        given: String,
+        /// What it should name.
+        what: &'static str,
+    },
     /// A file that is not there.
     #[error("there is no file `{path}`; to propose a new one, request it with operation `create`")]
     Missing {
         /// The file.
+        path: String,
+    },
+    /// A rejected draft that there is none of.
+    #[error(
+        "no draft of `{path}` was rejected in this task, or it was pruned; request it without `restore`"
+    )]
+    NothingRejected {
+        /// The file.
+        path: String,
+    },
+    /// A draft whose file somebody removed.
+    #[error("draft `{draft}` is gone from _handoff/drafts; write it again with ollama_write_draft")]
+    DraftGone {
+        /// The draft.
+        draft: String,
+    },
+    /// A file that is no part of a change set.
+    #[error(
+        "`{path}` is not a file that change set `{set}` edits or makes; `draft-gate show {set}` lists them"
+    )]
+    NotInSet {
+        /// The change set.
+        set: String,
+        /// The path as given.
         path: String,
     },
     /// A file that is there already.
@@ -116,6 +155,17 @@ pub enum Error {
     #[error("no change set `{id}` waits; `draft-gate pending` lists those that do")]
     NoSuchSet {
         /// The id as given.
+        id: String,
+    },
+    /// Nothing at all where somebody wants to decide.
+    #[error("no change set waits for a decision")]
+    NothingWaits,
+    /// A beginning of an id that several change sets share.
+    #[error(
+        "several change sets start with `{id}`; give more digits: `draft-gate pending` lists them"
+    )]
+    SeveralSets {
+        /// The beginning as given.
         id: String,
     },
     /// A verdict on something else than what is there now.
@@ -168,7 +218,7 @@ pub enum Error {
         fault: String,
     },
     /// A stored file of the gate that cannot be read.
-    #[error("`{file}` is damaged: {fault}")]
+    #[error("`{file}` is damaged: {fault}; bring it back from a copy, or reject what needs it")]
     Damaged {
         /// The file.
         file: String,
@@ -176,15 +226,23 @@ pub enum Error {
         fault: String,
     },
     /// A contract that cannot be read. Nothing is accepted under it.
-    #[error("_handoff/TASK_CONTRACT.json is refused: {0}")]
+    #[error("_handoff/TASK_CONTRACT.json is refused: {0}; nothing is accepted until it is mended")]
     Contract(String),
     /// A check of the project that could not be run.
-    #[error("check `{check}` could not be run: {why}")]
+    #[error("check `{check}` could not be run to its end: {why}")]
     Check {
         /// Its name.
         check: String,
         /// Why.
         why: String,
+    },
+    /// A folder without a gate, where somebody wants to look at one.
+    #[error(
+        "`{}` has no gate; name the workspace with --workspace, or make one with `draft-gate serve`", path.display()
+    )]
+    NoGate {
+        /// The folder.
+        path: PathBuf,
     },
     /// A folder that cannot be a workspace.
     #[error("`{}` cannot be opened as a workspace: {source}", path.display())]
@@ -213,6 +271,7 @@ impl Error {
         matches!(
             self,
             Self::BadPath { .. }
+                | Self::PathForName { .. }
                 | Self::Protected { .. }
                 | Self::Unsafe { .. }
                 | Self::NotIssued { .. }

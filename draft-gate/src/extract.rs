@@ -23,7 +23,8 @@ pub fn extract(text: &str) -> Result<Vec<Extracted>, &'static str> {
         let is_end =
             |it: &str| it.trim().len() >= fence && it.trim().bytes().all(|byte| byte == b'`');
         let comment = lines.peek().copied().unwrap_or_default().trim_start();
-        let comment = comment.strip_prefix(['#', '/', ';', '<', '-']).unwrap_or_default();
+        let marks = ["# ", "//", "/*", ";", "<!--", "--"];
+        let comment = marks.iter().find_map(|it| comment.strip_prefix(it)).unwrap_or_default();
         let named = [line, before].into_iter().find_map(path_in);
         let named = named.map(|it| (it, false)).or_else(|| path_in(comment).map(|it| (it, true)));
         let (path, is_comment) = named.ok_or("a block has no file name")?;
@@ -31,13 +32,10 @@ pub fn extract(text: &str) -> Result<Vec<Extracted>, &'static str> {
             lines.next();
         }
         let mut content = String::new();
-        loop {
-            let line = lines.next().ok_or("the last block has no end")?;
-            if is_end(line) {
-                break;
-            }
+        while let Some(line) = lines.next_if(|it| !is_end(it)) {
             content.extend([line, "\n"]);
         }
+        lines.next().ok_or("the last block has no end")?;
         // A model that shows a file twice means the last one.
         files.retain(|it| it.path != path);
         files.push(Extracted { path, content });
@@ -46,11 +44,14 @@ pub fn extract(text: &str) -> Result<Vec<Extracted>, &'static str> {
     if files.is_empty() { Err("there is no fenced block") } else { Ok(files) }
 }
 
-/// The first word with a dot or slash inside, less what marks it up.
+/// The first word with a slash inside, or with an ending that starts with a letter, less what marks it up.
 fn path_in(line: &str) -> Option<String> {
     let words = line.split([' ', '`', '*', '"', '\'', '(', ')', '=', ',']);
     let mut words = words.map(|it| it.trim_end_matches([':', '.']).trim());
-    let is_path =
-        |it: &&str| it.chars().skip(1).any(|it| matches!(it, '.' | '/')) && !it.contains("://");
+    let is_path = |it: &&str| {
+        let ending = it.rsplit_once('.').and_then(|(_, ending)| ending.chars().next());
+        let is_file = ending.is_some_and(char::is_alphabetic) && !["e.g", "i.e"].contains(it);
+        (is_file || it.chars().skip(1).any(|it| it == '/')) && !it.contains("://")
+    };
     words.find(is_path).map(str::to_owned)
 }

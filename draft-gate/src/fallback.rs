@@ -34,10 +34,18 @@ impl Gate {
             let summary = format!("{lines} lines taken from text for {}", shown(&file.path));
             drafts.push(Submission::of(&draft, &summary).more_to_come());
         }
-        let last = drafts.pop().ok_or(Error::NoFile("there is no fenced block"))?;
-        for submission in &drafts {
-            worker.submit(submission)?;
+        if let Some(last) = drafts.last_mut() {
+            last.more_to_come = false;
         }
-        worker.submit(&Submission { more_to_come: false, ..last })
+        let mut submitted: Option<Submitted> = None;
+        for submission in &drafts {
+            let done = worker.submit(submission);
+            if let (Err(_), Some(before)) = (&done, &submitted) {
+                // The next text must not take along what is left of this one.
+                self.drop_held(&before.set, agent)?;
+            }
+            submitted = Some(done?);
+        }
+        submitted.ok_or(Error::NoFile("there is no fenced block"))
     }
 }

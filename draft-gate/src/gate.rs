@@ -71,11 +71,11 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Opens a gate that calls `hook` before every write.
+    /// Opens a gate that calls `hook` before every write and every sync, with what happens and to which path.
     #[cfg(feature = "testkit")]
     pub fn open_watched(
         workspace: impl AsRef<Path>,
-        hook: impl Fn(&'static str) + Send + Sync + 'static,
+        hook: impl Fn(&'static str, &str) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let gate = Self::open_with(workspace.as_ref(), Hook::new(hook))?;
         gate.enter()?;
@@ -88,9 +88,13 @@ impl Gate {
         let handoff = root.make_folder(HANDOFF)?;
         handoff.make_folder("drafts")?;
         if !handoff.has(".gitignore") {
-            handoff.replace(".gitignore", b"drafts/\ngate/\n".to_vec(), Keep::ThroughCrash)?;
+            handoff.replace(".gitignore", b"drafts/\ngate/\n".to_vec(), Keep::ThroughPowerCut)?;
         }
         let state = handoff.make_folder("gate")?;
+        Self::of_folders(root, handoff, state)
+    }
+
+    fn of_folders(root: Folder, handoff: Folder, state: Folder) -> Result<Self, Error> {
         let shelf = |name: &str| state.make_folder(name).map(|folder| Shelf { folder });
         let gate = Self {
             blobs: state.make_folder("blobs")?,
@@ -109,9 +113,21 @@ impl Gate {
     }
 
     /// Opens a gate for who only looks: nothing that a crash left is completed, and a log that was changed is no
-    /// hindrance.
+    /// hindrance. A folder that has no gate is an error, and gets none.
     pub fn open_to_look(workspace: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open_with(workspace.as_ref(), Hook::default())
+        let workspace = workspace.as_ref();
+        let refused = |source| Error::Workspace { path: workspace.to_owned(), source };
+        let root = Folder::root(workspace, Hook::default()).map_err(refused)?;
+        let open = || -> Result<_, Error> {
+            let handoff = root.folder(HANDOFF)?;
+            let state = handoff.folder("gate")?;
+            Ok((handoff, state))
+        };
+        let (handoff, state) = open().map_err(|error| match error {
+            Error::Missing { .. } => Error::NoGate { path: workspace.to_owned() },
+            other => other,
+        })?;
+        Self::of_folders(root, handoff, state)
     }
 
     /// Runs the contract's checks with this. Without it a contract that asks for checks escalates everything.

@@ -76,6 +76,7 @@ fn follow(gate: &Gate, set: &str, verdict: &Verdict) -> Result<Judgement, Error>
             Error::SightChanged { .. }
             | Error::Conflict { .. }
             | Error::NotAllowed { .. }
+            | Error::NotInSet { .. }
             | Error::NoSuchSet { .. },
         ) => gate.look(set),
         Err(error) => Err(error),

@@ -3,24 +3,25 @@
 #[cfg(feature = "testkit")]
 use std::sync::Arc;
 
-/// Called before each write with what is about to be written. Without the feature `testkit` it is nothing at all.
+/// Called before each write and each sync with what is about to happen, and to which path of the workspace. Without
+/// the feature `testkit` it is nothing at all.
 #[derive(Clone, Default)]
 pub(crate) struct Hook {
     #[cfg(feature = "testkit")]
-    call: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
+    call: Option<Arc<dyn Fn(&'static str, &str) + Send + Sync>>,
 }
 
 impl Hook {
     #[cfg(feature = "testkit")]
-    pub(crate) fn new(call: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(call: impl Fn(&'static str, &str) + Send + Sync + 'static) -> Self {
         Self { call: Some(Arc::new(call)) }
     }
 
     #[cfg_attr(not(feature = "testkit"), expect(clippy::unused_self, reason = "there is no hook"))]
-    pub(crate) fn pass(&self, _what: &'static str) {
+    pub(crate) fn pass(&self, _what: &'static str, _path: impl FnOnce() -> String) {
         #[cfg(feature = "testkit")]
         if let Some(call) = &self.call {
-            call(_what);
+            call(_what, &_path());
         }
     }
 }

@@ -8,7 +8,6 @@ use crate::{
     error::Error,
     finding::Finding,
     gate::{Gate, Held},
-    path::plain_name,
 };
 
 /// A message about a change set.
@@ -35,7 +34,7 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MessageKind {
-    /// A change set was submitted: to the floor manager.
+    /// A change set is complete.
     DraftReady,
     /// It was applied.
     DraftAccepted,
@@ -48,8 +47,11 @@ pub enum MessageKind {
 /// Messages of an inbox come at most so many at a time, the newest.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The inbox of the floor manager. No worker can have this name: it holds a dot.
-const MANAGER: &str = "floor.manager";
+/// A message names so many findings, the gravest; `draft-gate show` has them all.
+const MOST_FINDINGS: usize = 50;
+
+/// The inbox of the floor manager. No task can have this name: it holds a space.
+const MANAGER: &str = "floor manager";
 
 impl Gate {
     /// What the gate told a worker about a task, oldest first; after the message `after`, if that is still there.
@@ -59,11 +61,7 @@ impl Gate {
         task: &str,
         after: Option<&str>,
     ) -> Result<Vec<Message>, Error> {
-        let name =
-            format!("{}.{}", plain_name(worker, "worker's name")?, plain_name(task, "task id")?);
-        let messages = self.messages(&name)?;
-        let start = after.and_then(|after| messages.iter().position(|it| it.message_id == after));
-        Ok(messages.into_iter().skip(start.map_or(0, |it| it + 1)).collect())
+        self.worker(worker)?.inbox(task, after)
     }
 
     /// What waits for the floor manager: submissions and escalations, oldest first.
@@ -71,7 +69,7 @@ impl Gate {
         self.messages(MANAGER)
     }
 
-    fn messages(&self, inbox: &str) -> Result<Vec<Message>, Error> {
+    pub(crate) fn messages(&self, inbox: &str) -> Result<Vec<Message>, Error> {
         let file = format!("{inbox}.ndjson");
         let Some((bytes, length)) = self.inboxes.tail(&file, MOST_BYTES)? else {
             return Ok(vec![]);
@@ -93,20 +91,41 @@ impl Gate {
 impl Held<'_> {
     /// Tells the worker, and the floor manager where it is his to act.
     pub(crate) fn send(&self, worker: &str, message: &Message) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(message).expect("plain data");
+        let mut message = message.clone();
+        message.findings.truncate(MOST_FINDINGS);
+        let mut line = serde_json::to_vec(&message).expect("plain data");
         line.push(b'\n');
         // A half line that a crash left must not swallow this one.
         line.insert(0, b'\n');
         let append = |inbox: &str| {
             self.gate.inboxes.append(&format!("{inbox}.ndjson"), &line, Keep::ThroughCrash)
         };
-        if message.kind != MessageKind::DraftReady {
-            append(&format!("{worker}.{}", message.task_id))?;
-        }
+        append(&format!("{worker}.{}", message.task_id))?;
         if matches!(message.kind, MessageKind::DraftReady | MessageKind::DraftEscalated) {
             append(MANAGER)?;
         }
         Ok(())
+    }
+
+    /// Removes inboxes to which nothing came since a time, in seconds since 1970, and the beginnings of long ones that
+    /// nobody is shown any more; counts what it touched.
+    pub(crate) fn prune_inboxes(&self, time: i64) -> Result<usize, Error> {
+        let inboxes = &self.gate.inboxes;
+        let mut n_pruned = 0;
+        for name in inboxes.names()?.into_iter().filter(|it| it.ends_with(".ndjson")) {
+            if inboxes.written_at(&name).is_none_or(|it| it < time) {
+                inboxes.remove(&name)?;
+                n_pruned += 1;
+                continue;
+            }
+            let Some((mut bytes, length)) = inboxes.tail(&name, MOST_BYTES)? else { continue };
+            if length > 2 * MOST_BYTES {
+                let start = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
+                inboxes.replace(&name, bytes.split_off(start), Keep::ThroughCrash)?;
+                n_pruned += 1;
+            }
+        }
+        Ok(n_pruned)
     }
 }
 

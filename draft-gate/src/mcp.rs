@@ -57,8 +57,8 @@ struct Write {
 struct SubmitReply {
     /// Whether the draft was handed in.
     submitted: bool,
-    /// The message about it.
-    message_id: String,
+    /// The message DRAFT_READY about it; none while the set waits for more drafts.
+    message_id: Option<String>,
     /// The change set that it is part of.
     set: String,
     /// ACCEPT, REJECT or ESCALATE; HELD while more drafts are to come; READY where somebody judges later.
@@ -81,7 +81,7 @@ struct ReadInbox {
 /// Messages, the oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Inbox {
-    /// DRAFT_ACCEPTED, DRAFT_REJECTED and DRAFT_ESCALATED, each with its reason and findings.
+    /// DRAFT_READY, DRAFT_ACCEPTED, DRAFT_REJECTED and DRAFT_ESCALATED, each with its reason and findings.
     messages: Vec<serde_json::Value>,
 }
 
@@ -136,11 +136,11 @@ impl DraftServer {
 
     #[tool(
         name = "ollama_read_inbox",
-        description = "Read what was decided about your drafts of a task: DRAFT_ACCEPTED, DRAFT_REJECTED or DRAFT_ESCALATED, with reasons."
+        description = "Read what became of your drafts of a task: DRAFT_READY, then DRAFT_ACCEPTED, DRAFT_REJECTED or DRAFT_ESCALATED, with reasons."
     )]
     async fn read_inbox(&self, Parameters(read): Parameters<ReadInbox>) -> Reply<Inbox> {
         self.run(move |gate, worker| {
-            let messages = gate.inbox(worker, &read.task_id, read.after.as_deref())?;
+            let messages = gate.worker(worker)?.inbox(&read.task_id, read.after.as_deref())?;
             let value = |it: &Message| serde_json::to_value(it).expect("plain data");
             Ok(Inbox { messages: messages.iter().map(value).collect() })
         })

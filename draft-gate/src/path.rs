@@ -83,6 +83,9 @@ pub(crate) fn plain_name<'a>(given: &'a str, what: &'static str) -> Result<&'a s
     if (1..=64).contains(&given.len()) && given.bytes().all(is_plain) {
         return Ok(given);
     }
+    if given.contains(['/', '\\', '%', '\0']) || given.contains("..") {
+        return Err(Error::PathForName { given: shown(given), what });
+    }
     Err(Error::BadName { given: shown(given), what })
 }
 

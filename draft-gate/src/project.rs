@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::{
     blob,
-    checks::ProjectFile,
+    checks::{ProjectChecks, ProjectFile},
     confine::Folder,
     contract::{Check, Contract},
+    digest::Digest,
     error::{Error, shown},
     finding::{Finding, Weight},
     gate::Gate,
-    judge::Proposal,
     path::WorkspacePath,
+    propose::Proposal,
+    registry::Found,
 };
 
 /// Folders of things that were built or fetched.
@@ -24,29 +26,29 @@ const LONGEST_OUTPUT: usize = 2_000;
 
 impl Gate {
     /// What the contract's checks say to a proposal; that they cannot be run is a finding too.
-    pub(crate) fn run_checks(&self, proposal: &Proposal, contract: &Contract) -> Vec<Finding> {
+    pub(crate) fn run_checks(&self, proposal: &Proposal, contract: &Contract) -> Found {
+        let project = self.project(proposal);
+        let about = about_project(proposal.sight, &project, contract);
         let cannot_run = |why: String| vec![Finding::new("checks", Weight::Escalate, why)];
-        let Some(checks) = &self.checks else {
-            return cannot_run(
-                "the contract asks for checks, and nothing here runs them".to_owned(),
-            );
+        let findings = match (&self.checks, project) {
+            (None, _) => {
+                cannot_run("the contract asks for checks, and nothing here runs them".to_owned())
+            }
+            (_, Err(error)) => cannot_run(error.to_string()),
+            (Some(checks), Ok(files)) => {
+                let run = |check: &Check| run_check(checks.as_ref(), check, &files);
+                contract.draft_gate.checks.iter().filter_map(run).collect()
+            }
         };
-        let files = match self.project(proposal) {
-            Ok(files) => files,
-            Err(error) => return cannot_run(error.to_string()),
-        };
-        let run = |check: &Check| {
-            let outcome = match checks.run(check, &files) {
-                Ok(outcome) if outcome.is_passed => return None,
-                Ok(outcome) => (
-                    Weight::Reject,
-                    format!("`{}` failed: {}", check.name, end_of(&outcome.output)),
-                ),
-                Err(error) => (Weight::Escalate, error.to_string()),
-            };
-            Some(Finding::new("checks", outcome.0, outcome.1))
-        };
-        contract.draft_gate.checks.iter().filter_map(run).collect()
+        Found { about, findings }
+    }
+
+    /// Stands for all that a judgement is about: the change, and with checks the whole project as they would see it.
+    pub(crate) fn about(&self, proposal: &Proposal, contract: &Contract) -> Digest {
+        if contract.draft_gate.checks.is_empty() {
+            return proposal.sight;
+        }
+        about_project(proposal.sight, &self.project(proposal), contract)
     }
 
     /// All files that a worker may see, with the proposal's in their place.
@@ -67,6 +69,36 @@ impl Gate {
         }
         Ok(files.into_values().collect())
     }
+}
+
+fn run_check(checks: &dyn ProjectChecks, check: &Check, files: &[ProjectFile]) -> Option<Finding> {
+    let (weight, text) = match checks.run(check, files) {
+        Ok(outcome) if outcome.is_passed => return None,
+        Ok(outcome) => {
+            (Weight::Reject, format!("`{}` failed: {}", check.name, end_of(&outcome.output)))
+        }
+        Err(error) => (Weight::Escalate, error.to_string()),
+    };
+    Some(Finding::new("checks", weight, text))
+}
+
+/// Stands for a change, a project with it, and the checks that the contract asks for.
+fn about_project(
+    sight: Digest,
+    project: &Result<Vec<ProjectFile>, Error>,
+    contract: &Contract,
+) -> Digest {
+    let mut text = format!("{sight}\n");
+    match project {
+        Ok(files) => text.extend(
+            files
+                .iter()
+                .map(|it| format!("{} {} {}\n", it.path, it.is_executable, Digest::of(&it.bytes))),
+        ),
+        Err(error) => text += &error.to_string(),
+    }
+    let checks = serde_json::to_string(&contract.draft_gate.checks).expect("checks are plain data");
+    Digest::of((text + &checks).as_bytes())
 }
 
 fn collect(

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    apply::Journal,
-    confine::is_fresh_name,
+    confine::{Folder, is_fresh_name},
     digest::Digest,
     error::Error,
-    gate::Gate,
+    gate::{Gate, Held},
+    journal::Journal,
     registry::{Change, ChangeSet, Issued},
 };
 
@@ -16,18 +16,23 @@ use crate::{
 pub struct Pruned {
     /// Decided change sets: accepted ones can no longer be undone.
     pub decided: usize,
+    /// Change sets that were never completed, and drafts that were never submitted.
+    pub abandoned: usize,
     /// Rejected drafts that can no longer be restored.
     pub rejected: usize,
     /// Contents that nothing needs.
     pub blobs: usize,
-    /// Temporary files of processes that died.
+    /// Inboxes that nothing came to, or that were too long.
+    pub inboxes: usize,
+    /// Temporary files of processes that died, and files that a power cut damaged.
     pub temporary: usize,
 }
 
 const DAY: i64 = 24 * 60 * 60;
 
 impl Gate {
-    /// Removes content of drafts that were decided longer ago than the contract's `retention_days`.
+    /// Removes content of drafts that were decided longer ago than the contract's `retention_days`, and drafts that were
+    /// left alone for as long: those that were never submitted, and those whose change set was never completed.
     ///
     /// The log stays as it is, and so does everything that waits for a decision.
     pub fn prune(&self) -> Result<Pruned, Error> {
@@ -37,10 +42,15 @@ impl Gate {
         )
     }
 
-    /// Removes content of drafts that were decided before a time, in seconds since 1970.
+    /// As [`prune`](Self::prune), before a time in seconds since 1970.
     pub fn prune_before(&self, time: i64) -> Result<Pruned, Error> {
         let held = self.enter()?;
-        let mut pruned = Pruned::default();
+        let mut pruned = Pruned {
+            abandoned: held.drop_old_sets(time)? + held.remove_old_drafts(time)?,
+            temporary: held.remove_temporary(time)?,
+            inboxes: held.prune_inboxes(time)?,
+            ..Pruned::default()
+        };
         let mut needed = self.needed_by_waiting()?;
         for name in self.decided.names()? {
             let Some(journal) = self.decided.readable::<Journal>(&name)? else { continue };
@@ -70,13 +80,9 @@ impl Gate {
                 pruned.blobs += 1;
             }
         }
-        let drafts = held.drafts()?;
-        for name in drafts.names()?.into_iter().filter(|it| is_fresh_name(it)) {
-            drafts.remove(&name)?;
-            pruned.temporary += 1;
-        }
         let counts = [
             ("decided", pruned.decided.into()),
+            ("abandoned", pruned.abandoned.into()),
             ("rejected", pruned.rejected.into()),
             ("blobs", pruned.blobs.into()),
         ];
@@ -95,6 +101,54 @@ impl Gate {
             needed.extend(set.iter().flat_map(|it| &it.changes).flat_map(digests));
         }
         Ok(needed)
+    }
+}
+
+impl Held<'_> {
+    /// Removes drafts that were requested before a time and never submitted, and what is left of those whose set is
+    /// over.
+    fn remove_old_drafts(&self, time: i64) -> Result<usize, Error> {
+        let mut n_removed = 0;
+        for name in self.gate.issued.names()? {
+            let is_wanted = match self.draft(&name)? {
+                Some(issued) => issued.set.is_some() || issued.requested_at / 1000 >= time,
+                None => false,
+            };
+            if !is_wanted {
+                let _ = self.drafts().map(|it| it.remove(&name));
+                self.gate.issued.remove(&name)?;
+                n_removed += 1;
+            }
+        }
+        Ok(n_removed)
+    }
+
+    /// Removes temporary files that nobody writes any more, for we hold the lock, and sets that are over or
+    /// cannot be read.
+    fn remove_temporary(&self, time: i64) -> Result<usize, Error> {
+        let gate = self.gate;
+        let shelves = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];
+        let mut folders: Vec<&Folder> = shelves.map(|it| &it.folder).to_vec();
+        let drafts = self.drafts().ok();
+        folders.extend([&gate.state, &gate.handoff, &gate.blobs, &gate.inboxes]);
+        folders.extend(&drafts);
+        let mut n_removed = 0;
+        for folder in folders {
+            for name in folder.names()?.into_iter().filter(|it| is_fresh_name(it)) {
+                folder.remove(&name)?;
+                n_removed += 1;
+            }
+        }
+        for name in gate.sets.names()? {
+            let file = format!("{name}.json");
+            let is_old = gate.sets.folder.written_at(&file).is_none_or(|it| it < time);
+            let is_over = gate.decided.has(&name);
+            if is_over || (is_old && gate.sets.readable::<ChangeSet>(&name)?.is_none()) {
+                gate.sets.remove(&name)?;
+                n_removed += 1;
+            }
+        }
+        Ok(n_removed)
     }
 }
 

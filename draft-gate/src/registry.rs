@@ -97,6 +97,9 @@ pub(crate) struct Change {
     pub(crate) base: Option<Digest>,
     /// What was submitted; absent for a deletion.
     pub(crate) content: Option<Digest>,
+    /// How long that is.
+    #[serde(default)]
+    pub(crate) bytes: u64,
     pub(crate) summary: String,
 }
 
@@ -123,7 +126,8 @@ impl Shelf {
         serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
     }
 
-    /// As [`get`](Self::get), for who goes through all: a file that is damaged must not hide the others.
+    /// As [`get`](Self::get), where a file that is damaged counts as none: it must not hide the others, and what is
+    /// under way may be lost in a power cut.
     pub(crate) fn readable<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         match self.get(name) {
             Err(Error::Damaged { .. }) => Ok(None),
@@ -131,15 +135,23 @@ impl Shelf {
         }
     }
 
-    /// Puts something there so that it outlives a power cut: a name without its content would stop the gate.
-    pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T) -> Result<(), Error> {
-        let bytes = serde_json::to_vec(value).expect("plain data");
-        self.folder.replace(&format!("{name}.json"), bytes, Keep::ThroughPowerCut)
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.folder.has(&format!("{name}.json"))
     }
 
+    pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T, keep: Keep) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(value).expect("plain data");
+        self.folder.replace(&format!("{name}.json"), bytes, keep)
+    }
+
+    /// Moves something to another shelf, in one move: it is on the one or on the other, whatever happens.
+    pub(crate) fn hand_over(&self, name: &str, shelf: &Self) -> Result<(), Error> {
+        self.folder.move_over(&format!("{name}.json"), &shelf.folder)
+    }
+
+    /// Removes something; a power cut may bring it back.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
-        self.folder.remove(&format!("{name}.json"))?;
-        self.folder.sync()
+        self.folder.remove(&format!("{name}.json"))
     }
 
     /// The names of all that is there.

@@ -1,7 +1,9 @@
 //! Checks of the project in a sandbox: the change is run, and the workspace is not touched.
 
+use std::time::Duration;
+
 use sandbox_vm::{
-    Image, Isolation, Output, Program, Sandbox, Sandboxes, Spec,
+    Cause, ExecLimits, Image, Isolation, Output, Program, Sandbox, Sandboxes, Spec, Status,
     backend::Jail,
     guest::{self, Agent},
 };
@@ -36,11 +38,18 @@ impl ProjectChecks for SandboxChecks {
         let failed = |why: String| Error::Check { check: check.name.clone(), why };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|it| failed(it.to_string()))?;
-        runtime.block_on(run(check, files)).map_err(|it| failed(it.to_string()))
+        let output = runtime.block_on(run(check, files)).map_err(|it| failed(it.to_string()))?;
+        match output.status {
+            // How long it would have taken says nothing about the change.
+            Status::Limit(Cause::Wall | Cause::CpuTime) => {
+                Err(failed(format!("it took longer than {} s", check.timeout_s)))
+            }
+            _ => Ok(outcome_of(&output)),
+        }
     }
 }
 
-async fn run(check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, sandbox_vm::Error> {
+async fn run(check: &Check, files: &[ProjectFile]) -> Result<Output, sandbox_vm::Error> {
     let opening = Sandboxes::new().backend(Jail::this_program()).isolation(Isolation::Required);
     let sandboxes = opening.open().await?;
     let spec = Spec::new(format!("check-{}", random_hex())).image(Image::Python);
@@ -54,7 +63,7 @@ async fn run_in(
     sandbox: &Sandbox,
     check: &Check,
     files: &[ProjectFile],
-) -> Result<CheckOutcome, sandbox_vm::Error> {
+) -> Result<Output, sandbox_vm::Error> {
     for file in files {
         sandbox.fs().write(file.path.as_str(), file.bytes.clone()).await?;
     }
@@ -63,12 +72,15 @@ async fn run_in(
     if !executable.is_empty() {
         let chmod = sandbox.exec(Program::new("chmod").args(["+x", "--"]).args(executable)).await?;
         if !chmod.success() {
-            return Ok(outcome_of(&chmod));
+            return Ok(chmod);
         }
     }
-    let output =
-        sandbox.exec(Program::new(&check.program).args(check.args.iter().cloned())).await?;
-    Ok(outcome_of(&output))
+    let time = Duration::from_secs(check.timeout_s.into());
+    // Processor time is counted over all processors, and a time-out is meant by the clock.
+    let limits =
+        ExecLimits { wall: time, cpu_time: time.saturating_mul(64), ..ExecLimits::default() };
+    let program = Program::new(&check.program).args(check.args.iter().cloned());
+    sandbox.exec(program.limits(limits)).await
 }
 
 fn outcome_of(output: &Output) -> CheckOutcome {

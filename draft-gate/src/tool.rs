@@ -125,6 +125,6 @@ pub struct Submitted {
     pub set: String,
     /// Whether the set is complete and can be judged.
     pub is_complete: bool,
-    /// The message to the floor manager, where there is one.
-    pub message_id: String,
+    /// The message DRAFT_READY; none while the set waits for more drafts.
+    pub message_id: Option<String>,
 }

@@ -3,7 +3,8 @@
 use crate::{
     contract::{Contract, Preview},
     finding::{Finding, Weight},
-    judge::{Decision, ProposedFile},
+    judge::Decision,
+    propose::ProposedFile,
     registry::Operation,
     scan::scan,
 };

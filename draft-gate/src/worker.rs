@@ -4,9 +4,8 @@
 //! attempt to get past the gate goes to the log.
 
 use crate::{
-    apply::Journal,
     blob,
-    confine::{Keep, random_hex},
+    confine::Keep,
     diff::{FileDiff, line_count},
     digest::Digest,
     error::{Error, shown},
@@ -27,8 +26,8 @@ pub struct Worker<'a> {
 /// A summary is cut here: it goes to people and into logs.
 const LONGEST_SUMMARY: usize = 500;
 
-/// A change set holds no more drafts than this, whatever its contract says.
-const MOST_CHANGES: usize = 200;
+/// A worker has no more drafts than this that are not decided.
+const MOST_OPEN: usize = 500;
 
 impl Worker<'_> {
     /// Copies a file into the sandbox, for this worker alone.
@@ -80,6 +79,17 @@ impl Worker<'_> {
         self.guarded(&submission.task_id, |held| self.submit_held(held, submission))
     }
 
+    /// What the gate told this worker about a task, oldest first; after the message `after`, if that is still there.
+    pub fn inbox(&self, task: &str, after: Option<&str>) -> Result<Vec<Message>, Error> {
+        self.guarded(task, |held| {
+            let task = plain_name(task, "task id")?;
+            let messages = held.gate.messages(&format!("{}.{task}", self.name))?;
+            let start =
+                after.and_then(|after| messages.iter().position(|it| it.message_id == after));
+            Ok(messages.into_iter().skip(start.map_or(0, |it| it + 1)).collect())
+        })
+    }
+
     /// Does something under the lock, and logs what looks like an attempt to get past the gate.
     fn guarded<T>(
         &self,
@@ -105,6 +115,7 @@ impl Worker<'_> {
         let original =
             self.original(&path, request.operation, contract.draft_gate.max_draft_bytes)?;
         let name = self.free_name(held, task, &path)?;
+        self.check_quota(held, &name)?;
         let base = original.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
         let base = base.transpose()?;
         let start = if request.restore { self.rejected_content(task, &path)? } else { original };
@@ -119,7 +130,7 @@ impl Worker<'_> {
             requested_at: chrono::Utc::now().timestamp_millis(),
             set: None,
         };
-        self.gate.issued.put(&name, &issued)?;
+        self.gate.issued.put(&name, &issued, Keep::ThroughCrash)?;
         let line_count = line_count(&start);
         held.drafts()?.replace(&name, start.into_bytes(), Keep::ThroughCrash)?;
         let original_hash = base.map_or_else(|| "absent".to_owned(), |it| it.to_string());
@@ -184,6 +195,24 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Fails where this worker has too many drafts that are not decided. One that it asks for again is no new one.
+    fn check_quota(&self, held: &Held<'_>, name: &str) -> Result<(), Error> {
+        let names = held.gate.issued.names()?;
+        // Whose they are has to be read from each of them, so this is asked only where it may matter.
+        if names.len() < MOST_OPEN || names.iter().any(|it| it == name) {
+            return Ok(());
+        }
+        let mut n_open = 0;
+        for name in names {
+            n_open += usize::from(held.draft(&name)?.is_some_and(|it| it.worker == self.name));
+        }
+        if n_open < MOST_OPEN {
+            return Ok(());
+        }
+        let reason = format!("you have {n_open} drafts that are not decided; submit some of them");
+        Err(Error::NotAllowed { reason })
+    }
+
     /// The document's name where it is free or ours; one with a hash where another worker or file has it.
     fn free_name(
         &self,
@@ -191,13 +220,13 @@ impl Worker<'_> {
         task: &str,
         path: &WorkspacePath,
     ) -> Result<String, Error> {
-        let hash = Digest::of(format!("{}\n{path}", self.name).as_bytes()).short();
-        let base: String = path.name().chars().take(40).collect();
+        let hash = Digest::of(format!("{}\n{path}", self.name).as_bytes()).half();
+        let start = &path.name()[..path.name().floor_char_boundary(100)];
         let plain = format!("{}.{task}.draft", path.name());
-        let hashed = format!("{base}.{hash}.{task}.draft");
+        let hashed = format!("{start}.{hash}.{task}.draft");
         let is_short = plain.len() <= 200;
         for name in [&hashed, &plain] {
-            let Some(issued) = held.gate.issued.get::<Issued>(name)? else { continue };
+            let Some(issued) = held.draft(name)? else { continue };
             if issued.worker == self.name && issued.task == task && issued.path == *path {
                 return match issued.set {
                     None => Ok(name.clone()),
@@ -214,8 +243,7 @@ impl Worker<'_> {
     /// The content of this worker's draft that was rejected last.
     fn rejected_content(&self, task: &str, path: &WorkspacePath) -> Result<Option<String>, Error> {
         let content = self.gate.rejected.get::<Digest>(&rejected_key(self.name, task, path))?;
-        let content = content
-            .ok_or_else(|| Error::Missing { path: format!("a rejected draft of {path}") })?;
+        let content = content.ok_or_else(|| Error::NothingRejected { path: path.to_string() })?;
         let bytes = blob::get(&self.gate.blobs, content)?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
@@ -239,73 +267,29 @@ impl Worker<'_> {
             _ => Some(self.text_of(held, &issued)?),
         };
         let frozen = content.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
+        let content = content.unwrap_or_default();
         let change = Change {
             draft: issued.name.clone(),
             path: issued.path.clone(),
             operation: issued.operation,
             base: issued.base,
             content: frozen.transpose()?,
+            bytes: content.len() as u64,
             summary: shown(
                 &submission.change_summary.chars().take(LONGEST_SUMMARY).collect::<String>(),
             ),
         };
-        let set = self.add_to_set(&issued.task, change.clone(), submission.more_to_come)?;
+        let more_to_come = submission.more_to_come;
+        let set = held.add_to_set(self.name, &issued.task, change.clone(), more_to_come)?;
         issued.set = Some(set.id.clone());
-        self.gate.issued.put(&issued.name, &issued)?;
-        self.tell_of(held, &set, &change, content.as_deref().unwrap_or_default())?;
-        let ready = self.ready_message(&set);
-        if set.state == SetState::Ready {
-            held.send(self.name, &ready)?;
+        self.gate.issued.put(&issued.name, &issued, Keep::ThroughCrash)?;
+        self.tell_of(held, &set, &change, &content)?;
+        let is_complete = set.state == SetState::Ready;
+        let ready = is_complete.then(|| ready_message(&set));
+        if let Some(ready) = &ready {
+            held.send(self.name, ready)?;
         }
-        Ok(Submitted {
-            set: set.id,
-            is_complete: set.state == SetState::Ready,
-            message_id: ready.message_id,
-        })
-    }
-
-    /// Adds a change to the set of its task that is held, or to a new one.
-    fn add_to_set(
-        &self,
-        task: &str,
-        change: Change,
-        more_to_come: bool,
-    ) -> Result<ChangeSet, Error> {
-        let held_name = format!("held.{}.{task}", self.name);
-        let known: Option<ChangeSet> = self.gate.sets.get(&held_name)?;
-        // A crash may have left the set here after it was handed in: its id is taken.
-        let known = match known {
-            Some(set) if self.is_handed_in(&set.id)? => None,
-            known => known,
-        };
-        let mut set = known.unwrap_or_else(|| ChangeSet {
-            id: random_hex(),
-            worker: self.name.to_owned(),
-            task: task.to_owned(),
-            state: SetState::Held,
-            changes: vec![],
-            submitted_at: chrono::Utc::now().timestamp_millis(),
-            found: None,
-        });
-        if set.changes.len() >= MOST_CHANGES {
-            let reason = format!("a change set has at most {MOST_CHANGES} drafts");
-            return Err(Error::NotAllowed { reason });
-        }
-        set.changes.retain(|it| it.draft != change.draft);
-        set.changes.push(change);
-        if more_to_come {
-            self.gate.sets.put(&held_name, &set)?;
-        } else {
-            set.state = SetState::Ready;
-            self.gate.sets.put(&set.id, &set)?;
-            self.gate.sets.remove(&held_name)?;
-        }
-        Ok(set)
-    }
-
-    fn is_handed_in(&self, set: &str) -> Result<bool, Error> {
-        let is_waiting = self.gate.sets.get::<ChangeSet>(set)?.is_some();
-        Ok(is_waiting || self.gate.decided.get::<Journal>(set)?.is_some())
+        Ok(Submitted { set: set.id, is_complete, message_id: ready.map(|it| it.message_id) })
     }
 
     /// Writes the task's submission file and the log's line.
@@ -332,24 +316,11 @@ impl Worker<'_> {
         held.note(self.name, "submitted", &set.task, fields)
     }
 
-    fn ready_message(&self, set: &ChangeSet) -> Message {
-        Message {
-            message_id: message_id(MessageKind::DraftReady, &set.id, ""),
-            kind: MessageKind::DraftReady,
-            task_id: set.task.clone(),
-            set: set.id.clone(),
-            paths: set.changes.iter().map(|it| it.path.to_string()).collect(),
-            reason: set.changes.last().map(|it| it.summary.clone()).unwrap_or_default(),
-            findings: vec![],
-        }
-    }
-
     /// The draft's text, read once: whoever changes it later changes nothing.
     fn text_of(&self, held: &Held<'_>, issued: &Issued) -> Result<String, Error> {
         let limit = self.gate.contract()?.draft_gate.max_draft_bytes;
         let content = held.drafts()?.read(&issued.name, limit)?;
-        let content =
-            content.ok_or_else(|| Error::Missing { path: format!("{DRAFTS}/{}", issued.name) })?;
+        let content = content.ok_or_else(|| Error::DraftGone { draft: issued.name.clone() })?;
         let not_text = || Error::NotText { path: issued.name.clone() };
         let text = String::from_utf8(content.bytes).map_err(|_| not_text())?;
         if text.contains('\0') { Err(not_text()) } else { Ok(text) }
@@ -371,12 +342,34 @@ impl Worker<'_> {
         let not_issued =
             || Error::NotIssued { draft: path.to_string(), worker: self.name.to_owned() };
         let name = name.filter(|it| !it.contains('/')).ok_or_else(not_issued)?;
-        let issued: Option<Issued> = held.gate.issued.get(name)?;
+        let issued = held.draft(name)?;
         issued.filter(|it| it.worker == self.name).ok_or_else(not_issued)
+    }
+}
+
+impl Held<'_> {
+    /// What is known of a draft. One that a power cut damaged was never issued, and one that it brought back after its
+    /// set was decided is over.
+    pub(crate) fn draft(&self, name: &str) -> Result<Option<Issued>, Error> {
+        let issued: Option<Issued> = self.gate.issued.readable(name)?;
+        let is_over = |set: &String| self.gate.decided.has(set);
+        Ok(issued.filter(|it| !it.set.as_ref().is_some_and(is_over)))
     }
 }
 
 /// Where the content of a rejected draft is found again.
 pub(crate) fn rejected_key(worker: &str, task: &str, path: &WorkspacePath) -> String {
-    Digest::of(format!("{worker}\n{task}\n{path}").as_bytes()).short()
+    Digest::of(format!("{worker}\n{task}\n{path}").as_bytes()).half()
+}
+
+fn ready_message(set: &ChangeSet) -> Message {
+    Message {
+        message_id: message_id(MessageKind::DraftReady, &set.id, ""),
+        kind: MessageKind::DraftReady,
+        task_id: set.task.clone(),
+        set: set.id.clone(),
+        paths: set.changes.iter().map(|it| it.path.to_string()).collect(),
+        reason: set.changes.last().map(|it| it.summary.clone()).unwrap_or_default(),
+        findings: vec![],
+    }
 }

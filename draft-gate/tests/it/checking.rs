@@ -83,6 +83,61 @@ fn what_no_check_saw_is_not_accepted() {
     assert_eq!(place.text("src/a.py"), with_line(OLD));
 }
 
+/// Changes a file beside the set's own each time it runs, as another accepted set would.
+#[derive(Debug)]
+struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
+
+impl ProjectChecks for ChangesBeside {
+    fn run(&self, _check: &Check, _files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
+        let number = self.2.fetch_add(1, Ordering::SeqCst);
+        if number < self.1 {
+            std::fs::write(&self.0, format!("{number}\n")).unwrap();
+        }
+        Ok(CheckOutcome { is_passed: true, output: String::new() })
+    }
+}
+
+/// Checks that saw another project than the one that the change comes into count for nothing.
+#[test]
+fn checks_count_for_the_project_that_they_saw() {
+    let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
+    for (n_changes, decision, rules_found) in
+        [(2, Decision::Accept, vec![]), (9, Decision::Escalate, vec!["unsettled"])]
+    {
+        let place = Place::with_contract(contract);
+        let checks = ChangesBeside(place.path("src/b.py"), n_changes, AtomicUsize::new(0));
+        let gate = Gate::open(place.path("")).unwrap().with_checks(checks);
+        let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+        let judgement = gate.judge(&set).unwrap();
+        assert_eq!((judgement.decision, rules(&judgement)), (decision, rules_found));
+    }
+}
+
+/// The contract is changed while the checks that it asks for run.
+#[derive(Debug)]
+struct ChangesContract(std::path::PathBuf);
+
+impl ProjectChecks for ChangesContract {
+    fn run(&self, _check: &Check, _files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
+        let contract = CHECKED.replace("always", "escalated").replace(
+            r#"{"draft_gate""#,
+            r#"{"constraints": {"forbidden_paths": ["src"]}, "draft_gate""#,
+        );
+        std::fs::write(&self.0, contract).unwrap();
+        Ok(CheckOutcome { is_passed: true, output: String::new() })
+    }
+}
+
+#[test]
+fn the_contract_counts_as_it_is_after_the_checks() {
+    let place = Place::with_contract(&CHECKED.replace("always", "escalated"));
+    let checks = ChangesContract(place.path("_handoff/TASK_CONTRACT.json"));
+    let gate = Gate::open(place.path("")).unwrap().with_checks(checks);
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    assert_eq!(gate.judge(&set).unwrap().decision, Decision::Reject);
+    assert_eq!(place.text("src/a.py"), OLD);
+}
+
 #[derive(Debug)]
 struct NeverRuns;
 

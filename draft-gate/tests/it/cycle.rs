@@ -78,7 +78,10 @@ fn the_official_client_does_the_whole_cycle() {
         (&seen["submitted"]["submitted"], &seen["submitted"]["status"]),
         (&json!(true), &json!("ACCEPT"))
     );
-    assert_eq!(seen["inbox"]["messages"][0]["type"], "DRAFT_ACCEPTED");
+    let messages = &seen["inbox"]["messages"];
+    assert_eq!(messages[0]["type"], "DRAFT_READY");
+    assert_eq!(messages[0]["message_id"], seen["submitted"]["message_id"]);
+    assert_eq!(messages[1]["type"], "DRAFT_ACCEPTED");
     for refused in ["replayed", "outside", "elsewhere"] {
         assert!(
             seen[refused]["error"].as_str().unwrap().starts_with("SECURITY:"),

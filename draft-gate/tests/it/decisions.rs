@@ -111,13 +111,16 @@ fn what_is_decided_is_forgotten_and_what_waits_is_not() {
     let later = seconds_now() + 10;
 
     let kept = place.gate.prune().unwrap();
-    assert_eq!((kept.decided, kept.rejected, kept.blobs), (0, 0, 0));
-    let pruned = place.gate.prune_before(later).unwrap();
-    assert_eq!((pruned.decided, pruned.rejected), (2, 1));
-    assert!(pruned.blobs >= 2, "{pruned:?}");
-    assert!(matches!(place.gate.undo(&accepted, "p"), Err(Error::NoUndo { .. })));
+    assert_eq!((kept.decided, kept.rejected, kept.blobs, kept.abandoned), (0, 0, 0, 0));
     let worker = place.gate.worker("w").unwrap();
     assert_eq!(worker.read(&open.draft_path).unwrap().content, "open\n");
+    let pruned = place.gate.prune_before(later).unwrap();
+    assert_eq!((pruned.decided, pruned.rejected, pruned.abandoned), (2, 1, 1));
+    assert!(pruned.blobs >= 2, "{pruned:?}");
+    assert!(matches!(place.gate.undo(&accepted, "p"), Err(Error::NoUndo { .. })));
+    // A draft that was never submitted goes as well; what waits for a person stays.
+    assert!(matches!(worker.read(&open.draft_path), Err(Error::NotIssued { .. })));
+    assert!(!place.path(&open.draft_path).exists());
     place.gate.accept(&waiting.set, waiting.sight, "p").unwrap();
     place.gate.verify().unwrap();
 }
@@ -133,10 +136,13 @@ fn messages() {
     use MessageKind::{DraftAccepted, DraftEscalated, DraftReady, DraftRejected};
     let inbox = place.gate.inbox("w", "t", None).unwrap();
     let after = inbox[0].message_id.clone();
-    assert_eq!(kinds(inbox), [DraftAccepted, DraftRejected, DraftEscalated]);
+    assert_eq!(
+        kinds(inbox),
+        [DraftReady, DraftAccepted, DraftReady, DraftRejected, DraftReady, DraftEscalated]
+    );
     assert_eq!(
         kinds(place.gate.inbox("w", "t", Some(&after)).unwrap()),
-        [DraftRejected, DraftEscalated]
+        [DraftAccepted, DraftReady, DraftRejected, DraftReady, DraftEscalated]
     );
     assert_eq!(
         kinds(place.gate.manager_inbox().unwrap()),
@@ -144,6 +150,30 @@ fn messages() {
     );
     assert!(place.gate.inbox("v", "t", None).unwrap().is_empty());
     assert!(place.gate.inbox("../w", "t", None).is_err());
+    // A worker's name and task cannot be chosen so that they are the manager's inbox.
+    assert!(place.gate.inbox("floor", "manager", None).unwrap().is_empty());
+    // A path in place of a task is an attempt, and counted.
+    assert!(place.gate.inbox("w", "../../x", None).unwrap_err().is_violation());
+    assert_eq!(place.count("violation"), 1);
+}
+
+/// A set with thousands of findings is told in a message that can be read.
+#[test]
+fn messages_are_bounded_and_forgotten() {
+    let place = Place::new();
+    let worker = place.gate.worker("w").unwrap();
+    let content = "p = '/home/jo/x'\n".repeat(30);
+    for at in 0..150 {
+        let draft = place.draft(&Request::create(&format!("src/{at}.py"), "t"), &content);
+        worker.submit(&Submission::of(&draft, "x").more_to_come()).unwrap();
+    }
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let judgement = place.gate.judge(&set).unwrap();
+    assert!(judgement.findings.len() > 3_000, "{}", judgement.findings.len());
+    let message = place.gate.inbox("w", "t", None).unwrap().pop().unwrap();
+    assert_eq!((message.kind, message.findings.len()), (MessageKind::DraftRejected, 50));
+    assert_eq!(place.gate.prune_before(seconds_now() + 10).unwrap().inboxes, 2);
+    assert!(place.gate.inbox("w", "t", None).unwrap().is_empty());
 }
 
 #[test]

@@ -24,14 +24,23 @@ fn the_forms_that_models_write() {
     check("```rust\n// src/a.rs\nx\n```", &[("src/a.rs", "x\n")]);
     check("```a.py\nx\n```\ntext\n```b.py\ny\n\nz\n```", &[("a.py", "x\n"), ("b.py", "y\n\nz\n")]);
     check("```ä.py\nx\n```", &[("ä.py", "x\n")]);
+    check("Change it, e.g. so:\n\nsrc/a.py\n```\nx\n```", &[("src/a.py", "x\n")]);
+    check("```a.py\n#!/usr/bin/env python3\nx\n```", &[("a.py", "#!/usr/bin/env python3\nx\n")]);
     check("````README.md\n```\nnested\n```\n````", &[("README.md", "```\nnested\n```\n")]);
 }
 
 #[test]
 fn what_cannot_be_read_is_an_error_and_never_half_a_file() {
-    for text in
-        ["no block at all", "", "```python\nx = 1\n```", "```a.py\nx\n```\n```b.py\nnever closed\n"]
-    {
+    for text in [
+        "no block at all",
+        "",
+        "```python\nx = 1\n```",
+        "```a.py\nx\n```\n```b.py\nnever closed\n",
+        // None of these names a file.
+        "```python\n#!/usr/bin/env python3\nx\n```",
+        "```c\n#include <stdio.h>\nx\n```",
+        "Version 1.2, e.g. this:\n```\nx\n```",
+    ] {
         assert!(extract(text).is_err(), "{text}");
     }
 }
@@ -76,4 +85,16 @@ fn a_text_leaves_no_half_set_behind() {
     place.gate.judge(&set).unwrap();
     assert_eq!(place.text("src/next.py"), "second\n");
     assert!(!place.path("src/half.py").exists());
+}
+
+/// A text with too many files is refused as a whole, and drops what was taken of it.
+#[test]
+fn a_text_of_too_many_files_is_no_beginning_of_the_next() {
+    let place = Place::new();
+    let many: String = (0..201).map(|it| format!("```src/{it}.py\nx = {it}\n```\n")).collect();
+    assert!(place.gate.submit_text("w", "t", &many).is_err());
+    assert!(place.gate.held().unwrap().is_empty());
+    let set = place.gate.submit_text("w", "t", "```src/next.py\nnext\n```\n").unwrap().set;
+    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert!(place.path("src/next.py").exists() && !place.path("src/0.py").exists());
 }

@@ -65,7 +65,7 @@ fn a_set_that_cannot_be_applied_goes_to_a_person_and_stops_nobody() {
     place.put("_handoff/gate/sets/00.json", "");
     let journal = place.path(&format!("_handoff/gate/journal/{bad}.json"));
     let folder = place.path("deep");
-    let hook = move |what: &'static str| {
+    let hook = move |what: &'static str, _: &str| {
         if what == "make a folder" && journal.exists() {
             fs::write(&folder, "a file\n").unwrap();
         }
@@ -97,7 +97,7 @@ fn a_take_back_that_fails_keeps_its_journal_and_says_so() {
     let blob = place.path(&format!("_handoff/gate/blobs/{}", Digest::of(OLD.as_bytes())));
     let (file, gone) = (place.path("src/a.py"), blob.clone());
     let n_exchanges = AtomicUsize::new(0);
-    let hook = move |what: &'static str| {
+    let hook = move |what: &'static str, _: &str| {
         if what == "exchange two files" && n_exchanges.fetch_add(1, Ordering::SeqCst) == 1 {
             fs::write(&file, "saved in the last moment\n").unwrap();
             fs::remove_file(&gone).unwrap();
@@ -196,4 +196,94 @@ fn configuration_of_tools_goes_to_a_person() {
         assert_eq!(judgement.findings[0].rule, "tool-configuration", "{path}");
     }
     assert_eq!(place.create("github/ci.yml", "x: 1\n").decision, Decision::Accept);
+}
+
+/// A worker that dies leaves a set that is not complete: it is listed, dropped, and forgotten after a while.
+#[test]
+fn a_set_that_is_never_completed_can_be_dropped() {
+    let place = Place::new();
+    let worker = place.gate.worker("w").unwrap();
+    let hold = || {
+        let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+        let submitted = worker.submit(&Submission::of(&draft, "x").more_to_come()).unwrap();
+        assert_eq!((submitted.is_complete, submitted.message_id), (false, None));
+        submitted.set
+    };
+    let set = hold();
+    let held = place.gate.held().unwrap();
+    assert_eq!((held.len(), held[0].set.as_str()), (1, set.as_str()));
+    assert!(matches!(place.gate.drop_held("zz", "p"), Err(Error::NoSuchSet { .. })));
+    assert_eq!(place.gate.drop_held(&set[..4], "p").unwrap(), set);
+    assert!(place.gate.held().unwrap().is_empty());
+    let told = place.gate.inbox("w", "t", None).unwrap().pop().unwrap();
+    assert_eq!(told.kind, draft_gate::MessageKind::DraftRejected);
+    // Its drafts are free again, and their content can be taken up.
+    let restore = Request { restore: true, ..Request::edit("src/a.py", "t") };
+    let draft = worker.request(&restore).unwrap();
+    assert_eq!(worker.read(&draft.draft_path).unwrap().content, with_line(OLD));
+
+    let second = hold();
+    assert_ne!(second, set);
+    assert_eq!(place.gate.prune().unwrap().abandoned, 0);
+    assert_eq!(place.gate.prune_before(i64::MAX).unwrap().abandoned, 1);
+    assert!(place.gate.held().unwrap().is_empty());
+    assert_eq!(place.edit("src/a.py", &with_line(OLD)).decision, Decision::Accept);
+}
+
+/// One worker cannot fill the gate: what a set holds and how many drafts are open is bounded.
+#[test]
+fn quotas() {
+    let place = Place::with_contract(r#"{"draft_gate": {"max_draft_bytes": 9000000}}"#);
+    let worker = place.gate.worker("w").unwrap();
+    let large = "x\n".repeat(4_200_000);
+    let one = place.draft(&Request::create("src/1.py", "t"), &large);
+    worker.submit(&Submission::of(&one, "x").more_to_come()).unwrap();
+    let two = place.draft(&Request::create("src/2.py", "t"), &large);
+    let error = worker.submit(&Submission::of(&two, "x")).unwrap_err();
+    assert!(error.to_string().contains("make several sets"), "{error}");
+    place.gate.drop_held("", "p").unwrap();
+
+    let mut n_open = 1;
+    while worker.request(&Request::create(&format!("src/n{n_open}.py"), "u")).is_ok() {
+        n_open += 1;
+        assert!(n_open <= 500);
+    }
+    assert_eq!(n_open, 500);
+    // One that is open can be asked for again, and others have drafts of their own.
+    worker.request(&Request::create("src/n1.py", "u")).unwrap();
+    place.gate.worker("v").unwrap().request(&Request::create("src/v.py", "u")).unwrap();
+}
+
+/// What was made for a file goes with it, unless somebody else uses it by then.
+#[test]
+fn folders_that_were_made_for_a_file_go_with_it() {
+    let place = Place::new();
+    for (is_used, is_left) in [(false, false), (true, true)] {
+        let set = place.create("deep/er/new.py", "x = 1\n").set;
+        if is_used {
+            place.put("deep/mine.py", "mine\n");
+        }
+        place.gate.undo(&set, "p").unwrap();
+        assert_eq!(place.path("deep").exists(), is_left);
+        assert!(!place.path("deep/er").exists());
+    }
+}
+
+/// Attempts that come to light only when a set is judged are counted too.
+#[test]
+fn violations_found_by_the_judge_are_counted() {
+    let place = Place::new();
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    fs::remove_file(place.path("src/a.py")).unwrap();
+    std::os::unix::fs::symlink(place.outside().join("a.py"), place.path("src/a.py")).unwrap();
+    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Reject);
+    assert_eq!(place.gate.stats().unwrap().violations, 1);
+    place.check_outside();
+}
+
+#[test]
+fn nobody_makes_a_gate_by_looking_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(Gate::open_to_look(folder.path()), Err(Error::NoGate { .. })));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -238,7 +238,7 @@ fn an_edit_in_the_last_moment_is_put_back() {
     let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
     let file = place.path("src/a.py");
     let n_exchanges = std::sync::atomic::AtomicUsize::new(0);
-    let hook = move |what: &'static str| {
+    let hook = move |what: &'static str, _: &str| {
         let is_exchange = what == "exchange two files";
         if is_exchange && n_exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
             std::fs::write(&file, "saved in the last moment\n").unwrap();
@@ -250,4 +250,55 @@ fn an_edit_in_the_last_moment_is_put_back() {
     // The other file of the set was applied by then, and is taken back.
     assert_eq!(place.text("src/b.py"), OLD);
     assert_eq!(place.count("taken_back"), 1);
+}
+
+/// Somebody saves in the last moment, and then saves once more, or removes the file, while the first save is being put
+/// back: nothing is lost.
+#[test]
+fn a_save_while_another_is_put_back_is_kept() {
+    for second in [Some("second save\n"), None] {
+        let place = Place::new();
+        let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+        let (file, other) = (place.path("src/a.py"), place.path("src/.a.py.editor"));
+        let n_exchanges = std::sync::atomic::AtomicUsize::new(0);
+        let hook = move |what: &'static str, _: &str| {
+            if what != "exchange two files" {
+                return;
+            }
+            match (n_exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst), second) {
+                (0, _) => std::fs::write(&file, "first save\n").unwrap(),
+                (1, Some(second)) => {
+                    std::fs::write(&other, second).unwrap();
+                    std::fs::rename(&other, &file).unwrap();
+                }
+                (1, None) => std::fs::remove_file(&file).unwrap(),
+                _ => {}
+            }
+        };
+        let gate = draft_gate::Gate::open_watched(place.path(""), hook).unwrap();
+        check(&gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
+        assert_eq!(std::fs::read_to_string(place.path("src/a.py")).ok().as_deref(), second);
+        let kept = gate.records().unwrap().into_iter().find(|it| it.event == "kept_aside").unwrap();
+        assert_eq!(place.text(kept.more["kept_as"].as_str().unwrap()), "first save\n");
+        let n_left = crate::support::files(&place.path("src")).len();
+        assert_eq!(n_left, usize::from(second.is_some()));
+    }
+}
+
+/// Whoever saves at every moment cannot make the gate go round in circles.
+#[test]
+fn files_that_keep_changing_go_to_a_person() {
+    let place = Place::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let file = place.path("src/a.py");
+    let n_saves = std::sync::atomic::AtomicUsize::new(0);
+    let hook = move |what: &'static str, path: &str| {
+        if what == "exchange two files" && path == "src/a.py" {
+            let number = n_saves.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            std::fs::write(&file, OLD.replace("one", &format!("one {number}"))).unwrap();
+        }
+    };
+    let gate = draft_gate::Gate::open_watched(place.path(""), hook).unwrap();
+    check(&gate.judge(&set).unwrap(), Decision::Escalate, "unsettled");
+    assert!(place.text("src/a.py").starts_with("one "), "{}", place.text("src/a.py"));
 }

@@ -4,6 +4,7 @@
 mod attacks;
 mod audit;
 mod checking;
+mod command;
 mod crash;
 mod cycle;
 mod decisions;
@@ -11,6 +12,7 @@ mod extraction;
 mod failing;
 mod graph;
 mod judging;
+mod power;
 mod properties;
 mod race;
 mod rules;

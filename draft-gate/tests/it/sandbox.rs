@@ -34,3 +34,17 @@ fn a_change_that_passes_is_accepted() {
 fn a_change_that_fails_is_rejected_with_what_the_check_said() {
     check("def (:\n", "`compiles` failed");
 }
+
+/// How long a check would have taken says nothing about the change, so a person hears of it.
+#[test]
+fn a_check_that_takes_too_long_goes_to_a_person() {
+    let contract = r#"{"draft_gate": {"checks": [
+        {"name": "slow", "program": "sleep", "args": ["60"], "timeout_s": 1}]}}"#;
+    let place = Place::with_contract(contract);
+    place.submit(&place.draft(&Request::create("src/b.py", "t"), "x = 1\n"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
+    let output = command.arg("--workspace").arg(place.path("")).arg("judge").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("Escalate") && said.contains("it took longer than 1 s"), "{said}");
+    assert_eq!(place.gate.pending().unwrap().len(), 1);
+}

@@ -22,7 +22,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serves one worker's tools over standard input and output (MCP).
     Serve(Serve),
-    /// Lists the change sets that wait for you.
+    /// Lists the change sets that wait for you, and those that wait for more drafts of their worker.
     Pending,
     /// Shows what waits, one after the other, and asks for your verdict.
     Review {
@@ -57,6 +57,20 @@ pub(crate) enum Command {
         #[arg(long)]
         with: PathBuf,
     },
+    /// Drops a change set that waits for more drafts; its worker is told, and can take its drafts up again.
+    Drop {
+        /// The change set; its first digits are enough.
+        set: String,
+    },
+    /// Prints messages: the floor manager's, or what a worker was told about a task.
+    Inbox {
+        /// The worker's name; needs `--task`.
+        #[arg(long, requires = "task")]
+        worker: Option<String>,
+        /// The task; needs `--worker`.
+        #[arg(long, requires = "worker")]
+        task: Option<String>,
+    },
     /// Takes an accepted change set back.
     Undo {
         /// The change set; `draft-gate log` lists them.
@@ -77,7 +91,7 @@ pub(crate) enum Command {
     },
     /// Prints numbers: decisions, times, violations, failures of parsing.
     Stats,
-    /// Removes content of drafts that were decided longer ago than the contract says.
+    /// Removes content of drafts that were decided, or left alone, longer ago than the contract says.
     Prune,
     /// Makes drafts of the files in a model's text, and judges them: for models without tools.
     Extract {

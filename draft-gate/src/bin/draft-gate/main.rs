@@ -14,7 +14,7 @@ use std::{
 
 use clap::Parser;
 use draft_gate::{
-    Digest, Error, Gate, Judgement,
+    Digest, Error, Gate, Judgement, Waiting,
     mcp::{DraftServer, Judging},
     visible,
 };
@@ -73,6 +73,11 @@ fn run(cli: Cli) -> Result<(), Problem> {
             print_judgement(&judgement, Paint::of_stdout());
             Ok(())
         }
+        Command::Drop { set } => {
+            println!("{} is dropped", gate.drop_held(&set, &agent)?);
+            Ok(())
+        }
+        Command::Inbox { worker, task } => inbox(&gate, worker.as_deref().zip(task.as_deref())),
         Command::Undo { set } => {
             for path in gate.undo(&set, &agent)? {
                 println!("{path} is as it was before {set}");
@@ -91,8 +96,14 @@ fn run(cli: Cli) -> Result<(), Problem> {
         Command::Prune => {
             let pruned = gate.prune()?;
             println!(
-                "removed {} decided change sets, {} rejected drafts, {} contents, {} temporary files",
-                pruned.decided, pruned.rejected, pruned.blobs, pruned.temporary
+                "removed {} decided change sets, {} drafts and sets that were left alone, {} rejected drafts, \
+                 {} contents, {} inboxes, {} temporary files",
+                pruned.decided,
+                pruned.abandoned,
+                pruned.rejected,
+                pruned.blobs,
+                pruned.inboxes,
+                pruned.temporary
             );
             Ok(())
         }
@@ -100,12 +111,16 @@ fn run(cli: Cli) -> Result<(), Problem> {
     }
 }
 
-/// A log that is not what it was must not keep anybody from finding that out.
+/// A log that is not what it was must not keep anybody from finding that out, and nobody makes a gate by looking
+/// for one in the wrong folder.
 fn open(workspace: &Path, command: &Command) -> Result<Gate, Error> {
-    match command {
-        Command::Verify { .. } | Command::Log => Gate::open_to_look(workspace),
-        _ => Gate::open(workspace).map(with_checks),
+    if !matches!(command, Command::Serve(_) | Command::Extract { .. }) {
+        let gate = Gate::open_to_look(workspace)?;
+        if matches!(command, Command::Verify { .. } | Command::Log) {
+            return Ok(gate);
+        }
     }
+    Gate::open(workspace).map(with_checks)
 }
 
 #[cfg(feature = "sandbox")]
@@ -159,16 +174,36 @@ fn judge_all(gate: &Gate) -> Result<(), Problem> {
 }
 
 fn pending(gate: &Gate) -> Result<(), Problem> {
-    for waiting in gate.pending()? {
-        let paths: Vec<&str> = waiting.paths.iter().map(|it| it.as_str()).collect();
-        println!(
-            "{}  {} / {}  {}  {}",
-            waiting.set,
-            waiting.worker,
-            waiting.task,
-            paths.join(" "),
-            waiting.summary
-        );
+    let (waiting, held) = (gate.pending()?, gate.held()?);
+    if waiting.is_empty() && held.is_empty() {
+        println!("nothing waits");
+    }
+    for waiting in &waiting {
+        print_waiting(waiting, "");
+    }
+    for held in &held {
+        print_waiting(held, "  (waits for more drafts: `draft-gate drop` removes it)");
+    }
+    Ok(())
+}
+
+fn print_waiting(waiting: &Waiting, more: &str) {
+    let Waiting { set, worker, task, summary, .. } = waiting;
+    let paths: Vec<&str> = waiting.paths.iter().map(|it| it.as_str()).collect();
+    let line = format!("{set}  {worker} / {task}  {}  {summary}", paths.join(" "));
+    println!("{}{more}", visible(&line));
+}
+
+fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), Problem> {
+    let messages = match of {
+        Some((worker, task)) => gate.inbox(worker, task, None)?,
+        None => gate.manager_inbox()?,
+    };
+    for message in messages {
+        let kind = serde_json::to_value(message.kind)?;
+        let kind = kind.as_str().unwrap_or_default();
+        let (task, set, paths) = (&message.task_id, &message.set, message.paths.join(" "));
+        println!("{}", visible(&format!("{kind}  {task}  {set}  {paths}  {}", message.reason)));
     }
     Ok(())
 }
@@ -176,11 +211,15 @@ fn pending(gate: &Gate) -> Result<(), Problem> {
 /// From what a person typed to a whole id and sight. The sight has to be the one of now.
 fn resolve(gate: &Gate, seen: &Seen) -> Result<(String, Digest), Problem> {
     let set = gate.find_pending(&seen.set)?;
+    if seen.sight.len() < SIGHT_DIGITS {
+        let what =
+            format!("`{}` is no sight: give the one that `draft-gate show` printed", seen.sight);
+        return Err(format!("{what}, {SIGHT_DIGITS} digits of it or all").into());
+    }
     let now = gate.look(&set)?.sight;
-    if seen.sight.len() < SIGHT_DIGITS || !now.to_string().starts_with(&seen.sight) {
-        let seen: String = seen.sight.chars().take(SIGHT_DIGITS).collect();
-        let now = now.to_string().chars().take(SIGHT_DIGITS).collect();
-        return Err(Error::SightChanged { set, seen, now }.into());
+    if !now.to_string().starts_with(&seen.sight) {
+        let seen = seen.sight.chars().take(now.short().len()).collect();
+        return Err(Error::SightChanged { set, seen, now: now.short() }.into());
     }
     Ok((set, now))
 }

@@ -1,0 +1,260 @@
+//! What a change set would do to the files as they are now, and what speaks against it.
+
+use crate::{
+    blob,
+    contract::{Contract, OnConflict},
+    diff::{FileDiff, merge},
+    digest::Digest,
+    error::{Error, shown},
+    finding::{Finding, Weight},
+    gate::Held,
+    journal::{Journal, Step, Verdict},
+    judge::{Decision, Judgement},
+    path::WorkspacePath,
+    registry::{Change, ChangeSet, Found, Operation, SetState},
+    weigh::{of_a_file, of_the_set},
+};
+
+/// A change set, and what it would do to the files as they are now.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    pub(crate) set: ChangeSet,
+    pub(crate) files: Vec<ProposedFile>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) sight: Digest,
+    /// Whether the contract asks for checks that have not run on it.
+    pub(crate) lacks_checks: bool,
+}
+
+/// One file of a proposal.
+#[derive(Debug)]
+pub(crate) struct ProposedFile {
+    pub(crate) change: Change,
+    pub(crate) current: Option<Digest>,
+    /// What is to be applied: the draft, or its merge with what somebody else wrote.
+    pub(crate) new: Option<Digest>,
+    pub(crate) new_text: String,
+    pub(crate) mode: u32,
+    /// How many folders have to be made for it.
+    pub(crate) new_folders: usize,
+    pub(crate) diff: FileDiff,
+}
+
+impl Held<'_> {
+    /// A change set that is complete and not decided.
+    pub(crate) fn set(&self, id: &str) -> Result<ChangeSet, Error> {
+        let set: Option<ChangeSet> = self.gate.sets.get(id)?;
+        // A power cut may bring back a set that was decided.
+        let is_waiting = |it: &ChangeSet| it.state != SetState::Held && !self.gate.decided.has(id);
+        set.filter(is_waiting).ok_or_else(|| Error::NoSuchSet { id: shown(id) })
+    }
+
+    pub(crate) fn propose_by_id(&self, id: &str, contract: &Contract) -> Result<Proposal, Error> {
+        self.propose(self.set(id)?, contract)
+    }
+
+    /// Looks at what a change set would do to the files as they are now.
+    pub(crate) fn propose(&self, set: ChangeSet, contract: &Contract) -> Result<Proposal, Error> {
+        let mut findings = vec![];
+        let mut files = vec![];
+        for change in &set.changes {
+            match self.propose_file(change, contract, &mut findings) {
+                Ok(file) => files.push(file),
+                // The set cannot be applied: that is for its judgement to say, and must not stop other sets.
+                Err(error) => findings.push(refusal(&error).in_file(&change.path)),
+            }
+        }
+        findings.extend(of_the_set(&files, contract));
+        findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
+        let sight = sight(&set, &files);
+        Ok(Proposal { set, files, findings, sight, lacks_checks: false })
+    }
+
+    fn propose_file(
+        &self,
+        change: &Change,
+        contract: &Contract,
+        findings: &mut Vec<Finding>,
+    ) -> Result<ProposedFile, Error> {
+        let path = change.path.clone().unprotected()?;
+        contract.allow(change.operation, &path)?;
+        let current = self.gate.root.read(path.as_str(), blob::MOST)?;
+        let mode = current.as_ref().map_or(0o644, |it| it.mode);
+        let current = current.map(|it| it.bytes);
+        let digest = current.as_deref().map(Digest::of);
+        let is_foreign = digest != change.base;
+        if is_foreign && current.as_ref().is_some_and(|it| str::from_utf8(it).is_err()) {
+            // Neither a difference nor a merge would leave somebody's bytes as they are.
+            return Err(Error::NotText { path: path.to_string() });
+        }
+        let old = text(current.clone());
+        let draft = change.content.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
+        let mut new = (change.content, text(draft));
+        // To take the set back is to bring these bytes back.
+        if let Some(current) = &current {
+            blob::put(&self.gate.blobs, current)?;
+        }
+        if is_foreign {
+            new = self.reconcile(change, &old, new, contract, findings)?;
+        }
+        let diff = FileDiff::new(&old, &new.1);
+        let file = ProposedFile {
+            change: change.clone(),
+            current: digest,
+            new: new.0,
+            new_text: new.1,
+            mode,
+            new_folders: self.missing_folders(&path),
+            diff,
+        };
+        findings.extend(of_a_file(&file, &old).into_iter().map(|it| it.in_file(&path)));
+        Ok(file)
+    }
+
+    /// How many of the folders that a file is in are not there.
+    fn missing_folders(&self, path: &WorkspacePath) -> usize {
+        let mut n_missing = 0;
+        let mut folder = path.parent();
+        while !folder.is_empty()
+            && matches!(self.gate.root.folder(folder), Err(Error::Missing { .. }))
+        {
+            n_missing += 1;
+            folder = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
+        }
+        n_missing
+    }
+
+    /// Somebody else changed the original since the draft was requested.
+    fn reconcile(
+        &self,
+        change: &Change,
+        old: &str,
+        new: (Option<Digest>, String),
+        contract: &Contract,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(Option<Digest>, String), Error> {
+        let on_conflict = contract.draft_gate.on_conflict;
+        let base = change.base.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
+        let is_edit = change.operation == Operation::Edit;
+        let merged = is_edit.then(|| merge(&text(base), old, &new.1)).flatten();
+        let mut find = |weight, text: &str| {
+            findings.push(Finding::new("conflict", weight, text).in_file(&change.path));
+        };
+        match (on_conflict, merged) {
+            (OnConflict::Reject, _) => {
+                find(Weight::Reject, "the file was changed since the draft was requested")
+            }
+            (on_conflict, Some(merged)) => {
+                let weight =
+                    if on_conflict == OnConflict::Merge { Weight::Note } else { Weight::Escalate };
+                find(
+                    weight,
+                    "the file was changed since the draft was requested; both changes are merged",
+                );
+                let digest = blob::put(&self.gate.blobs, merged.as_bytes())?;
+                return Ok((Some(digest), merged));
+            }
+            (_, None) => find(
+                Weight::Escalate,
+                "the file was changed since the draft was requested, and the changes touch each other; \
+                 to accept is to lose what the file says now",
+            ),
+        }
+        Ok(new)
+    }
+}
+
+impl Proposal {
+    /// Adds findings that another look would not bring, and keeps them with the set.
+    pub(crate) fn keep(&mut self, new: Found) {
+        self.findings.extend(new.findings.iter().cloned());
+        match &mut self.set.found {
+            Some(found) if found.about == new.about => {
+                let is_new = |it: &Finding| !found.findings.contains(it);
+                let findings: Vec<Finding> = new.findings.into_iter().filter(is_new).collect();
+                found.findings.extend(findings);
+            }
+            found => *found = Some(new),
+        }
+    }
+
+    /// Fails where a file of the set cannot be looked at: the others are not applied without it.
+    pub(crate) fn complete(&self) -> Result<(), Error> {
+        if self.is_complete() {
+            return Ok(());
+        }
+        let why = self.findings.iter().find(|it| it.rule == "original");
+        let why = why.map(ToString::to_string).unwrap_or_default();
+        let reason =
+            format!("a set is applied whole, and a file of it cannot be: {why}; reject the set");
+        Err(Error::NotAllowed { reason })
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.files.len() == self.set.changes.len()
+    }
+
+    pub(crate) fn judgement(&self, decision: Decision) -> Judgement {
+        Judgement {
+            set: self.set.id.clone(),
+            decision,
+            findings: self.findings.clone(),
+            sight: self.sight,
+            diff: self.files.iter().map(ProposedFile::unified).collect(),
+        }
+    }
+
+    /// What has to be done for a verdict.
+    pub(crate) fn journal(&self, agent: &str, verdict: Verdict, reason: &str) -> Journal {
+        let steps = self.files.iter().filter(|it| it.current != it.new);
+        let steps = steps.map(|it| {
+            Step::new(it.change.path.clone(), it.current, it.new, it.mode, it.new_folders)
+        });
+        Journal {
+            set: self.set.id.clone(),
+            worker: self.set.worker.clone(),
+            task: self.set.task.clone(),
+            agent: agent.to_owned(),
+            verdict,
+            reason: reason.chars().take(500).collect(),
+            findings: self.findings.clone(),
+            sight: self.sight,
+            changes: self.set.changes.clone(),
+            steps: if verdict == Verdict::Rejected { vec![] } else { steps.collect() },
+            after_line: 0,
+            decided_at: chrono::Utc::now().timestamp(),
+        }
+    }
+}
+
+impl ProposedFile {
+    fn unified(&self) -> String {
+        let path = &self.change.path;
+        let name = |prefix: &str, is_there: bool| {
+            if is_there { format!("{prefix}/{path}") } else { "/dev/null".to_owned() }
+        };
+        let (old, new) = (name("a", self.current.is_some()), name("b", self.new.is_some()));
+        format!("--- {old}\n+++ {new}\n{}", self.diff.unified)
+    }
+}
+
+/// What is said of a file that cannot be looked at: what is forbidden is rejected, what failed is for a person.
+fn refusal(error: &Error) -> Finding {
+    let is_forbidden =
+        error.is_violation() || matches!(error, Error::NotAllowed { .. } | Error::TooLarge { .. });
+    let weight = if is_forbidden { Weight::Reject } else { Weight::Escalate };
+    Finding::new("original", weight, error.to_string())
+}
+
+/// Binds a verdict to what was looked at: each file as it is and as it would be, or that it could not be looked at.
+fn sight(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
+    let line = |change: &Change| match files.iter().find(|it| it.change == *change) {
+        Some(file) => format!("{} {:?} {:?}\n", change.path, file.current, file.new),
+        None => format!("{} refused {:?}\n", change.path, change.content),
+    };
+    Digest::of(set.changes.iter().map(line).collect::<String>().as_bytes())
+}
+
+fn text(bytes: Option<Vec<u8>>) -> String {
+    bytes.map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,350 @@
+//! The power goes before every write and every sync: what was synced is left, and of the rest nothing, only the names,
+//! or only the content.
+//!
+//! A hook tells each sync with its path, and a model of the disk keeps what has to be there afterwards. From that a
+//! workspace is made as a start after the power cut would find it.
+
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::SystemTime,
+};
+
+use draft_gate::{Decision, Digest, Error, Gate, Request, Submission};
+
+use crate::support::{OLD, with_line};
+
+/// A file or folder, whatever its name: numbers alone are given again.
+type Id = (u64, SystemTime);
+
+/// What is surely on the disk.
+#[derive(Clone, Default)]
+struct Disk {
+    contents: HashMap<Id, Vec<u8>>,
+    folders: HashMap<Id, Vec<(String, Id)>>,
+}
+
+/// What is left of that which was not synced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Left {
+    /// Nothing.
+    Nothing,
+    /// Where files are, but not what is in them.
+    Names,
+    /// What is in files, but not where they are.
+    Content,
+}
+
+impl Disk {
+    /// All that is there, as if it had been synced.
+    fn of(root: &Path) -> Self {
+        let mut disk = Self::default();
+        disk.take_in(root);
+        disk
+    }
+
+    fn take_in(&mut self, path: &Path) {
+        if path.is_dir() {
+            self.sync(path);
+            fs::read_dir(path).unwrap().for_each(|it| self.take_in(&it.unwrap().path()));
+        } else {
+            self.sync(path);
+        }
+    }
+
+    fn sync(&mut self, path: &Path) {
+        if path.is_dir() {
+            let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
+            let named = |it: fs::DirEntry| (it.file_name().into_string().unwrap(), id(&it.path()));
+            self.folders.insert(id(path), entries.map(named).collect());
+        } else {
+            self.contents.insert(id(path), fs::read(path).unwrap());
+        }
+    }
+
+    /// What a start finds, in a folder of its own.
+    fn restore(&self, root: &Path, left: Left, to: &Path) {
+        let now = Self::of(root);
+        let names = if left == Left::Names { &now.folders } else { &self.folders };
+        let mut contents = self.contents.clone();
+        if left == Left::Content {
+            contents.extend(now.contents);
+        }
+        write(id(root), names, &contents, &now.folders, to);
+    }
+}
+
+fn write(
+    folder: Id,
+    names: &HashMap<Id, Vec<(String, Id)>>,
+    contents: &HashMap<Id, Vec<u8>>,
+    folders: &HashMap<Id, Vec<(String, Id)>>,
+    to: &Path,
+) {
+    fs::create_dir_all(to).unwrap();
+    for (name, id) in names.get(&folder).into_iter().flatten() {
+        let to = to.join(name);
+        if names.contains_key(id) || folders.contains_key(id) {
+            write(*id, names, contents, folders, &to);
+        } else {
+            // A name without its content is an empty file.
+            fs::write(to, contents.get(id).map_or(&[][..], Vec::as_slice)).unwrap();
+        }
+    }
+}
+
+fn id(path: &Path) -> Id {
+    let metadata = fs::symlink_metadata(path).unwrap();
+    (metadata.ino(), metadata.created().unwrap())
+}
+
+/// A workspace as it is before the power goes.
+struct Stage {
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("stage");
+        fs::create_dir_all(workspace.join("src")).unwrap();
+        fs::write(workspace.join("src/edited.py"), OLD).unwrap();
+        fs::write(workspace.join("src/removed.py"), OLD).unwrap();
+        Self { folder }
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.path().join("stage")
+    }
+
+    /// Lets `act` run until the power goes before a write or sync, at each of them in turn, and shows `check` what a start
+    /// finds. Tells how many there were.
+    fn cut(&self, act: impl Fn(&Gate), check: impl Fn(&Path, IsDone, &str)) -> usize {
+        for point in 1.. {
+            let root = self.folder.path().join("live");
+            let status = std::process::Command::new("cp")
+                .arg("-a")
+                .arg(self.workspace())
+                .arg(&root)
+                .status();
+            assert!(status.unwrap().success());
+            let state = Arc::new(Mutex::new((Disk::of(&root), 0, String::new())));
+            let (hooked, live) = (state.clone(), root.clone());
+            let hook = move |what: &'static str, path: &str| {
+                let mut state = hooked.lock().unwrap();
+                state.1 += 1;
+                if state.1 == point {
+                    state.2 = format!("{what} {path}");
+                    drop(state);
+                    resume_unwind(Box::new("the power goes"));
+                }
+                if what.starts_with("sync a ") {
+                    state.0.sync(&live.join(path));
+                }
+            };
+            let run = || act(&Gate::open_watched(&root, hook).unwrap());
+            let is_done = if catch_unwind(AssertUnwindSafe(run)).is_ok() {
+                IsDone::Yes
+            } else {
+                IsDone::Perhaps
+            };
+            let (disk, _, place) = state.lock().unwrap().clone();
+            for left in [Left::Nothing, Left::Names, Left::Content] {
+                let start = self.folder.path().join("start");
+                disk.restore(&root, left, &start);
+                check(&start, is_done, &format!("{left:?} left, at {point}: {place}"));
+                fs::remove_dir_all(&start).unwrap();
+            }
+            fs::remove_dir_all(&root).unwrap();
+            if is_done == IsDone::Yes {
+                return point - 1;
+            }
+        }
+        unreachable!("some write is the last")
+    }
+}
+
+/// Whether what was to be done was, before the power went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum IsDone {
+    Yes,
+    Perhaps,
+}
+
+/// Each file is whole before anybody enters; afterwards all are old or all new, and the log tells which.
+#[track_caller]
+fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) {
+    let edited = fs::read_to_string(start.join("src/edited.py")).unwrap();
+    assert!(edited == OLD || edited == with_line(OLD), "{what}: {edited:?}");
+    let made = fs::read_to_string(start.join("new/made.py")).ok();
+    assert!(made.is_none() || made.as_deref() == Some("made\n"), "{what}: {made:?}");
+    let gate = Gate::open(start).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let verified = gate.verify();
+    assert!(verified.is_ok(), "{what}: {verified:?}");
+    let is_new = fs::read_to_string(start.join("src/edited.py")).unwrap() == with_line(OLD);
+    let count = gate.records().unwrap().iter().filter(|it| it.event == "accepted").count();
+    assert_eq!(count, usize::from(is_new), "{what}");
+    assert!(is_new || is_done == IsDone::Perhaps, "{what}: what was accepted is lost");
+    (gate, is_new)
+}
+
+#[test]
+fn what_a_person_accepts_is_all_there_or_not_at_all() {
+    let stage = Stage::new();
+    let gate = Gate::open(stage.workspace()).unwrap();
+    let worker = gate.worker("w").unwrap();
+    let edited = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+    worker.write(&edited.draft_path, &with_line(OLD)).unwrap();
+    worker.submit(&Submission::of(&edited, "x").more_to_come()).unwrap();
+    let made = worker.request(&Request::create("new/made.py", "t")).unwrap();
+    worker.write(&made.draft_path, "made\n").unwrap();
+    worker.submit(&Submission::of(&made, "x").more_to_come()).unwrap();
+    let removed = worker.request(&Request::delete("src/removed.py", "t")).unwrap();
+    let set = worker.submit(&Submission::of(&removed, "x")).unwrap().set;
+    let sight = gate.judge(&set).unwrap().sight;
+    let n_points = stage.cut(
+        |gate| gate.accept(&set, sight, "p").unwrap(),
+        |start, is_done, what| {
+            let (gate, is_new) = check_all_or_none(start, is_done, what);
+            assert_eq!(start.join("new/made.py").exists(), is_new, "{what}");
+            assert_eq!(start.join("src/removed.py").exists(), !is_new, "{what}");
+            assert_eq!(gate.pending().unwrap().len(), usize::from(!is_new), "{what}");
+            if is_new {
+                gate.undo(&set, "p").unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(fs::read_to_string(start.join("src/removed.py")).unwrap(), OLD);
+                assert!(!start.join("new").exists(), "{what}");
+            } else {
+                gate.accept(&set, sight, "p").unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+        },
+    );
+    assert!(n_points > 30, "{n_points}");
+}
+
+/// What is under way may be lost, but nobody is stopped by what is left of it.
+#[test]
+fn a_whole_cycle_leaves_a_gate_that_works() {
+    let stage = Stage::new();
+    Gate::open(stage.workspace()).unwrap();
+    let cycle = |gate: &Gate, content: &str| -> Result<Decision, Error> {
+        let worker = gate.worker("w")?;
+        let draft = worker.request(&Request::edit("src/edited.py", "t"))?;
+        worker.write(&draft.draft_path, content)?;
+        let set = worker.submit(&Submission::of(&draft, "x"))?.set;
+        Ok(gate.judge(&set)?.decision)
+    };
+    let n_points = stage.cut(
+        |gate| assert_eq!(cycle(gate, &with_line(OLD)).unwrap(), Decision::Accept),
+        |start, is_done, what| {
+            let (gate, is_new) = check_all_or_none(start, is_done, what);
+            gate.pending().unwrap();
+            if is_new {
+                let accepted =
+                    gate.records().unwrap().into_iter().find(|it| it.event == "accepted");
+                let set = accepted.unwrap().more["set"].as_str().unwrap().to_owned();
+                gate.undo(&set, "p").unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(fs::read_to_string(start.join("src/edited.py")).unwrap(), OLD, "{what}");
+            }
+            for (set, judged) in gate.judge_all().unwrap() {
+                // A set of which nothing but the name is left is named, and keeps nobody waiting.
+                assert!(judged.is_ok() || is_empty(start, &set), "{what}: {judged:?}");
+            }
+            let worker = gate.worker("w").unwrap();
+            let is_waiting = matches!(
+                worker.request(&Request::edit("src/edited.py", "t")),
+                Err(Error::Submitted { .. })
+            );
+            if !is_waiting {
+                let more = with_line(&fs::read_to_string(start.join("src/edited.py")).unwrap());
+                let again = cycle(&gate, &more);
+                assert_eq!(
+                    again.unwrap_or_else(|error| panic!("{what}: {error}")),
+                    Decision::Accept,
+                    "{what}"
+                );
+            }
+            assert!(
+                !is_waiting || !gate.pending().unwrap().is_empty() || what.starts_with("Names"),
+                "{what}"
+            );
+            gate.prune_before(i64::MAX).unwrap();
+            gate.verify().unwrap();
+        },
+    );
+    assert!(n_points > 40, "{n_points}");
+}
+
+fn is_empty(start: &Path, set: &str) -> bool {
+    fs::metadata(start.join(format!("_handoff/gate/sets/{set}.json"))).is_ok_and(|it| it.len() == 0)
+}
+
+/// What a person was asked to look at can still be looked at, and accepted.
+#[test]
+fn what_waits_for_a_person_stays() {
+    let stage = Stage::new();
+    let contract = r#"{"draft_gate": {"preview": "always"}}"#;
+    let gate = Gate::open(stage.workspace()).unwrap();
+    fs::write(stage.workspace().join("_handoff/TASK_CONTRACT.json"), contract).unwrap();
+    let worker = gate.worker("w").unwrap();
+    stage.cut(
+        |gate| {
+            let worker = gate.worker("w").unwrap();
+            let draft = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+            worker.write(&draft.draft_path, &with_line(OLD)).unwrap();
+            let set = worker.submit(&Submission::of(&draft, "x")).unwrap().set;
+            assert_eq!(gate.judge(&set).unwrap().decision, Decision::Escalate);
+        },
+        |start, is_done, what| {
+            let gate = Gate::open(start).unwrap_or_else(|error| panic!("{what}: {error}"));
+            gate.verify().unwrap();
+            let waiting = gate.pending().unwrap().pop();
+            assert!(waiting.is_some() || is_done == IsDone::Perhaps, "{what}");
+            if let Some(waiting) = waiting {
+                let sight = gate.look(&waiting.set).unwrap().sight;
+                gate.accept(&waiting.set, sight, "p")
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(
+                    fs::read_to_string(start.join("src/edited.py")).unwrap(),
+                    with_line(OLD)
+                );
+            }
+        },
+    );
+    assert!(worker.inbox("t", None).unwrap().is_empty(), "the stage itself is left alone");
+}
+
+/// A rejection that was told is remembered, with what was rejected.
+#[test]
+fn what_is_rejected_can_be_taken_up_again() {
+    let stage = Stage::new();
+    let gate = Gate::open(stage.workspace()).unwrap();
+    let worker = gate.worker("w").unwrap();
+    let draft = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+    worker.write(&draft.draft_path, "gone\n").unwrap();
+    let set = worker.submit(&Submission::of(&draft, "x")).unwrap().set;
+    let sight = gate.judge(&set).unwrap().sight;
+    stage.cut(
+        |gate| gate.reject(&set, sight, "no", "p").unwrap(),
+        |start, is_done, what| {
+            let gate = Gate::open(start).unwrap_or_else(|error| panic!("{what}: {error}"));
+            gate.verify().unwrap();
+            let is_rejected = gate.pending().unwrap().is_empty();
+            assert!(is_rejected || is_done == IsDone::Perhaps, "{what}");
+            if is_rejected {
+                let restore = Request { restore: true, ..Request::edit("src/edited.py", "t") };
+                let worker = gate.worker("w").unwrap();
+                let draft =
+                    worker.request(&restore).unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(worker.read(&draft.draft_path).unwrap().content, "gone\n", "{what}");
+            } else {
+                gate.reject(&set, sight, "no", "p").unwrap();
+            }
+        },
+    );
+    let blob = Digest::of(b"gone\n").to_string();
+    assert!(stage.workspace().join("_handoff/gate/blobs").join(blob).exists());
+}
