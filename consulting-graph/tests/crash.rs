@@ -4,11 +4,10 @@
     reason = "tests, though much of it stands in functions of their own"
 )]
 
-mod provider;
-
 use std::{path::Path, process::Stdio};
 
-use provider::Provider;
+use consulting_graph::offline;
+use llm::testkit::Provider;
 use tokio::process::{Child, Command};
 
 const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
@@ -46,7 +45,7 @@ async fn report(folder: &Path) -> String {
 async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
-    let provider = Provider::start().await;
+    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
     let calls_file = folder.path().join("run/calls.jsonl");
     provider.keep(&calls_file);
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
@@ -59,7 +58,7 @@ async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
-    let provider = Provider::start().await;
+    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
     provider.keep(&folder.path().join("run/calls.jsonl"));
     // One run, killed as each of its calls reaches the provider, before that answers.
     let mut child = run(folder.path(), &provider);

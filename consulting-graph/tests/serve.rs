@@ -4,12 +4,10 @@
     reason = "tests, though much of it stands in functions of their own"
 )]
 
-mod provider;
-
 use std::{path::Path, process::Stdio, time::Duration};
 
-use consulting_graph::config::DEFAULT;
-use provider::Provider;
+use consulting_graph::{config::DEFAULT, offline};
+use llm::testkit::Provider;
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -143,7 +141,7 @@ async fn collect(
 async fn a_server_killed_ten_times_pays_for_nothing_twice_and_loses_no_event() {
     const KILLS: usize = 10;
     let folder = TempDir::new().unwrap();
-    let provider = Provider::start().await;
+    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
     let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
     // What it takes when nobody disturbs it.
@@ -284,7 +282,7 @@ async fn a_person_looks_at_the_moves_and_what_they_write_stays_text() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
     let folder = TempDir::new().unwrap();
-    let provider = Provider::start().await;
+    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
     let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     let (status, stopped) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;

@@ -72,3 +72,5 @@ mod roles;
 pub mod scripted;
 mod stream;
 mod structured;
+#[cfg(feature = "testkit")]
+pub mod testkit;

@@ -58,6 +58,12 @@ impl Problem {
         Ok(toml::from_str::<Problems>(text)?.problem)
     }
 
+    /// Reads a file of problems as HumanEval has them: a line of JSON each.
+    pub fn parse_lines(text: &str) -> Result<Vec<Self>, serde_json::Error> {
+        let lines = text.lines().filter(|it| !it.trim().is_empty());
+        lines.map(|it| Ok(serde_json::from_str::<Begun>(it)?.into())).collect()
+    }
+
     fn job(&self, options: &Options) -> Job {
         Job {
             task: self.task.trim().to_owned(),
@@ -66,6 +72,34 @@ impl Problem {
             max_attempts: options.max_attempts,
             strategy: options.strategy,
             limits: options.limits,
+        }
+    }
+}
+
+/// A problem of HumanEval: the beginning of a function, and a test of it.
+#[derive(Debug, Deserialize)]
+struct Begun {
+    task_id: String,
+    prompt: String,
+    entry_point: String,
+    test: String,
+    #[serde(default)]
+    canonical_solution: Option<String>,
+}
+
+impl From<Begun> for Problem {
+    fn from(it: Begun) -> Self {
+        let prompt = it.prompt.trim_end();
+        Self {
+            id: it.task_id,
+            task: format!("Write the whole of this function, with what it needs:\n\n{prompt}"),
+            tests: Some(format!("{}\n\ncheck({})\n", it.test, it.entry_point)),
+            expect: None,
+            answers: it
+                .canonical_solution
+                .iter()
+                .map(|end| format!("{}{end}", it.prompt))
+                .collect(),
         }
     }
 }

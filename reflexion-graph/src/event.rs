@@ -9,7 +9,7 @@ use crate::{
     state::Outcome,
 };
 
-/// Something that happened in a session. Nothing happens twice in one, so two events that are equal are one.
+/// Something that happened in a session. Nothing but a failure happens twice in one, so two events that are equal are one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -33,7 +33,6 @@ pub struct Execution {
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// By itself, with code 0, and all that was asked of it held.
-    #[default]
     Success,
     /// By itself, with another code.
     Error,
@@ -61,7 +60,8 @@ pub enum Status {
     Crashed,
     /// It needs a package that is not there, and was not run.
     DependencyUnavailable,
-    /// The model gave no program that could be run.
+    /// The model gave no program that could be run. What never ran is no success, so this is the default.
+    #[default]
     NoProgram,
 }
 
@@ -70,7 +70,7 @@ impl Status {
     pub fn words(self) -> &'static str {
         match self {
             Self::Success => "success",
-            Self::Error => "failed",
+            Self::Error => "ended with an error",
             Self::WrongOutput => "printed something else",
             Self::TestsCutShort => "ended before its tests did",
             Self::Timeout => "timed out",

@@ -99,8 +99,14 @@ pub struct Failure {
 impl Failure {
     /// Why an execution failed.
     pub fn of(execution: &Execution) -> Self {
-        let said = &*last_words(&execution.stderr);
         let status = execution.status;
+        let said = &*match status {
+            Status::Success | Status::Error | Status::Killed | Status::Crashed => {
+                exception(&execution.stderr)
+            }
+            // What is said of the others by the sandbox stands last.
+            _ => last_line(&execution.stderr).into(),
+        };
         let class = match status {
             Status::Success | Status::Error | Status::Killed | Status::Crashed => of_error(said),
             Status::WrongOutput => Class::Output,
@@ -182,17 +188,31 @@ pub fn is_stuck(attempts: &[Attempt]) -> bool {
     }
 }
 
-/// The last line that says anything. An assertion often says nothing; then its source, which stands above, does.
-fn last_words(text: &str) -> Cow<'_, str> {
-    let mut lines = text.lines().rev().map(str::trim).filter(|it| !it.is_empty());
-    let last = lines.next().unwrap_or_default();
-    match lines.find(|it| it.starts_with("assert ")) {
-        Some(source) if last == "AssertionError" => format!("{last}: {source}").into(),
-        _ => last.into(),
+/// The line that names what went wrong: that of the last exception, or the last of all.
+///
+/// An exception's line is the first behind its frames that is not indented. Others may follow: a message can have several
+/// lines, and test frameworks sum up. An assertion often says nothing; then its source, which stands above, does.
+fn exception(text: &str) -> Cow<'_, str> {
+    let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
+    let frame = lines.iter().rposition(|it| it.trim_start().starts_with("File \""));
+    let named = frame.and_then(|frame| {
+        let behind = lines[frame..].iter().position(|it| !it.starts_with([' ', '\t']))?;
+        Some(frame + behind)
+    });
+    let Some(at) = named else { return last_line(text).into() };
+    let line = lines[at].trim();
+    match lines[..at].iter().rev().map(|it| it.trim()).find(|it| it.starts_with("assert ")) {
+        Some(source) if line == "AssertionError" => format!("{line}: {source}").into(),
+        _ => line.into(),
     }
 }
 
-/// The class of an error by the name of Python's exception, which begins its last line.
+/// The last line that says anything.
+fn last_line(text: &str) -> &str {
+    text.lines().rev().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default()
+}
+
+/// The class of an error by the name of Python's exception, which begins its line, or by the shell's words.
 fn of_error(line: &str) -> Class {
     let name = line.split([':', ' ', '(']).next().unwrap_or_default();
     let name = name.rsplit('.').next().unwrap_or_default();
@@ -216,6 +236,10 @@ fn of_error(line: &str) -> Class {
         | "ConnectionRefusedError"
         | "gaierror"
         | "URLError" => Class::Forbidden,
+        "OSError" if line.contains("Network is unreachable") => Class::Forbidden,
+        "OSError" if line.contains("Read-only file system") => Class::Forbidden,
+        _ if line.contains(": Syntax error: ") => Class::Syntax,
+        _ if line.ends_with(": not found") || line.ends_with(": parameter not set") => Class::Name,
         _ => Class::Runtime,
     }
 }
@@ -257,6 +281,9 @@ mod tests {
             ("AssertionError", Class::Assertion),
             ("ModuleNotFoundError: No module named 'numpy'", Class::Dependency),
             ("urllib.error.URLError: <urlopen error>", Class::Forbidden),
+            ("OSError: [Errno 101] Network is unreachable", Class::Forbidden),
+            ("main.sh: 1: twice: not found", Class::Name),
+            ("main.sh: 3: Syntax error: \"(\" unexpected", Class::Syntax),
             ("boom", Class::Runtime),
         ] {
             assert_eq!(failed(&format!("Traceback\n  line\n{error}\n")).class, class, "{error}");
@@ -272,6 +299,40 @@ mod tests {
         }
         let timed_out = Failure::of(&Execution::not_run(Status::Timeout, "KeyError: 'a'"));
         assert_eq!((timed_out.class, &*timed_out.error), (Class::Timeout, "execution timed out"));
+    }
+
+    #[test]
+    fn the_error_is_the_exceptions_line_whatever_follows_it() {
+        let frame = "Traceback (most recent call last):\n  File \"main.py\", line 3, in f\n    g()\n    ~^^\n";
+        for (stderr, error) in [
+            // A test framework sums up.
+            (
+                format!(
+                    "F\n====\n{frame}AssertionError: 4 != 8\n\n----\nRan 1 test in 0.0s\n\nFAILED (failures=1)\n"
+                ),
+                "AssertionError: 4 != 8",
+            ),
+            // A message of several lines.
+            (format!("{frame}ValueError: no\n  - a\nand b\n"), "ValueError: no"),
+            // One exception behind another.
+            (
+                format!(
+                    "{frame}KeyError: 1\n\nDuring handling, another occurred:\n\n{frame}TypeError: x\n"
+                ),
+                "TypeError: x",
+            ),
+            (
+                format!("{frame}    assert a == 1\nAssertionError\n"),
+                "AssertionError: assert a == 1",
+            ),
+            ("warning: x\nlast words\n".to_owned(), "last words"),
+        ] {
+            assert_eq!(failed(&stderr).error, error, "{stderr}");
+        }
+        // What the sandbox itself says counts for what it found wrong.
+        let handled = format!("{frame}KeyError: 1\nit printed 1");
+        let execution = Execution::not_run(Status::WrongOutput, handled);
+        assert_eq!(Failure::of(&execution).error, "it printed 1");
     }
 
     #[test]

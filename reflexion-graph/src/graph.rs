@@ -5,6 +5,8 @@
 //!                                   └→ finalize ←─────┘
 //! ```
 //!
+//! Where the budget allows no more calls, generate leads to finalize.
+//!
 //! Calls of models and executions are effects: a session that is killed and gone on with repeats none of them.
 
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use graph_core::{
     BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, Route, START, StateGraph,
 };
-use llm::{JsonError, Llm, Request, Structured};
+use llm::{Budget, ErrorKind, JsonError, Llm, Request, Structured};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -42,6 +44,15 @@ pub struct Deps {
     pub critic: Llm,
     /// Where they are run.
     pub workshop: Workshop,
+    /// What both may spend; without a bound where there is none. A [`Run`](crate::run::Run) makes its own.
+    pub budget: Option<Budget>,
+}
+
+impl Deps {
+    /// One model that writes and criticises, without a budget.
+    pub fn new(llm: Llm, workshop: Workshop) -> Self {
+        Self { generator: llm.clone(), critic: llm, workshop, budget: None }
+    }
 }
 
 /// The graph, its threads kept by a checkpointer.
@@ -67,7 +78,7 @@ fn nodes() -> StateGraph<Session, Deps> {
         .node(critique)
         .node(finalize)
         .edge(START, generate)
-        .edge(generate, execute)
+        .branch(generate, written)
         .branch(execute, decide)
         .branch(critique, retry)
         .edge(finalize, END)
@@ -76,7 +87,7 @@ fn nodes() -> StateGraph<Session, Deps> {
 /// Has a program written, with all that is known of earlier ones.
 async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
     let deps = cx.deps();
-    let llm = deps.generator.clone().journal(cx);
+    let llm = voice(&deps.generator, cx);
     let attempt = session.history.len() as u32 + 1;
     if attempt == 1 {
         let model = llm::Model::id(&llm).to_string();
@@ -88,6 +99,9 @@ async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate
     let request = prompt::generate(&session.job, &session.history, resampled, &deps.workshop);
     let asked = ask::<GeneratedCode>(&llm, request).await?;
     let calls = asked.paid("generator", attempt);
+    if asked.refused.is_some() {
+        return Ok(Session::update().calls(calls).spent(asked.refused));
+    }
     // An attempt without a program is one that failed: the next is told why.
     let generated = asked.value.unwrap_or_default();
     tracing::info!(
@@ -106,6 +120,19 @@ async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate
         .execution(None)
         .critique(None)
         .calls(calls))
+}
+
+#[derive(Route)]
+enum Written {
+    #[to(execute)]
+    Program,
+    #[to(finalize)]
+    Spent,
+}
+
+/// A program is run, if it could be paid for.
+fn written(session: &Session) -> Written {
+    if session.spent.is_some() { Written::Spent } else { Written::Program }
 }
 
 /// Runs the program.
@@ -148,10 +175,13 @@ async fn critique(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate
         return Ok(Session::update().history([attempt]));
     }
     cx.emit(Progress::critiquing(attempt.number, &failure)).await;
-    let llm = cx.deps().critic.clone().journal(cx);
+    let llm = voice(&cx.deps().critic, cx);
     let request = prompt::critique(&session.job, &attempt, &failure);
     let asked = ask::<Critique>(&llm, request).await?;
     let calls = asked.paid("critic", attempt.number);
+    if asked.refused.is_some() {
+        return Ok(Session::update().history([attempt]).calls(calls).spent(asked.refused));
+    }
     // Without a critic the error itself is what there is to learn from.
     let critique = asked.value.unwrap_or_else(|| Critique {
         diagnosis: failure.error.clone(),
@@ -174,9 +204,10 @@ enum Next {
     GiveUp,
 }
 
-/// Another attempt, unless all are used up or the critic sees no sense in one.
+/// Another attempt, unless all are used up, the critic sees no sense in one, or nobody could pay for it.
 fn retry(session: &Session) -> Next {
-    if goes_on(&session.job, session.attempt, session.critique.as_ref()) {
+    if session.spent.is_none() && goes_on(&session.job, session.attempt, session.critique.as_ref())
+    {
         Next::Retry
     } else {
         Next::GiveUp
@@ -193,6 +224,8 @@ async fn finalize(session: &Session, cx: &Context<Deps>) -> SessionUpdate {
     let success = last.execution.success();
     let message = if success {
         "the program ran, and all that was asked of it holds".to_owned()
+    } else if let Some(why) = &session.spent {
+        format!("the budget is spent: {why}; allow more to go further")
     } else if session.attempt >= session.job.max_attempts {
         "max retries exceeded".to_owned()
     } else {
@@ -224,12 +257,24 @@ fn ended(session: &Session) -> Attempt {
     }
 }
 
+/// A model whose answers are journaled. The budget stands above the journal: so what a node asked for before a crash counts
+/// in the one that goes on, too.
+fn voice(llm: &Llm, cx: &Context<Deps>) -> Llm {
+    let llm = llm.clone().journal(cx);
+    match &cx.deps().budget {
+        Some(budget) => llm.budget(budget),
+        None => llm,
+    }
+}
+
 /// What came of asking for a value.
 struct Asked<T> {
     /// The value, if an answer could be read.
     value: Option<T>,
     /// All answers.
     responses: Vec<llm::Response>,
+    /// Why the budget allowed no more of them.
+    refused: Option<String>,
 }
 
 impl<T> Asked<T> {
@@ -238,7 +283,8 @@ impl<T> Asked<T> {
     }
 }
 
-/// Asks for a value, and again where no answer can be read. A call that fails is the node's failure.
+/// Asks for a value, and again where no answer can be read. A call that fails is the node's failure, unless the budget
+/// does not allow it.
 async fn ask<T: JsonSchema + DeserializeOwned>(
     llm: &Llm,
     request: Request,
@@ -249,14 +295,19 @@ async fn ask<T: JsonSchema + DeserializeOwned>(
             Ok(Structured { value, response, rung, .. }) => {
                 tracing::debug!(%rung, "an answer was read");
                 responses.push(response);
-                return Ok(Asked { value: Some(value), responses });
+                return Ok(Asked { value: Some(value), responses, refused: None });
             }
             Err(JsonError::Unreadable { unreadable, response }) => {
                 tracing::warn!(%unreadable, "an answer cannot be read");
                 responses.push(*response);
             }
+            Err(JsonError::Call(error)) if error.kind == ErrorKind::Budget => {
+                // What follows is for those who program with budgets.
+                let why = error.message.split(';').next().unwrap_or_default().to_owned();
+                return Ok(Asked { value: None, responses, refused: Some(why) });
+            }
             Err(JsonError::Call(error)) => return Err(error.into()),
         }
     }
-    Ok(Asked { value: None, responses })
+    Ok(Asked { value: None, responses, refused: None })
 }

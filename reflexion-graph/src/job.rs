@@ -130,7 +130,9 @@ impl Job {
         } else if !(64..=2048).contains(&memory) {
             "the memory is from 64 to 2048 MiB".to_owned()
         } else if self.tests.as_ref().is_some_and(|it| it.len() > MAX_CODE) {
-            format!("the tests are longer than {MAX_CODE} bytes")
+            format!("the tests are longer than {MAX_CODE} bytes; leave some out")
+        } else if self.expect.as_ref().is_some_and(|it| it.len() > MAX_CODE) {
+            format!("the expected output is longer than {MAX_CODE} bytes; check it with tests")
         } else {
             return Ok(());
         };
@@ -156,6 +158,7 @@ mod tests {
             limits(Limits { cpu_time: Some(0.0), ..Limits::default() }),
             limits(Limits { memory: 63, ..Limits::default() }),
             Job::new("x").tests("x".repeat(100_001)),
+            Job::new("x").expect("x".repeat(100_001)),
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

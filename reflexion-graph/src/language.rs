@@ -25,15 +25,15 @@ pub trait Language: Send + Sync + fmt::Debug {
     /// Whether a package comes with the language, and need not be installed.
     fn has(&self, package: &str) -> bool;
 
-    /// Unpacks a package's file, which lies in the workspace, into the folder [`PACKAGES`].
-    fn unpack(&self, file: &str) -> Program;
+    /// Lets a program find the packages that lie in these folders of its sandbox. They are wheels, so this is what
+    /// Python looks at unless a language says otherwise.
+    fn find(&self, program: Program, folders: &[String]) -> Program {
+        if folders.is_empty() { program } else { program.env("PYTHONPATH", folders.join(":")) }
+    }
 }
 
 /// The file that says that tests came to their end, in the workspace.
 pub const PROOF: &str = ".proof";
-
-/// The folder of unpacked packages, in the workspace.
-pub const PACKAGES: &str = "packages";
 
 /// The language of a name, if it is known.
 pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
@@ -87,12 +87,10 @@ with open(".proof", "w") as file:
 "#;
 
 impl Python {
-    /// Isolated from the environment but for the packages; nothing is written beside the program.
+    /// The same program gives the same output; nothing is written beside it.
     fn python() -> Program {
-        Program::new("/usr/bin/python3")
-            .args(["-B", "-s", "-X", "utf8"])
-            .env("PYTHONPATH", format!("/workspace/{PACKAGES}"))
-            .env("PYTHONHASHSEED", "0")
+        let python = Program::new("/usr/bin/python3").args(["-B", "-s", "-X", "utf8"]);
+        python.env("PYTHONHASHSEED", "0")
     }
 }
 
@@ -125,10 +123,6 @@ Task: Count the lines of log.txt.
     fn has(&self, package: &str) -> bool {
         let name = package.split(['.', '=', '<', '>', '[', ' ']).next().unwrap_or_default();
         include_str!("../data/python-modules.txt").lines().any(|it| it == name)
-    }
-
-    fn unpack(&self, file: &str) -> Program {
-        Self::python().args(["-m", "zipfile", "-e", file, PACKAGES])
     }
 }
 
@@ -164,10 +158,6 @@ Task: Count the lines of log.txt.
 
     fn has(&self, _: &str) -> bool {
         false
-    }
-
-    fn unpack(&self, file: &str) -> Program {
-        Program::new("/usr/bin/python3").args(["-m", "zipfile", "-e", file, PACKAGES])
     }
 }
 

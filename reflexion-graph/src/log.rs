@@ -45,9 +45,10 @@ impl EventLog {
         Ok(Self { file, next: lines.len() as u64 + 1, known })
     }
 
-    /// Adds an event and gives it with its number; nothing for one that was told before.
+    /// Adds an event and gives it with its number; nothing for one that was told before. A failure is told each time.
     pub(crate) fn tell(&mut self, event: Progress) -> io::Result<Option<Numbered>> {
-        if !self.known.insert(serde_json::to_string(&event)?) {
+        let is_failure = matches!(event, Progress::Error { .. });
+        if !self.known.insert(serde_json::to_string(&event)?) && !is_failure {
             return Ok(None);
         }
         let numbered = Numbered { seq: self.next, event };
@@ -101,8 +102,10 @@ mod tests {
         let mut log = EventLog::open(&path).unwrap();
         assert_eq!(log.tell(event(2)).unwrap(), None);
         assert_eq!(log.tell(event(3)).unwrap().unwrap().seq, 3);
+        let failure = || Progress::Error { message: "no".to_owned() };
+        assert!(log.tell(failure()).unwrap().is_some() && log.tell(failure()).unwrap().is_some());
         let seen: Vec<u64> = lines(&path, 1, 9).unwrap().into_iter().map(|it| it.0).collect();
-        assert_eq!(seen, [2, 3]);
+        assert_eq!(seen, [2, 3, 4, 5]);
         assert_eq!(lines(&path, 0, 1).unwrap().len(), 1);
     }
 }

@@ -1,9 +1,9 @@
 //! Who writes programs and criticises them.
 
-use llm::{Backoff, Gate, Llm, Pace, Provider, Scripted, SetupError};
+use llm::{Backoff, Budget, Gate, Llm, Money, Pace, Provider, Scripted, SetupError};
 use serde::{Deserialize, Serialize};
 
-use crate::offline;
+use crate::{offline, state::Paid};
 
 /// Calls of one provider at once.
 const AT_ONCE: usize = 16;
@@ -16,6 +16,32 @@ pub struct Choice {
     /// The model; the provider's default where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+/// What may be spent on models; without a bound where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// Tokens, in and out together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub money: Option<Money>,
+}
+
+impl Allowance {
+    /// What is left of it when this is paid; nothing where it has no bound.
+    pub fn budget(&self, paid: &[Paid]) -> Option<Budget> {
+        let used = paid.iter().map(|it| it.input.saturating_add(it.output));
+        let tokens = self.tokens.map(|it| used.fold(it, u64::saturating_sub));
+        let cost = paid.iter().filter_map(|it| it.cost).sum();
+        match (tokens, self.money.map(|it| it.saturating_sub(cost))) {
+            (None, None) => None,
+            (Some(tokens), None) => Some(Budget::of_tokens(tokens)),
+            (None, Some(money)) => Some(Budget::of_money(money)),
+            (Some(tokens), Some(money)) => Some(Budget::of_both(tokens, money)),
+        }
+    }
 }
 
 /// Why nobody can write.

@@ -31,7 +31,7 @@ use crate::{
     graph::{self, Deps},
     job::{BadJob, Job},
     log::{EventLog, Numbered},
-    models::Choice,
+    models::{Allowance, Choice},
     state::{Outcome, Paid, Session},
 };
 
@@ -50,6 +50,9 @@ pub struct Manifest {
     pub choice: Choice,
     /// Where programs run.
     pub place: Place,
+    /// What it may spend.
+    #[serde(default)]
+    pub allowance: Allowance,
 }
 
 /// Where programs run.
@@ -166,7 +169,8 @@ impl Run {
         &self.manifest
     }
 
-    /// Goes on to the end, from wherever it stands, and tells what happens. Nobody else may be at work on it.
+    /// Goes on to the end, from wherever it stands, and tells what happens. Nobody else may be at work on it. Its budget
+    /// is what is left of its own allowance.
     pub async fn go(
         &self,
         deps: Deps,
@@ -205,8 +209,12 @@ impl Run {
         let modes = if trace.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
         let options = RunOptions::new().modes(modes);
         let options = options.limit(graph::most_steps(&self.manifest.job));
-        let thread = graph::graph(saver)?.thread(THREAD, deps).with(options);
-        let session = match thread.state().await? {
+        let graph = graph::graph(saver)?;
+        let here = graph.thread(THREAD, deps.clone()).state().await?;
+        let paid = here.as_ref().map_or(&[][..], |it| &it.values.calls);
+        let deps = Deps { budget: self.manifest.allowance.budget(paid), ..deps };
+        let thread = graph.thread(THREAD, deps).with(options);
+        let session = match here {
             Some(here) if here.is_done() => here.values,
             Some(_) => stream(&thread, Input::proceed(), trace, &mut teller).await?,
             None => {

@@ -18,7 +18,12 @@ use graph_server::{
 use utoipa::OpenApi;
 
 use self::runner::Sessions;
-use crate::{Limits, graph::Deps, models::Choice, run::Place};
+use crate::{
+    Limits,
+    graph::Deps,
+    models::{Allowance, Choice},
+    run::Place,
+};
 
 /// What a server is given.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub struct Options {
     pub limits: Limits,
     /// Attempts, where a client says nothing.
     pub max_attempts: u32,
+    /// What a job may spend, where a client says nothing; no client may say more.
+    pub allowance: Allowance,
     /// How many jobs are worked on at once, and wait.
     pub capacity: Capacity,
     /// How many readers of events there may be at once.
@@ -81,6 +88,7 @@ struct Desk {
     place: Arc<Place>,
     limits: Limits,
     max_attempts: u32,
+    allowance: Allowance,
     since: Instant,
 }
 
@@ -101,6 +109,7 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
         place: Arc::new(options.place),
         limits: options.limits,
         max_attempts: options.max_attempts,
+        allowance: options.allowance,
         since: Instant::now(),
     };
     let (locked, locked_api) = routes::locked().with_state(desk.clone()).split_for_parts();

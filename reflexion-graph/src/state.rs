@@ -32,6 +32,8 @@ pub struct Session {
     /// What was paid.
     #[reduce(append)]
     pub calls: Vec<Paid>,
+    /// Why no more calls are made: the budget is spent.
+    pub spent: Option<String>,
     /// What the session came to.
     pub outcome: Option<Outcome>,
 }

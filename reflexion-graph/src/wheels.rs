@@ -10,6 +10,10 @@
 //! sha256 = "024ca478df22e9340661486f85298cff5f6dcdba14f3813e8830015b9ed1948f"
 //! needs = []
 //! ```
+//!
+//! Packages are unpacked once, before the first program is written, and sandboxes are shown them to read only.
+
+mod shelf;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -73,6 +77,14 @@ pub enum WheelError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file is the right one, and yet no package.
+    #[error("{} cannot be unpacked: {problem}; programs need a wheel, as `pip download` gets", path.display())]
+    Unpack {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: zip::result::ZipError,
+    },
     /// A file is not the one that the list names.
     #[error(
         "{} is not the file that {LIST} names: its SHA-256 is {found}; get the right file, or correct the list",
@@ -99,11 +111,11 @@ pub struct Unavailable {
     available: Vec<String>,
 }
 
-/// A package to be unpacked in a sandbox.
-#[derive(Clone, Debug)]
-pub(crate) struct Package {
-    pub(crate) file: String,
-    pub(crate) bytes: Vec<u8>,
+/// A package's file.
+#[derive(Debug)]
+struct Package {
+    path: PathBuf,
+    bytes: Vec<u8>,
 }
 
 impl Wheels {
@@ -123,9 +135,19 @@ impl Wheels {
             if Path::new(&wheel.file).file_name().is_none_or(|it| it != wheel.file.as_str()) {
                 return Err(wrong(format!("`{}` is no file of this folder", wheel.file)));
             }
+            let name = plain(&wheel.name);
+            let is_name = |it: char| it.is_ascii_alphanumeric() || it == '-';
+            if name.is_empty() || !name.chars().all(is_name) {
+                return Err(wrong(format!("`{}` is no package's name", wheel.name)));
+            }
         }
         let by_name = list.wheel.into_iter().map(|it| (plain(&it.name), it)).collect();
         Ok(Self { folder, by_name })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
     }
 
     /// The names of all that there are.
@@ -164,18 +186,28 @@ impl Wheels {
         }
     }
 
+    /// Unpacks those that are not yet, each file seen to be the right one, and gives the folder that holds them all,
+    /// each in a folder of its name.
+    pub(crate) fn lay_out(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
+        shelf::lay_out(self, cache.unwrap_or(&shelf::usual_cache()))
+    }
+
     /// Reads a package's file, and sees that it is the right one.
-    pub(crate) fn read(&self, name: &str) -> Result<Package, WheelError> {
+    fn read(&self, name: &str) -> Result<Package, WheelError> {
         let wheel = &self.by_name[name];
         let path = self.folder.join(&wheel.file);
         let bytes =
             fs::read(&path).map_err(|source| WheelError::File { path: path.clone(), source })?;
-        let found: String = Sha256::digest(&bytes).iter().map(|it| format!("{it:02x}")).collect();
+        let found = hex(&Sha256::digest(&bytes));
         if !found.eq_ignore_ascii_case(&wheel.sha256) {
             return Err(WheelError::Hash { path, found });
         }
-        Ok(Package { file: wheel.file.clone(), bytes })
+        Ok(Package { path, bytes })
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
 /// A package's name as it is compared: without version and extras, `_` and `.` as `-`, in small letters.
@@ -235,8 +267,13 @@ mod tests {
         assert_eq!(wheels.read("my-package").unwrap().bytes, b"bytes");
         std::fs::write(folder.path().join("a.whl"), "others").unwrap();
         assert!(matches!(wheels.read("my-package"), Err(WheelError::Hash { .. })));
-        for out in ["../a.whl", "/a.whl", ""] {
-            let list = LISTED.replace("a.whl", out);
+        for (word, out) in [
+            ("a.whl", "../a.whl"),
+            ("a.whl", "/a.whl"),
+            ("a.whl", ""),
+            ("My.Package", "../other/x"),
+        ] {
+            let list = LISTED.replace(word, out);
             assert!(Wheels::open(self::folder(&list).path()).is_err(), "{out}");
         }
     }

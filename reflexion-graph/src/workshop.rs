@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use sandbox_vm::{Error, Image, Pool, PoolMetrics, Pooled, Sandboxes, Spec};
+use sandbox_vm::{
+    Error, Image, Pool, PoolMetrics, Pooled, Sandboxes, Spec,
+    report::{Guarantee, Report},
+};
 
 pub use backends::BACKENDS;
 
@@ -20,7 +23,7 @@ use crate::{
     execution::{Execution, Status},
     job::{Job, MAX_CODE},
     language::{Language, PROOF, Python},
-    wheels::{Package, WheelError, Wheels},
+    wheels::{WheelError, Wheels},
 };
 
 /// Bytes that a program may write to its outputs, together.
@@ -31,6 +34,9 @@ pub const DISK: u64 = 64 << 20;
 
 /// Processes and threads that it may have.
 pub const PROCESSES: u32 = 64;
+
+/// The folder of packages, at a sandbox's root.
+const PACKAGES: &str = "packages";
 
 /// How often a sandbox is tried to be had, and how long is waited before the second time.
 const TRIES: u32 = 3;
@@ -51,6 +57,8 @@ pub struct Options {
     pub language: Box<dyn Language>,
     /// Packages that they may use.
     pub wheels: Wheels,
+    /// Where packages are unpacked; the user's cache, or the system's for root, where nothing is said.
+    pub cache: Option<PathBuf>,
     /// The program that is a guest's agent; this program where nothing is said.
     pub agent: Option<PathBuf>,
     /// Where what would outlive a crash is written down; a place of the user's own where nothing is said.
@@ -66,6 +74,7 @@ impl Default for Options {
             cpus: 0.5,
             language: Box::new(Python),
             wheels: Wheels::default(),
+            cache: None,
             agent: None,
             state: None,
         }
@@ -91,6 +100,11 @@ pub enum WorkshopError {
     /// Not even the simplest program runs.
     #[error("a program that prints 1 {words} here: {said}", words = .0.words(), said = .1)]
     Unusable(Status, String),
+    /// Sandboxes of this kind cannot be shown packages.
+    #[error(
+        "sandboxes of the back end {0} cannot be shown packages; use another with --sandbox, or no --wheels"
+    )]
+    NoPackages(&'static str),
     /// A back end of this name is not part of the program.
     #[error("there is no sandbox `{0}`; there are: {known}", known = BACKENDS.join(", "))]
     NoBackend(String),
@@ -143,6 +157,9 @@ impl Workshop {
             .cpus(options.cpus);
         spec.limits.disk = DISK;
         spec.limits.processes = PROCESSES;
+        if !options.wheels.is_empty() {
+            spec = spec.folder(PACKAGES, packages(&options, &sandboxes).await?);
+        }
         // The pool holds as many as fit into its memory, and no more.
         let memory = (options.memory << 20) * options.pool as u64;
         let pool = Pool::of(sandboxes.clone(), spec).size(options.pool).memory(memory).open();
@@ -209,20 +226,17 @@ impl Workshop {
             let why = format!("the program has {length} characters; at most {MAX_CODE} are run");
             return Ok(Execution::not_run(Status::NoProgram, why));
         }
-        let wheels = &self.shared.wheels;
-        let wanted = match wheels.wanted(dependencies, self.language()) {
-            Ok(wanted) => wanted,
+        let wanted = match self.shared.wheels.wanted(dependencies, self.language()) {
+            Ok(wanted) => wanted.iter().map(|it| format!("/{PACKAGES}/{it}")).collect::<Vec<_>>(),
             Err(unavailable) => {
                 let why = unavailable.to_string();
                 return Ok(Execution::not_run(Status::DependencyUnavailable, why));
             }
         };
-        let packages =
-            wanted.iter().map(|it| wheels.read(it)).collect::<Result<Vec<_>, WheelError>>()?;
         let sandbox = self.acquire().await?;
         let _busy = self.shared.begin();
         tracing::info!(container_id = sandbox.name(), "Sandbox execution started");
-        let execution = self.run_in(&sandbox, code, packages, job).await?;
+        let execution = self.run_in(&sandbox, code, &wanted, job).await?;
         tracing::info!(
             exit_code = execution.exit_code,
             duration_ms = execution.duration_ms,
@@ -252,28 +266,19 @@ impl Workshop {
         &self,
         sandbox: &Pooled,
         code: &str,
-        packages: Vec<Package>,
+        packages: &[String],
         job: &Job,
     ) -> Result<Execution, WorkshopError> {
         let language = self.language();
-        for Package { file, bytes } in packages {
-            sandbox.fs().write(&file, bytes).await?;
-            let unpacked = sandbox.exec(language.unpack(&file)).await?;
-            if !unpacked.success() {
-                let why = format!("dependency unavailable: {file} cannot be unpacked");
-                return Ok(Execution::not_run(Status::DependencyUnavailable, why));
-            }
-            sandbox.fs().remove(&file).await?;
-        }
         sandbox.fs().write(language.file(), code).await?;
         let proof = chance()?;
         let program = match &job.tests {
             None => language.run(),
             Some(tests) => language.test(tests, &proof),
         };
-        let ran = sandbox.exec(program.limits(judge::limits(job))).await;
-        let mut execution = match ran {
-            Ok(output) => judge::of_output(&output),
+        let program = language.find(program, packages).limits(judge::limits(job));
+        let mut execution = match sandbox.exec(program).await {
+            Ok(output) => judge::of_output(&output, job),
             Err(error) => match &error {
                 Error::Gone { .. } | Error::NoAnswer { .. } => judge::of_fall(&error),
                 _ => return Err(error.into()),
@@ -289,8 +294,20 @@ impl Workshop {
                     "\nthe program ended before its tests did; it must not end the process";
             }
         }
-        Ok(judge::judge(execution, job))
+        Ok(execution)
     }
+}
+
+/// Unpacks the packages, where the back end can show them to its guests.
+async fn packages(options: &Options, sandboxes: &Sandboxes) -> Result<PathBuf, WorkshopError> {
+    let backend = sandboxes.backend();
+    let can_show = |it: &Report| it.backend == backend && it.has(Guarantee::Folders);
+    if !sandboxes.reports().iter().any(can_show) {
+        return Err(WorkshopError::NoPackages(backend));
+    }
+    let (wheels, cache) = (options.wheels.clone(), options.cache.clone());
+    let work = tokio::task::spawn_blocking(move || wheels.lay_out(cache.as_deref()));
+    Ok(work.await.expect("it does not panic")?)
 }
 
 impl Shared {

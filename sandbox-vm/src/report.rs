@@ -107,11 +107,13 @@ pub enum Guarantee {
     Pause,
     /// A guest can be kept as a snapshot and started from it.
     Snapshot,
+    /// A guest can be shown folders of the host, to read only.
+    Folders,
 }
 
 impl Guarantee {
     /// All there are.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::OwnKernel,
         Self::FilteredCalls,
         Self::NoNetwork,
@@ -125,6 +127,7 @@ impl Guarantee {
         Self::Programs,
         Self::Pause,
         Self::Snapshot,
+        Self::Folders,
     ];
 
     /// What it means.
@@ -143,6 +146,7 @@ impl Guarantee {
             Self::Programs => "guests can run programs",
             Self::Pause => "guests can be paused",
             Self::Snapshot => "guests can be kept as snapshots",
+            Self::Folders => "guests can be shown folders of the host, to read only",
         }
     }
 }

@@ -161,7 +161,7 @@ impl Sandboxes {
 
     /// What the back end that was chosen can do.
     pub(crate) fn can(&self, guarantee: Guarantee) -> bool {
-        self.reports().iter().any(|it| it.backend == self.backend() && it.has(guarantee))
+        self.shared.can(guarantee)
     }
 
     /// How much memory of the host such a sandbox takes.
@@ -307,6 +307,11 @@ impl Shared {
         live
     }
 
+    fn can(&self, guarantee: Guarantee) -> bool {
+        let name = self.backend.name();
+        self.reports.iter().any(|it| it.backend == name && it.has(guarantee))
+    }
+
     /// A new slot for a name that no sandbox has, and none is about to have.
     fn free_slot(&self, name: &str) -> Option<Slot> {
         match self.slots().entry(name.to_owned()) {
@@ -316,6 +321,10 @@ impl Shared {
     }
 
     async fn make(self: &Arc<Self>, spec: &Spec, origin: &Origin) -> Result<Sandbox, Error> {
+        if !spec.folders.is_empty() && !self.can(Guarantee::Folders) {
+            let what = "show a guest folders of the host";
+            return Err(Error::Unsupported { backend: self.backend.name(), what });
+        }
         let berth = Berth::new(&self.state, &CheckpointId::next().to_string())?;
         let (guest, reseed) = match origin {
             Origin::Boot => (self.backend.start(spec, &berth).await?, false),

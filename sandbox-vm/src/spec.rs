@@ -1,6 +1,8 @@
 //! What a sandbox is to be.
 
-use std::{collections::BTreeMap, convert::Infallible, fmt, str::FromStr, time::Duration};
+use std::{
+    collections::BTreeMap, convert::Infallible, fmt, path::PathBuf, str::FromStr, time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +29,9 @@ pub struct Spec {
     pub name: String,
     /// What is in it.
     pub image: Image,
+    /// Folders of the host that it sees at its root under these names, and can only read.
+    #[serde(default)]
+    pub folders: BTreeMap<String, PathBuf>,
     /// What it is found by.
     pub labels: BTreeMap<String, String>,
     /// Where it is meant to run. It is a label, found as `region`: all back ends of this crate run guests on this machine.
@@ -43,6 +48,7 @@ impl Spec {
         Self {
             name: name.into(),
             image: Image::Base,
+            folders: BTreeMap::new(),
             labels: BTreeMap::new(),
             region: None,
             limits: Limits::default(),
@@ -53,6 +59,16 @@ impl Spec {
     /// Says what is in it.
     pub fn image(mut self, image: Image) -> Self {
         self.image = image;
+        self
+    }
+
+    /// Shows it a folder of the host, to read only: at its root, under this name.
+    ///
+    /// What is put into the folder later is seen too. Where the host is root the guest is nobody: then every user has to
+    /// be able to reach the folder and to read what is in it. A back end that cannot do it refuses the sandbox; its
+    /// report says so.
+    pub fn folder(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.folders.insert(name.into(), path.into());
         self
     }
 
@@ -110,6 +126,10 @@ impl Spec {
             "it needs 64 KiB of disk at least"
         } else if self.limits.files < MIN_FILES {
             "it needs 16 files at least"
+        } else if !self.folders.keys().all(|it| is_free(it)) {
+            "a folder that it is shown has a name of letters, digits, `-` and `_` that no other folder at a root has"
+        } else if !self.folders.values().all(|it| it.is_absolute()) {
+            "a folder that it is shown is named by its whole path"
         } else {
             return Ok(());
         };
@@ -132,6 +152,30 @@ const MIN_MEMORY: u64 = 32 << 20;
 /// A file system takes no room and no files at all for no limit.
 const MIN_DISK: u64 = 64 << 10;
 const MIN_FILES: u32 = 16;
+
+/// What stands at the root of a guest anyway.
+const TAKEN: [&str; 15] = [
+    "agent",
+    "bin",
+    "dev",
+    "etc",
+    "init",
+    "lib",
+    "lib64",
+    "modules",
+    "proc",
+    "sbin",
+    "store",
+    "sys",
+    "tmp",
+    "usr",
+    "workspace",
+];
+
+fn is_free(name: &str) -> bool {
+    let is_plain = name.chars().all(|it| it.is_ascii_alphanumeric() || "-_".contains(it));
+    is_plain && !name.is_empty() && !TAKEN.contains(&name)
+}
 
 /// What is in a sandbox besides the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -198,6 +242,16 @@ mod tests {
         }
         assert!(Spec::new("x").memory(1 << 20).check().is_err());
         assert!(Spec::new("x").cpus(f64::NAN).check().is_err());
+    }
+
+    #[test]
+    fn folders_that_are_shown_cover_nothing() {
+        assert!(Spec::new("x").folder("packages", "/var/packages").check().is_ok());
+        for (name, path) in
+            [("usr", "/x"), ("tmp", "/x"), ("", "/x"), ("a/b", "/x"), ("..", "/x"), ("a", "x")]
+        {
+            assert!(Spec::new("x").folder(name, path).check().is_err(), "{name} {path}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
 
 use sandbox_vm::{Error, Image, Program, Spec};
 
+use super::summary::percentile;
 use crate::{
     execution::Status,
     job::Job,
@@ -82,10 +83,7 @@ async fn cold(workshop: &Workshop, number: usize) -> Result<(), WorkshopError> {
 impl Measured {
     /// The times for people, in milliseconds.
     pub fn text(&self) -> String {
-        let at = |times: &[Duration], share: usize| {
-            let rank = (times.len() * share).div_ceil(100).max(1);
-            times.get(rank - 1).map_or(0.0, |it| it.as_secs_f64() * 1e3)
-        };
+        let at = |times: &[Duration], share: usize| percentile(times, share).as_secs_f64() * 1e3;
         let row = |name: &str, times: &[Duration]| {
             format!("{name:<28} p50 {:6.1} ms   p95 {:6.1} ms\n", at(times, 50), at(times, 95))
         };

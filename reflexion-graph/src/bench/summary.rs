@@ -91,8 +91,8 @@ impl Summary {
             input_tokens,
             output_tokens,
             cost,
-            latency_p50_ms: percentile(&times, 50),
-            latency_p95_ms: percentile(&times, 95),
+            latency_p50_ms: percentile(&times, 50).as_millis() as u64,
+            latency_p95_ms: percentile(&times, 95).as_millis() as u64,
             failures,
             unsolved: solved.iter().filter(|it| !it.1).map(|it| (*it.0).to_owned()).collect(),
         }
@@ -159,11 +159,10 @@ fn independent(first: &BTreeMap<&str, Vec<bool>>, k: usize) -> f64 {
     each.sum::<f64>() / first.len().max(1) as f64
 }
 
-/// What so many of a hundred took at most, in milliseconds.
-pub(super) fn percentile(sorted: &[Duration], share: usize) -> u64 {
+/// What so many of a hundred took at most.
+pub(super) fn percentile(sorted: &[Duration], share: usize) -> Duration {
     let rank = (sorted.len() * share).div_ceil(100).max(1);
-    let time = sorted.get(rank - 1).copied().unwrap_or_default();
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -183,7 +182,8 @@ mod tests {
     #[test]
     fn percentiles_are_times_that_were_seen() {
         let times: Vec<_> = (1..=20).map(Duration::from_millis).collect();
-        assert_eq!((percentile(&times, 50), percentile(&times, 95)), (10, 19));
-        assert_eq!((percentile(&times[..1], 95), percentile(&[], 50)), (1, 0));
+        assert_eq!((percentile(&times, 50), percentile(&times, 95)), (times[9], times[18]));
+        assert_eq!(percentile(&times[..1], 95), times[0]);
+        assert_eq!(percentile(&[], 50), Duration::ZERO);
     }
 }

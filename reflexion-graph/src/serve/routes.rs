@@ -64,6 +64,7 @@ async fn execute(State(desk): State<Desk>, Body(wanted): Body<Execute>) -> Answe
         let most = desk.limits.memory;
         return Err(Problem::invalid(format!("this server's sandboxes have {most} MiB of memory")));
     }
+    let allowance = wanted.allowance(desk.allowance).map_err(Problem::invalid)?;
     let job = Job {
         task: wanted.task.trim().to_owned(),
         tests: wanted.tests,
@@ -78,14 +79,15 @@ async fn execute(State(desk): State<Desk>, Body(wanted): Body<Execute>) -> Answe
     let id = run_id(&job.task).map_err(|error| Problem::internal(&error))?;
     let folder = desk.sessions.of(&id);
     let subject = job.task.clone();
-    let manifest = Manifest { job, choice: desk.choice.clone(), place: (*desk.place).clone() };
+    let (choice, place) = (desk.choice.clone(), (*desk.place).clone());
+    let manifest = Manifest { job, choice, place, allowance };
     let made = folder.clone();
     blocking(move || Run::create(made, manifest).map_err(internal)).await?;
     match desk.service.start(NewRun { id, subject, input: Value::Null }).await {
         Ok(info) => Ok((StatusCode::ACCEPTED, Json(Taken::of(&info))).into_response()),
         Err(error) => {
             // Nobody has seen it.
-            let _ = std::fs::remove_dir_all(folder);
+            let _ = tokio::fs::remove_dir_all(folder).await;
             Err(error.into())
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::run::Report;
+use crate::{models::Allowance, run::Report};
 
 /// A job that is asked for.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
@@ -24,6 +24,32 @@ pub(super) struct Execute {
     pub(super) timeout: Option<f64>,
     /// MiB of memory, from 64 to what the server has.
     pub(super) memory: Option<u64>,
+    /// Tokens that it may use, in and out together; at most what the server allows.
+    pub(super) max_tokens: Option<u64>,
+    /// Dollars that it may cost; at most what the server allows.
+    pub(super) max_dollars: Option<f64>,
+}
+
+impl Execute {
+    /// What the job may spend: what its client says, within what the server allows.
+    pub(super) fn allowance(&self, most: Allowance) -> Result<Allowance, String> {
+        if self.max_dollars.is_some_and(|it| !it.is_finite() || it <= 0.0) {
+            return Err("max_dollars is above 0".to_owned());
+        }
+        let wanted =
+            Allowance { tokens: self.max_tokens, money: self.max_dollars.map(Money::from_dollars) };
+        if let (Some(wanted), Some(most)) = (wanted.tokens, most.tokens)
+            && wanted > most
+        {
+            return Err(format!("this server allows a job {most} tokens"));
+        }
+        if let (Some(wanted), Some(most)) = (wanted.money, most.money)
+            && wanted > most
+        {
+            return Err(format!("this server allows a job {most}"));
+        }
+        Ok(Allowance { tokens: wanted.tokens.or(most.tokens), money: wanted.money.or(most.money) })
+    }
 }
 
 /// A job that was taken.

@@ -10,6 +10,9 @@ use crate::{
     job::Job,
 };
 
+/// How many characters of a wrong output are named.
+const SHOWN: usize = 200;
+
 /// What a job's program may use.
 pub(super) fn limits(job: &Job) -> ExecLimits {
     ExecLimits {
@@ -22,19 +25,26 @@ pub(super) fn limits(job: &Job) -> ExecLimits {
 }
 
 /// What came of a program.
-pub(super) fn of_output(output: &Output) -> Execution {
+pub(super) fn of_output(output: &Output, job: &Job) -> Execution {
+    let wrong = wrong_output(&output.stdout, job);
     let (status, exit_code) = match output.status {
+        Ended::Exited(0) if wrong.is_some() => (Status::WrongOutput, Some(0)),
         Ended::Exited(0) => (Status::Success, Some(0)),
         Ended::Exited(code) => (Status::Error, Some(code)),
         Ended::Limit(cause) => (of_cause(cause), None),
         _ => (Status::Killed, None),
     };
     let milliseconds = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
+    let mut stderr = clip(&output.stderr);
+    if status == Status::WrongOutput {
+        let end = if stderr.is_empty() || stderr.ends_with('\n') { "" } else { "\n" };
+        stderr += &format!("{end}{}", wrong.unwrap_or_default());
+    }
     Execution {
         status,
         exit_code,
         stdout: clip(&output.stdout),
-        stderr: clip(&output.stderr),
+        stderr,
         duration_ms: milliseconds(output.usage.wall),
         cpu_ms: milliseconds(output.usage.cpu),
         memory_mb: output.usage.memory.div_ceil(1 << 20),
@@ -60,14 +70,15 @@ fn of_cause(cause: Cause) -> Status {
     }
 }
 
-/// Compares what was printed with what was to be printed.
-pub(super) fn judge(mut execution: Execution, job: &Job) -> Execution {
-    if let Some(expected) = &job.expect
-        && execution.success()
-        && execution.stdout.trim() != expected.trim()
-    {
-        execution.status = Status::WrongOutput;
-        execution.stderr += &format!("\nit was to print {:?}", expected.trim());
-    }
-    execution
+/// Says what was printed, where it is not what was to be printed. All of it counts, not only what is kept of it.
+fn wrong_output(stdout: &[u8], job: &Job) -> Option<String> {
+    let expected = job.expect.as_ref()?.trim();
+    let printed = String::from_utf8_lossy(stdout);
+    let printed = printed.trim();
+    let shown = |it: &str| match it.char_indices().nth(SHOWN) {
+        None => format!("{it:?}"),
+        Some((end, _)) => format!("{:?}… ({} characters)", &it[..end], it.chars().count()),
+    };
+    (printed != expected)
+        .then(|| format!("it printed {}, and was to print {}", shown(printed), shown(expected)))
 }

@@ -57,6 +57,9 @@ async fn tests_and_expectations_decide_and_exit_codes_tell() {
         (vec!["--memory", "1"], 2),
         (vec!["--provider", "nobody"], 2),
         (vec!["--test", "missing.py"], 1),
+        (vec!["--max-tokens", "100"], 3),
+        (vec!["--max-cost", "0.01"], 0),
+        (vec!["--out", "."], 2),
     ] {
         let line = [&["run", task, "--pool", "1", "--quiet"][..], &more].concat();
         let output = start(folder.path(), &line).await;
@@ -79,6 +82,11 @@ async fn a_file_env_is_read_and_its_secrets_are_not_shown() {
     let output = start(folder.path(), &["doctor"]).await;
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stderr), "error: line 1 of .env is not of the form NAME=value\n");
+    // What a folder's author writes there is not loaded into the program.
+    fs::write(folder.path().join(".env"), "LD_PRELOAD=./evil.so\n").unwrap();
+    let output = start(folder.path(), &["doctor"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("error: line 1 of .env sets LD_PRELOAD"));
 }
 
 #[tokio::test]

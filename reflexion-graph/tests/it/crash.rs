@@ -2,18 +2,23 @@
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
+use llm::{Llm, testkit::Provider};
+use reflexion_graph::offline;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
 use crate::{
     PROGRAM,
-    provider::Provider,
-    sessions::{program, scripted},
+    sessions::{critic, program, scripted},
 };
+
+async fn provider(model: Llm) -> Provider {
+    Provider::start(model).await.unwrap()
+}
 
 fn start(provider: &Provider, line: &[&str], folder: &Path) -> Child {
     let mut command = Command::new(PROGRAM);
-    command.args(line).current_dir(folder).env("OPENAI_COMPATIBLE_BASE_URL", &provider.address);
+    command.args(line).current_dir(folder).env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
     command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
 }
 
@@ -59,7 +64,7 @@ async fn all_gone(family: &[(u32, String)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_killed_at_every_call_pays_for_nothing_twice() {
-    let provider = Provider::start().await;
+    let provider = provider(offline::model().unwrap()).await;
     let folder = tempfile::tempdir().unwrap();
     let task = "Read data from users.json and print usernames";
     let begin = [
@@ -78,21 +83,21 @@ async fn a_session_killed_at_every_call_pays_for_nothing_twice() {
     let go_on = ["resume", "session", "--json"];
     let mut pids = Vec::new();
     for call in 1..=3 {
-        provider.hold(call);
+        let held = provider.hold(call);
         let line = if call == 1 { begin.as_slice() } else { &go_on };
         let mut child = start(&provider, line, folder.path());
-        provider.waits(call).await;
+        held.await;
         let pid = child.id().unwrap();
         pids.push(pid);
         let family = family(pid);
         // The guests of its pool are there, and go with it.
         assert!(family.len() > 1, "{family:?}");
         child.kill().await.unwrap();
-        provider.waits(0).await;
+        provider.forget().await;
         all_gone(&family).await;
         assert_eq!(provider.answered(), call - 1);
     }
-    provider.hold(usize::MAX);
+    provider.release();
     let output = start(&provider, &go_on, folder.path()).wait_with_output().await.unwrap();
     assert!(output.status.success());
     // Two programs and a critique: as many as of a session that nobody kills.
@@ -129,18 +134,52 @@ async fn a_session_killed_at_every_call_pays_for_nothing_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_within_a_node_is_kept_too() {
     let words = llm::Rule::text("I would rather not.").when_prompt("This is attempt 1 of");
-    let provider = Provider::of(scripted([words, program("print(6 * 7)")])).await;
+    let provider = provider(scripted([words, program("print(6 * 7)")])).await;
     let folder = tempfile::tempdir().unwrap();
     // The first answer cannot be read; the process is killed while it asks for a better one.
-    provider.hold(2);
+    let held = provider.hold(2);
     let line =
         ["run", "x", "--provider", "openai-compatible", "--model", "coder", "--out", "session"];
     let mut child = start(&provider, &line, folder.path());
-    provider.waits(2).await;
+    held.await;
     child.kill().await.unwrap();
-    provider.waits(0).await;
-    provider.hold(usize::MAX);
+    provider.forget().await;
+    provider.release();
     let ended = start(&provider, &["resume", "session"], folder.path()).wait_with_output().await;
     assert_eq!(ended.unwrap().stdout, b"42\n");
     assert_eq!(provider.answered(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_paid_before_a_crash_counts_in_the_budget() {
+    // Each call uses about a thousand tokens, and can come to four thousand more.
+    let provider = provider(scripted([program("raise ValueError('no')"), critic(true)])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let line = ["run", "x", "--provider", "openai-compatible", "--model", "coder", "--pool", "1"];
+    let budget = ["--quiet", "--out", "session", "--max-tokens", BUDGET];
+    let whole = ["--quiet", "--json", "--out", "whole", "--max-tokens", BUDGET];
+    let output = start(&provider, &[&line[..], &whole].concat(), folder.path());
+    let output = output.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let message = said["report"]["message"].as_str().unwrap();
+    assert!(message.starts_with("the budget is spent"), "{said:#}");
+    let calls = provider.answered();
+    assert!((2..6).contains(&calls), "{calls}");
+
+    // The same, killed at each call: as many are answered, and no more.
+    for call in calls + 1..=2 * calls {
+        let held = provider.hold(call);
+        let first = [&line[..], &budget].concat();
+        let line = if call == calls + 1 { &first[..] } else { &["resume", "session"] };
+        let mut child = start(&provider, line, folder.path());
+        held.await;
+        child.kill().await.unwrap();
+        provider.forget().await;
+    }
+    provider.release();
+    let ended = start(&provider, &["resume", "session"], folder.path()).wait_with_output().await;
+    assert_eq!((ended.unwrap().status.code(), provider.answered()), (Some(3), 2 * calls));
+}
+
+const BUDGET: &str = "7000";

@@ -9,11 +9,10 @@ mod limits;
 mod packages;
 mod problems;
 mod prompts;
-mod provider;
 mod serve;
 mod sessions;
 
-use std::sync::Arc;
+use std::{os::unix::fs::PermissionsExt, sync::Arc};
 
 use graph_core::MemorySaver;
 use llm::Llm;
@@ -30,13 +29,21 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_agent-sandbox");
 
 /// A workshop with its own folder for what would outlive a crash.
 async fn workshop(options: Options) -> (Workshop, TempDir) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = open_folder();
     let options = Options {
         agent: Some(PROGRAM.into()),
+        cache: Some(folder.path().join("packages")),
         state: Some(folder.path().join("state")),
         ..options
     };
     (Workshop::open(options).await.unwrap(), folder)
+}
+
+/// A folder that every user can reach: guests of root are nobody.
+fn open_folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
 }
 
 /// A small workshop.
@@ -69,7 +76,7 @@ async fn nothing_left(workshop: &Workshop, folder: &TempDir) {
 /// A session with a model, to its end.
 async fn session(job: Job, llm: Llm) -> Session {
     let (workshop, _folder) = small().await;
-    let deps = Deps { generator: llm.clone(), critic: llm, workshop: workshop.clone() };
+    let deps = Deps::new(llm, workshop.clone());
     let thread = graph::graph(Arc::new(MemorySaver::new())).unwrap().thread("session", deps);
     let session = Session { job, ..Session::default() };
     let ended = thread.run(session).await.unwrap();

@@ -13,7 +13,7 @@ use crate::workshop;
 async fn summary(problems: &[Problem], strategy: Strategy, samples: usize) -> Summary {
     let (workshop, _folder) = workshop(Place { pool: 3, cpus: 2.0, ..Place::default() }).await;
     let llm = offline::model_for(problems).unwrap();
-    let deps = Deps { generator: llm.clone(), critic: llm, workshop: workshop.clone() };
+    let deps = Deps::new(llm, workshop.clone());
     // Only one program is meant to run into the time, and it never ends.
     let limits = Limits { timeout: 8.0, ..Limits::default() };
     let options = Options { max_attempts: 3, strategy, limits, samples, at_once: 4 };
@@ -56,4 +56,17 @@ async fn samples_are_independent_and_resampling_asks_no_critic() {
     assert_eq!(summary.independent, [0.5, 0.5]);
     // Two programs for each session of one, one for each of the other.
     assert_eq!(summary.calls, 6);
+}
+
+/// A problem in the form of HumanEval; its solution is what the scripted model answers.
+const BEGUN: &str = r#"{"task_id": "Own/0", "prompt": "def twice(n: int) -> int:\n    \"\"\"Doubles.\n    >>> twice(2)\n    4\n    \"\"\"\n", "entry_point": "twice", "canonical_solution": "    return 2 * n\n", "test": "def check(candidate):\n    assert candidate(3) == 6\n"}
+{"task_id": "Own/1", "prompt": "def half(n):\n", "entry_point": "half", "canonical_solution": "    return n\n", "test": "def check(candidate):\n    assert candidate(4) == 2\n"}"#;
+
+#[tokio::test]
+async fn problems_in_the_form_of_humaneval_are_tried() {
+    let problems = Problem::parse_lines(BEGUN).unwrap();
+    let summary = summary(&problems, Strategy::Reflect, 1).await;
+    assert_eq!((summary.problems, summary.broken), (2, 0));
+    assert_eq!((summary.solved_by, summary.unsolved), (vec![1, 1, 1], vec!["Own/1".to_owned()]));
+    assert!(Problem::parse_lines("{}").is_err());
 }

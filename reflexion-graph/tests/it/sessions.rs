@@ -111,7 +111,66 @@ async fn a_program_may_end_itself_and_tests_may_be_of_unittest() {
         let llm = scripted([program(code), critic(true)]);
         let ended = session(Job::new("x").max_attempts(1).tests(tests), llm).await;
         assert_eq!(ended.outcome.unwrap().success, success, "{:?}", ended.history);
+        // A framework sums up behind what went wrong.
+        let failure = ended.history[0].failure.clone().map(|it| (it.class, it.error));
+        let wrong = (Class::Assertion, "AssertionError: 4 != 8".to_owned());
+        assert_eq!(failure, (!success).then_some(wrong));
     }
+}
+
+#[tokio::test]
+async fn all_of_a_long_output_counts() {
+    // More than is kept of it; only the middle, which is not kept, differs.
+    let right = format!("{}a{}", "x".repeat(20_000), "x".repeat(20_000));
+    for (middle, success) in [("a", true), ("b", false)] {
+        let code = format!("print('x' * 20_000 + '{middle}' + 'x' * 20_000)");
+        let llm = scripted([program(&code), critic(true)]);
+        let ended = session(Job::new("x").max_attempts(1).expect(&right), llm).await;
+        let outcome = ended.outcome.unwrap();
+        assert_eq!(outcome.success, success);
+        assert!(outcome.output.contains("bytes left out"));
+        let failure = ended.history[0].failure.as_ref();
+        assert!(
+            failure
+                .is_none_or(|it| it.error.len() < 1000 && it.error.contains("(40001 characters)"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_where_its_budget_is_spent() {
+    use llm::Budget;
+    use reflexion_graph::{Session, graph};
+    let failing = || scripted([program("raise ValueError('no')"), critic(true)]);
+    // Without a bound: six calls. A call reserves what it can come to, and uses less.
+    let (workshop, _folder) = crate::small().await;
+    let run = async |tokens: u64| {
+        let deps = graph::Deps::new(failing(), workshop.clone());
+        let deps = graph::Deps { budget: Some(Budget::of_tokens(tokens)), ..deps };
+        let session = Session { job: Job::new("x"), ..Session::default() };
+        let graph = graph::unstored().unwrap();
+        graph.invoke(session, deps, graph_core::RunOptions::new()).await.unwrap().into_state()
+    };
+    let whole = run(1_000_000).await;
+    assert_eq!((whole.calls.len(), whole.spent), (6, None));
+    let used =
+        |calls: usize| -> u64 { whole.calls[..calls].iter().map(|it| it.input + it.output).sum() };
+    let most = u64::from(llm::Request::MAX_TOKENS);
+    // Not even one call fits; the critic's does not; the second program's does not.
+    for (tokens, calls, attempts) in [(10, 0, 0), (used(1) + most, 1, 1), (used(2) + most, 2, 1)] {
+        let ended = run(tokens).await;
+        let outcome = ended.outcome.unwrap();
+        assert!(
+            !outcome.success
+                && outcome.message.starts_with("the budget is spent: the call can come to"),
+            "{outcome:?}"
+        );
+        assert_eq!(
+            (ended.calls.len(), outcome.attempts, ended.history.len()),
+            (calls, attempts, attempts as usize)
+        );
+    }
+    workshop.close().await;
 }
 
 #[tokio::test]
@@ -151,8 +210,7 @@ async fn a_replay_asks_no_model_and_runs_no_program() {
 
     let (workshop, folder) = crate::small().await;
     let graph = graph::unstored().unwrap();
-    let deps =
-        |llm: Llm| graph::Deps { generator: llm.clone(), critic: llm, workshop: workshop.clone() };
+    let deps = |llm: Llm| graph::Deps::new(llm, workshop.clone());
     let job = Job::new("Read data from users.json and print usernames");
     let input = Session { job, ..Session::default() };
     let path = folder.path().join("recording.jsonl");

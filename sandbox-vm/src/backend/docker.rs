@@ -184,6 +184,7 @@ fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
         Guarantee::NoPrivileges,
         Guarantee::DiskLimit,
         Guarantee::Pause,
+        Guarantee::Folders,
     ];
     let said = |it: Option<bool>| it == Some(true);
     guarantees.extend(said(info.memory_limit).then_some(Guarantee::MemoryLimit));

@@ -13,7 +13,7 @@ mod bundle;
 mod init;
 mod outer;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,7 @@ pub struct Gvisor {
 pub struct Plan {
     runsc: PathBuf,
     image: Image,
+    folders: BTreeMap<String, PathBuf>,
     bounds: Bounds,
 }
 
@@ -128,7 +129,8 @@ impl Backend for Gvisor {
         let bounded = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
         let data = (!bounded).then_some(spec.limits.memory);
         let bounds = Bounds::new(&spec.limits, data);
-        let plan = Plan { runsc, image: spec.image.clone(), bounds };
+        let (image, folders) = (spec.image.clone(), spec.folders.clone());
+        let plan = Plan { runsc, image, folders, bounds };
         let by = launch::By { backend: NAME, program: &self.program };
         launch::launch(by, cgroup, GuestArgs::GvisorOuter(plan), berth).await
     }

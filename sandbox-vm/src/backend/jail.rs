@@ -15,7 +15,7 @@ pub(super) mod launch;
 mod outer;
 pub(super) mod root;
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,7 @@ impl Jail {
             Guarantee::ProcessLimit,
             Guarantee::DiskLimit,
             Guarantee::Programs,
+            Guarantee::Folders,
         ];
         let has = |of| cgroup.is_some_and(|it| it.has(of));
         guarantees.extend(has(Controller::Memory).then_some(Guarantee::MemoryLimit));
@@ -87,13 +88,14 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     image: Image,
+    folders: BTreeMap<String, PathBuf>,
     bounds: Bounds,
 }
 
 impl Plan {
     #[cfg(target_arch = "x86_64")]
     pub(super) fn new(image: Image, bounds: Bounds) -> Self {
-        Self { image, bounds }
+        Self { image, folders: BTreeMap::new(), bounds }
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -151,7 +153,11 @@ impl Backend for Jail {
         let cgroup = launch::group(berth, &spec.limits)?;
         let bounded = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
         let data = (!bounded).then_some(spec.limits.memory);
-        let plan = Plan { image: spec.image.clone(), bounds: Bounds::new(&spec.limits, data) };
+        let plan = Plan {
+            image: spec.image.clone(),
+            folders: spec.folders.clone(),
+            bounds: Bounds::new(&spec.limits, data),
+        };
         let by = launch::By { backend: NAME, program: &self.program };
         launch::launch(by, cgroup, GuestArgs::JailInit(plan), berth).await
     }

@@ -9,6 +9,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!("fs: no path leads out", paths),
     check!("fs: no link that the guest makes leads out", [Programs], links),
     check!("fs: a large file goes through", large),
+    check!("fs: a folder of the host is shown, to read only", [Programs, Folders], shown),
 ];
 
 async fn round_trip(bench: Bench) -> Result<(), Failure> {
@@ -83,5 +84,35 @@ async fn large(bench: Bench) -> Result<(), Failure> {
     let bytes: Vec<u8> = (0..20 << 20).map(|it: u32| (it % 251) as u8).collect();
     sandbox.fs().write("large", bytes.clone()).await?;
     ensure!(sandbox.fs().read("large").await? == bytes, "other bytes came back");
+    Ok(())
+}
+
+async fn shown(bench: Bench) -> Result<(), Failure> {
+    use std::{fs, os::unix::fs::PermissionsExt};
+    let name = format!("sandbox-vm-shown-{}", graph_core::checkpoint::CheckpointId::next());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir(&folder)?;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
+    let put = |name: &str| {
+        fs::write(folder.join(name), "the host's")?;
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o666))
+    };
+    put("sooner")?;
+    let sandbox = bench.sandbox(bench.spec().folder("shown", &folder)).await?;
+    put("later")?;
+    let attempt = async |way: &str, path: &str| {
+        let program = Program::new(&*bench.program).args(["try", way, path]);
+        Ok::<_, Failure>(sandbox.exec(program).await?)
+    };
+    for file in ["/shown/sooner", "/shown/later"] {
+        let read = attempt("read", file).await?;
+        ensure!(read.status == Status::Exited(hostile::GOT_THROUGH.into()), "{file}: {read:?}");
+    }
+    for file in ["/shown/sooner", "/shown/later", "/shown/new"] {
+        let written = attempt("write", file).await?;
+        ensure!(written.success(), "{file}: {written:?}");
+    }
+    ensure!(fs::read(folder.join("sooner"))? == b"the host's", "the host's file was changed");
+    fs::remove_dir_all(&folder)?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use graph_server::http::KeyHash;
+use llm::Money;
 use reflexion_graph::{language::LANGUAGES, workshop::BACKENDS};
 
 const EXAMPLES: &str = "\
@@ -91,7 +92,7 @@ pub(crate) struct ResumeArgs {
     pub(crate) shown: ShownArgs,
 }
 
-/// Who writes.
+/// Who writes, and what that may cost.
 #[derive(Debug, Args)]
 pub(crate) struct VoiceArgs {
     /// Who writes: anthropic, openai, google, groq, openrouter, ollama, openai-compatible or scripted
@@ -101,6 +102,12 @@ pub(crate) struct VoiceArgs {
     /// The model, instead of the provider's default
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Dollars that the models may cost, in a session, in a whole benchmark, or in each job of a server
+    #[arg(long, value_name = "DOLLARS", value_parser = money)]
+    pub(crate) max_cost: Option<Money>,
+    /// Tokens that they may use, in and out together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
 }
 
 /// How a task is tried.
@@ -167,18 +174,18 @@ pub(crate) struct ShownArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// A file of problems, instead of the built-in ones
+    /// A file of problems, instead of the built-in ones: TOML as theirs, or .jsonl as HumanEval's
     #[arg(long, value_name = "FILE")]
     pub(crate) problems: Option<PathBuf>,
     /// Try only problems whose name holds this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
     /// Independent sessions of each problem
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) samples: usize,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) samples: u16,
     /// Sessions at once
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub(crate) concurrency: usize,
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) concurrency: u16,
     #[command(flatten)]
     pub(crate) voice: VoiceArgs,
     #[command(flatten)]
@@ -217,8 +224,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     /// Jobs at once; others wait for their turn
-    #[arg(long, value_name = "N", default_value_t = 8)]
-    pub(crate) max_jobs: usize,
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_jobs: u16,
     /// Readers of progress at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max_streams: usize,
@@ -239,10 +246,16 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArgs {
     /// How often each is measured
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub(crate) runs: usize,
+    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) runs: u16,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+}
+
+fn money(text: &str) -> Result<Money, String> {
+    let dollars = text.trim_start_matches('$').parse::<f64>().ok();
+    let dollars = dollars.filter(|it| it.is_finite() && *it > 0.0);
+    dollars.map(Money::from_dollars).ok_or_else(|| "give dollars, like 0.50".to_owned())
 }
 
 fn cpus(text: &str) -> Result<f64, String> {
@@ -262,12 +275,23 @@ mod tests {
         for right in [
             "run task --test t.py --expect 5 --max-attempts 4 --timeout 2 --memory 128 --cpus 1 --json",
             "run task --provider groq --model x --sandbox gvisor --language sh --log",
-            "bench --samples 3 --strategy resample",
+            "bench --samples 3 --strategy resample --max-cost $2.50 --max-tokens 1000",
         ] {
             let line = std::iter::once("agent-sandbox").chain(right.split(' '));
             assert!(Cli::try_parse_from(line).is_ok(), "{right}");
         }
-        for wrong in ["run", "run task --cpus 9", "run task --pool 0", "run task --sandbox x"] {
+        for wrong in [
+            "run",
+            "run task --cpus 9",
+            "run task --pool 0",
+            "run task --sandbox x",
+            "run task --max-cost 0",
+            "run task --max-cost much",
+            "run task --max-tokens 0",
+            "measure --runs 0",
+            "bench --samples 0",
+            "serve --max-jobs 0",
+        ] {
             let line = std::iter::once("agent-sandbox").chain(wrong.split(' '));
             assert!(Cli::try_parse_from(line).is_err(), "{wrong}");
         }

@@ -5,6 +5,7 @@ use std::fs;
 use reflexion_graph::{
     bench::{self, Options, Problem as Puzzle, Summary},
     graph::Deps,
+    models::ChoiceError,
     offline,
 };
 use serde_json::json;
@@ -14,6 +15,7 @@ use crate::{
     out::say,
     place,
     problem::{Ending, Problem, with},
+    view,
 };
 
 /// Tries problems and says what came of it.
@@ -22,11 +24,12 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<Ending, Problem> {
         None => Puzzle::builtin(),
         Some(path) => {
             let text = fs::read_to_string(path).map_err(with(path))?;
-            let wrong = |error: toml::de::Error| Problem::Content {
-                path: path.clone(),
-                problem: error.to_string(),
+            let parsed = if path.extension().is_some_and(|it| it == "jsonl") {
+                Puzzle::parse_lines(&text).map_err(|error| error.to_string())
+            } else {
+                Puzzle::parse(&text).map_err(|error| error.to_string())
             };
-            Puzzle::parse(&text).map_err(wrong)?
+            parsed.map_err(|problem| Problem::Content { path: path.clone(), problem })?
         }
     };
     if let Some(only) = &args.only {
@@ -36,23 +39,26 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<Ending, Problem> {
         return Err(Problem::NoProblems);
     }
     let choice = place::choice(&args.voice);
-    let mut deps = place::deps(&choice, &place::place(&args.place), args.trying.memory).await?;
-    if choice.is_scripted() {
-        let llm =
-            offline::model_for(&problems).map_err(reflexion_graph::models::ChoiceError::from)?;
-        deps = Deps { generator: llm.clone(), critic: llm, ..deps };
-        eprintln!("{}", crate::view::SCRIPTED);
-    }
+    let llm = if choice.is_scripted() {
+        eprintln!("{}", view::SCRIPTED);
+        offline::model_for(&problems).map_err(ChoiceError::from)?
+    } else {
+        choice.make()?
+    };
+    let workshop = place::workshop(&place::place(&args.place), args.trying.memory).await?;
+    let mut deps = Deps::new(llm, workshop);
+    // One for all sessions.
+    deps.budget = place::allowance(&args.voice).budget(&[]);
     let options = Options {
         max_attempts: args.trying.max_attempts,
         strategy: place::strategy(&args.trying),
         limits: place::limits(&args.trying),
-        samples: args.samples,
-        at_once: args.concurrency,
+        samples: args.samples.into(),
+        at_once: args.concurrency.into(),
     };
     let tried = bench::run(&problems, &deps, options, |it| {
         let said = match &it.session {
-            Err(error) => format!("error: {error}"),
+            Err(error) => format!("error: {}", view::clean(error)),
             Ok(session) => match &session.outcome {
                 Some(it) if it.success => format!("solved in {}", it.attempts),
                 _ => "not solved".to_owned(),
@@ -70,7 +76,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<Ending, Problem> {
 /// Measures warm and cold sandboxes beside a plain process.
 pub(crate) async fn measure(args: &MeasureArgs) -> Result<Ending, Problem> {
     let workshop = place::workshop(&place::place(&args.place), 256).await?;
-    let measured = bench::measure(&workshop, args.runs).await?;
+    let measured = bench::measure(&workshop, args.runs.into()).await?;
     say(&format!("back end: {}\n{}", workshop.sandboxes().backend(), measured.text()))?;
     workshop.close().await;
     Ok(Ending::Done)

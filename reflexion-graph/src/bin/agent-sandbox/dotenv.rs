@@ -7,6 +7,10 @@ use std::{env, fs, io, os::unix::process::CommandExt, path::Path, process::Comma
 
 use crate::problem::{Problem, with};
 
+/// What names of variables begin with that the system's loader obeys. Since the program starts itself with what the file
+/// holds, one of these would run whatever a folder's author likes, in the place of the program and outside any sandbox.
+const LOADER: [&str; 3] = ["LD_", "GLIBC_", "GCONV_"];
+
 /// Comes back when everything in the file is set; variables that were set before keep their values.
 pub(crate) fn enter() -> Result<(), Problem> {
     let path = Path::new(".env");
@@ -44,6 +48,9 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, Problem> {
             // The line itself may hold a secret, so it is not shown.
             return Err(Problem::DotEnv(idx + 1));
         };
+        if LOADER.iter().any(|it| name.starts_with(it)) {
+            return Err(Problem::Loader(idx + 1, name.to_owned()));
+        }
         found.push((name.to_owned(), unquoted(value).to_owned()));
     }
     Ok(found)
@@ -72,5 +79,8 @@ mod tests {
         assert_eq!(pairs, [("A", "1"), ("B_2", "x # y"), ("C", "a=b"), ("D", "k#ey"), ("E", "")]);
         let error = parse("A=1\nsecret words").unwrap_err().to_string();
         assert!(error.contains("line 2") && !error.contains("secret"), "{error}");
+        for loader in ["LD_PRELOAD=./x.so", "export LD_AUDIT=x", "GLIBC_TUNABLES=x"] {
+            assert!(parse(loader).is_err(), "{loader}");
+        }
     }
 }

@@ -1,6 +1,10 @@
 //! A session while a person watches: progress, Ctrl-C, and what it came to.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    io::{IsTerminal, stdout},
+    path::PathBuf,
+};
 
 use reflexion_graph::{
     Job,
@@ -32,15 +36,25 @@ pub(crate) async fn run(args: &RunArgs) -> Result<Ending, Problem> {
         strategy: place::strategy(&args.trying),
         limits: place::limits(&args.trying),
     };
-    let manifest =
-        Manifest { job, choice: place::choice(&args.voice), place: place::place(&args.place) };
+    let manifest = Manifest {
+        job,
+        choice: place::choice(&args.voice),
+        place: place::place(&args.place),
+        allowance: place::allowance(&args.voice),
+    };
     manifest.job.check().map_err(RunProblem::from)?;
     let deps = deps(&manifest).await?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => PathBuf::from("runs").join(run_id(&args.task)?),
     };
-    go(&Run::create(folder, manifest)?, deps, &args.shown).await
+    match Run::create(folder, manifest) {
+        Ok(run) => go(&run, deps, &args.shown).await,
+        Err(problem) => {
+            deps.workshop.close().await;
+            Err(problem.into())
+        }
+    }
 }
 
 /// Goes on with a session.
@@ -104,9 +118,11 @@ fn told(run: &Run, report: &Report, shown: &ShownArgs) -> String {
             json!({ "folder": folder, "scripted": is_scripted, "report": report })
         );
     }
-    // What the program printed goes to stdout, as if it had been started here; everything else to stderr.
+    // What the program printed goes to stdout, as if it had been started here; everything else to stderr. A program
+    // that nobody has read does not act on a terminal, though.
     if !shown.quiet {
         eprint!("{}", view::summary(run, report));
     }
-    report.outcome.output.clone()
+    let output = &report.outcome.output;
+    if stdout().is_terminal() { view::clean_lines(output) } else { output.clone() }
 }

@@ -46,7 +46,8 @@ fn main() -> ExitCode {
 }
 
 fn fail(problem: &Problem) -> ExitCode {
-    eprintln!("error: {problem}");
+    // A provider or a sandbox may have had a word in it.
+    eprintln!("error: {}", view::clean_lines(&problem.to_string()));
     problem.ending().into()
 }
 

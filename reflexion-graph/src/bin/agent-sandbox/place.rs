@@ -4,7 +4,7 @@ use reflexion_graph::{
     Limits, Strategy,
     graph::Deps,
     language,
-    models::Choice,
+    models::{Allowance, Choice},
     run::Place,
     wheels::Wheels,
     workshop::{Options, Workshop},
@@ -20,6 +20,10 @@ pub(crate) fn choice(args: &VoiceArgs) -> Choice {
     let found = Choice::by_environment();
     let provider = args.provider.clone().unwrap_or(found.provider);
     Choice { provider, model: args.model.clone() }
+}
+
+pub(crate) fn allowance(args: &VoiceArgs) -> Allowance {
+    Allowance { tokens: args.max_tokens, money: args.max_cost }
 }
 
 pub(crate) fn limits(args: &TryingArgs) -> Limits {
@@ -47,16 +51,17 @@ pub(crate) fn place(args: &PlaceArgs) -> Place {
 pub(crate) async fn deps(choice: &Choice, place: &Place, memory: u64) -> Result<Deps, Problem> {
     let llm = choice.make()?;
     let workshop = workshop(place, memory).await?;
-    Ok(Deps { generator: llm.clone(), critic: llm, workshop })
+    Ok(Deps::new(llm, workshop))
 }
 
 pub(crate) async fn workshop(place: &Place, memory: u64) -> Result<Workshop, Problem> {
     let defaults = Options::default();
     let wheels = match &place.wheels {
-        None => defaults.wheels,
+        None => Wheels::default(),
         Some(folder) => Wheels::open(folder)?,
     };
-    let language = language::by_name(&place.language).unwrap_or(defaults.language);
+    let language = language::by_name(&place.language)
+        .ok_or_else(|| Problem::NoLanguage(place.language.clone()))?;
     let options = Options {
         backend: place.backend.clone(),
         pool: place.pool,
@@ -64,8 +69,7 @@ pub(crate) async fn workshop(place: &Place, memory: u64) -> Result<Workshop, Pro
         cpus: place.cpus,
         language,
         wheels,
-        agent: None,
-        state: None,
+        ..defaults
     };
     Ok(Workshop::open(options).await?)
 }

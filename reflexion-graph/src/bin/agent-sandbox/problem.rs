@@ -7,7 +7,8 @@ use std::{
 };
 
 use reflexion_graph::{
-    models::ChoiceError, run::RunProblem, wheels::WheelError, workshop::WorkshopError,
+    language::LANGUAGES, models::ChoiceError, run::RunProblem, wheels::WheelError,
+    workshop::WorkshopError,
 };
 
 use crate::args::API_KEY;
@@ -43,6 +44,12 @@ pub(crate) enum Problem {
     Content { path: PathBuf, problem: String },
     #[error("line {0} of .env is not of the form NAME=value")]
     DotEnv(usize),
+    #[error(
+        "line {0} of .env sets {1}, which decides what a program is made of; set it outside, or take it out"
+    )]
+    Loader(usize, String),
+    #[error("there is no language `{0}`; there are: {known}", known = LANGUAGES.join(", "))]
+    NoLanguage(String),
     #[error("the program cannot be started again with what .env holds: {0}")]
     Environment(std::io::Error),
     #[error("there is no session `{}`, neither as a folder nor under runs/", .0.display())]
@@ -81,6 +88,8 @@ impl Problem {
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::DotEnv(_)
+            | Self::Loader(..)
+            | Self::NoLanguage(_)
             | Self::NoSuchRun(_)
             | Self::NoProblems
             | Self::NoKey(_)

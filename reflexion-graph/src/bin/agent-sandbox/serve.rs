@@ -46,7 +46,8 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
         deps,
         limits: place::limits(&args.trying),
         max_attempts: args.trying.max_attempts,
-        capacity: Capacity { at_once: args.max_jobs, queued: QUEUED },
+        allowance: place::allowance(&args.voice),
+        capacity: Capacity { at_once: args.max_jobs.into(), queued: QUEUED },
         streams: args.max_streams,
         guard,
     };

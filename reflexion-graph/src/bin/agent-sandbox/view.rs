@@ -10,7 +10,8 @@ use reflexion_graph::{
 };
 
 /// What stands first where no model is asked.
-pub(crate) const SCRIPTED: &str = "No provider is configured: a SCRIPTED model answers, with programs that were written beforehand.";
+pub(crate) const SCRIPTED: &str =
+    "No provider is asked: a SCRIPTED model answers, with programs that were written beforehand.";
 
 /// How many lines of an output are shown.
 const SHOWN: usize = 20;
@@ -49,11 +50,8 @@ pub(crate) fn line(event: &Progress) -> String {
             text
         }
         Progress::Critiquing { attempt, class, error } => {
-            format!(
-                "[attempt {attempt}] asking the critic about a {} error: {}\n",
-                class.name(),
-                clean(error)
-            )
+            let kind = class.name();
+            format!("[attempt {attempt}] asking the critic ({kind}): {}\n", clean(error))
         }
         Progress::Critique { critique, .. } => {
             let mut text = format!("  critique: {}\n", clean(&critique.diagnosis));
@@ -73,18 +71,22 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
     let verdict = if outcome.success { "Solved" } else { "NOT solved" };
     let tokens: u64 = report.calls.iter().map(|it| it.input + it.output).sum();
     let cost: Money = report.calls.iter().filter_map(|it| it.cost).sum();
+    let (attempts, calls) = (outcome.attempts as usize, report.calls.len());
     let mut text = format!(
-        "\n{verdict} in {} attempt(s): {}.\n{} calls of {}, {tokens} tokens, {cost}.\n",
-        outcome.attempts,
-        outcome.message,
-        report.calls.len(),
-        report.model,
+        "\n{verdict} in {}: {}.\n{}, {tokens} tokens, {cost}.\n",
+        counted(attempts, "attempt"),
+        clean(&outcome.message),
+        counted(calls, "call"),
     );
     if run.manifest().choice.is_scripted() {
         text += "A scripted model wrote this; set a provider's key to have a real one write.\n";
     }
     let _ = writeln!(text, "Session: {}", run.folder().display());
     text
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Lines behind a mark, the middle left out where they are many.
@@ -103,17 +105,32 @@ fn indented(text: &str, mark: &str, most: usize) -> String {
     shown
 }
 
-/// A text without what acts on a terminal.
-fn clean(text: &str) -> String {
-    let harmless = |it: char| if it.is_control() && it != '\t' { '\u{fffd}' } else { it };
-    text.chars().map(harmless).collect()
+/// A text in one line without what acts on a terminal, turns the direction of writing around, or hides.
+pub(crate) fn clean(text: &str) -> String {
+    let acts = |it: char| {
+        it.is_control() && it != '\t'
+            || matches!(it,
+                '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}')
+    };
+    text.chars().map(|it| if acts(it) { '\u{fffd}' } else { it }).collect()
+}
+
+/// The same, with the ends of lines kept.
+pub(crate) fn clean_lines(text: &str) -> String {
+    text.split_inclusive('\n')
+        .map(|it| match it.strip_suffix('\n') {
+            Some(line) => clean(line) + "\n",
+            None => clean(it),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use reflexion_graph::event::Progress;
 
-    use super::{indented, line};
+    use super::{clean_lines, indented, line};
 
     #[test]
     fn nothing_that_a_program_prints_acts_on_the_terminal() {
@@ -121,12 +138,16 @@ mod tests {
             attempt: 1,
             status: reflexion_graph::execution::Status::Success,
             exit_code: Some(0),
-            stdout: "a\u{1b}[2Jb\nc\n".to_owned(),
+            stdout: "a\u{1b}[2Jb\nc\u{202e}d\u{e0041}\n".to_owned(),
             stderr: String::new(),
             duration_ms: 7,
         };
         let shown = line(&event);
-        assert_eq!(shown, "  ok: success, exit code 0, 7 ms\n  out: a\u{fffd}[2Jb\n  out: c\n");
+        assert_eq!(
+            shown,
+            "  ok: success, exit code 0, 7 ms\n  out: a\u{fffd}[2Jb\n  out: c\u{fffd}d\u{fffd}\n"
+        );
+        assert_eq!(clean_lines("a\u{1b}\r\n\tb"), "a\u{fffd}\u{fffd}\n\tb");
     }
 
     #[test]

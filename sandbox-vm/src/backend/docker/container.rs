@@ -1,8 +1,8 @@
 //! What the engine is asked for.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::PathBuf};
 
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig};
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
 
 use super::NAME;
 use crate::{
@@ -43,9 +43,22 @@ pub(super) fn body(spec: &Spec, id: &str, image: String) -> Result<ContainerCrea
         open_stdin: Some(true),
         // Its input ends with the host's connection, however that ends, and the agent with its input.
         stdin_once: Some(true),
-        host_config: Some(walls(limits)),
+        host_config: Some(HostConfig { mounts: mounts(spec), ..walls(limits) }),
         ..ContainerCreateBody::default()
     })
+}
+
+/// The folders that the guest is shown.
+fn mounts(spec: &Spec) -> Option<Vec<Mount>> {
+    let mount = |(name, from): (&String, &PathBuf)| Mount {
+        target: Some(format!("/{name}")),
+        source: Some(from.display().to_string()),
+        typ: Some(MountType::BIND),
+        read_only: Some(true),
+        ..Mount::default()
+    };
+    let mounts: Vec<_> = spec.folders.iter().map(mount).collect();
+    (!mounts.is_empty()).then_some(mounts)
 }
 
 fn walls(limits: &Limits) -> HostConfig {

@@ -37,7 +37,8 @@ pub fn outer(plan: &Plan) -> Result<(), JailError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(JailError::new("keep its mounts to itself"))?;
     // Taken before anything covers them.
-    let pieces = pieces(&plan.image)?;
+    let mut pieces = pieces(&plan.image)?;
+    pieces.extend(root::shown(&plan.folders)?);
     let own = own_pieces(plan).map_err(step("find gVisor"))?;
     let base = Path::new(BASE);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;

@@ -1,6 +1,7 @@
 //! The root of a jail: a small read-only tree that holds the image and nothing else of the host.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::{fd::OwnedFd, unix::fs::symlink},
     path::{Path, PathBuf},
@@ -37,7 +38,8 @@ pub(super) fn build(plan: &Plan) -> Result<(), JailError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(JailError::new("keep its mounts to itself"))?;
     // Taken before anything covers them.
-    let pieces = pieces(plan).map_err(step("find its image"))?;
+    let mut pieces = pieces(plan).map_err(step("find its image"))?;
+    pieces.extend(shown(&plan.folders)?);
     let base = Path::new(BASE);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
     mount("root", base, "tmpfs", safe, c"mode=0755,size=1m,nr_inodes=256")
@@ -97,6 +99,16 @@ pub(in crate::backend) fn image(image: &Image) -> io::Result<Vec<Piece>> {
         Image::Python => folders(&SYSTEM),
         Image::Base | Image::Named(_) => Ok(Vec::new()),
     }
+}
+
+/// Folders of the host that the guest is shown, by their names at its root.
+pub(in crate::backend) fn shown(
+    folders: &BTreeMap<String, PathBuf>,
+) -> Result<Vec<Piece>, JailError> {
+    let show = |(name, from): (&String, &PathBuf)| take(from, Path::new("/").join(name));
+    folders.iter().map(show).collect::<io::Result<_>>().map_err(JailError::new(
+        "show its guest a folder of the host; every user has to be able to reach it",
+    ))
 }
 
 /// Folders of the host that are there, at the same place in the guest.

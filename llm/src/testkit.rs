@@ -1,13 +1,15 @@
-//! A provider on this machine that speaks as OpenAI does, answers by the scripted model, and counts.
+//! A provider on this machine, for tests of whole programs: it speaks as OpenAI does, answers by a model, and counts.
+//!
+//! A program that is pointed at it by `OPENAI_COMPATIBLE_BASE_URL` asks it over a real connection; a test can keep a call
+//! waiting, kill the program, and see which calls are made again.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use consulting_graph::offline;
-use llm::{Llm, Message, Request, Schema};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -15,13 +17,19 @@ use tokio::{
     sync::watch,
 };
 
-/// The provider. It answers one call after the other, and none before the answer to the one before is in the caller's
-/// recording: so what a kill can lose is known.
-pub(crate) struct Provider {
+use crate::{Llm, Message, Model, Request, Schema, lock::lock};
+
+/// How long a call is waited for; nothing takes so long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The provider. It answers one call after the other.
+#[derive(Debug)]
+pub struct Provider {
     address: String,
     shared: Arc<Shared>,
 }
 
+#[derive(Debug)]
 struct Shared {
     model: Llm,
     /// How many calls were answered.
@@ -31,16 +39,18 @@ struct Shared {
     /// Which call waits.
     waiting: watch::Sender<usize>,
     /// Where the caller keeps answers, and how many were given before the first one there.
-    recording: Mutex<(PathBuf, usize)>,
+    // A std mutex: held to copy it, never over an await.
+    recording: Mutex<Option<(PathBuf, usize)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl Provider {
-    pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}/v1", listener.local_addr().unwrap());
+    /// Listens on a free port of this machine, and answers as a model does.
+    pub async fn start(model: Llm) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = format!("http://{}/v1", listener.local_addr()?);
         let shared = Arc::new(Shared {
-            model: offline::model(7).unwrap(),
+            model,
             answered: watch::Sender::new(0),
             held: watch::Sender::new(usize::MAX),
             waiting: watch::Sender::new(0),
@@ -53,50 +63,59 @@ impl Provider {
                 tokio::spawn(serving.clone().serve(stream));
             }
         });
-        Self { address, shared }
+        Ok(Self { address, shared })
     }
 
-    pub(crate) fn address(&self) -> &str {
+    /// Where it is asked.
+    pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Where the caller keeps answers.
-    pub(crate) fn keep(&self, recording: &Path) {
-        self.keep_from(recording, 0);
-    }
-
-    /// Where the caller keeps answers from now on, after so many that it kept elsewhere.
-    #[allow(dead_code, reason = "not every test needs it")]
-    pub(crate) fn keep_from(&self, recording: &Path, before: usize) {
-        *self.shared.recording.lock().unwrap() = (recording.to_owned(), before);
-    }
-
-    /// Keeps no call waiting any more.
-    #[allow(dead_code, reason = "not every test needs it")]
-    pub(crate) fn release(&self) {
-        self.shared.held.send_replace(usize::MAX);
-    }
-
-    pub(crate) fn answered(&self) -> usize {
+    /// How many calls were answered.
+    pub fn answered(&self) -> usize {
         *self.shared.answered.borrow()
     }
 
-    /// Waits until this call is made, and does not answer it.
-    pub(crate) async fn hold(&self, call: usize) {
+    /// Answers no call before the answer to the one before is in this recording, where the caller keeps them: so what a
+    /// kill can lose is known.
+    pub fn keep(&self, recording: &Path) {
+        self.keep_from(recording, 0);
+    }
+
+    /// The same, after so many answers that the caller kept elsewhere.
+    pub fn keep_from(&self, recording: &Path, before: usize) {
+        *lock(&self.shared.recording) = Some((recording.to_owned(), before));
+    }
+
+    /// Keeps this call waiting from now on; what is given resolves when it is made.
+    ///
+    /// # Panics
+    ///
+    /// If it is not made within two minutes.
+    pub fn hold(&self, call: usize) -> impl Future<Output = ()> + use<> {
         self.shared.held.send_replace(call);
-        self.waits(call).await;
+        waits(self.shared.waiting.subscribe(), call)
+    }
+
+    /// Keeps no call waiting any more.
+    pub fn release(&self) {
+        self.shared.held.send_replace(usize::MAX);
     }
 
     /// Waits until the caller that was kept waiting is gone; what it asked will be asked again.
-    pub(crate) async fn forget(&self) {
-        self.waits(0).await;
+    ///
+    /// # Panics
+    ///
+    /// If it is still there after two minutes.
+    pub async fn forget(&self) {
+        waits(self.shared.waiting.subscribe(), 0).await;
     }
+}
 
-    async fn waits(&self, call: usize) {
-        let mut waiting = self.shared.waiting.subscribe();
-        let waits = waiting.wait_for(|it| *it == call);
-        tokio::time::timeout(Duration::from_secs(120), waits).await.unwrap().unwrap();
-    }
+async fn waits(mut waiting: watch::Receiver<usize>, call: usize) {
+    let waits = waiting.wait_for(|it| *it == call);
+    let seen = tokio::time::timeout(PATIENCE, waits).await;
+    assert!(seen.is_ok(), "call {call} was waited for for {PATIENCE:?}");
 }
 
 impl Shared {
@@ -135,11 +154,12 @@ impl Shared {
             }
             turn = turn => turn?,
         };
-        let response = self.model.generate(request(body)).await.unwrap();
+        let response = self.model.generate(request(body)).await.ok()?;
         self.answered.send_replace(number);
         let usage = response.usage.unwrap_or_default();
         let answer = json!({
-            "id": format!("call-{number}"), "object": "chat.completion", "created": 0, "model": "board",
+            "id": format!("call-{number}"), "object": "chat.completion", "created": 0,
+            "model": self.model.id().model,
             "choices": [{ "index": 0, "finish_reason": "stop",
                 "message": { "role": "assistant", "content": response.text() } }],
             "usage": { "prompt_tokens": usage.input, "completion_tokens": usage.output,
@@ -148,12 +168,12 @@ impl Shared {
         Some(answer.to_string())
     }
 
-    /// Waits until so many answers are in the caller's recording.
+    /// Waits until so many answers are in the caller's recording, if it has one.
     async fn kept(&self, calls: usize) {
         loop {
-            let (path, before) = self.recording.lock().unwrap().clone();
+            let Some((path, before)) = lock(&self.recording).clone() else { return };
             let calls = calls.saturating_sub(before);
-            let text = tokio::fs::read_to_string(&path).await.unwrap_or_default();
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
             // The first line is about the file.
             if text.matches('\n').count() > calls || calls == 0 {
                 return;
@@ -166,15 +186,12 @@ impl Shared {
 /// Returns when the caller hangs up.
 async fn gone(caller: &TcpStream) {
     let mut byte = [0];
-    loop {
-        if caller.readable().await.is_err()
-            || matches!(caller.peek(&mut byte).await, Ok(0) | Err(_))
-        {
-            return;
-        }
+    while caller.readable().await.is_ok() && !matches!(caller.peek(&mut byte).await, Ok(0) | Err(_))
+    {
     }
 }
 
+/// The body of a request; nothing where there is none to come.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     let mut length = 0;
     loop {
@@ -195,13 +212,14 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// What was asked, as the scripted model takes it.
+/// What was asked, as a model takes it.
 fn request(body: &Value) -> Request {
     let text = |it: &Value| match &it["content"] {
         Value::String(text) => text.clone(),
-        parts => parts.as_array().map_or(String::new(), |it| {
-            it.iter().filter_map(|it| it["text"].as_str()).collect::<Vec<_>>().join("")
-        }),
+        parts => {
+            let parts = parts.as_array().into_iter().flatten();
+            parts.filter_map(|it| it["text"].as_str()).collect()
+        }
     };
     let mut request = Request::conversation(Vec::new());
     for message in body["messages"].as_array().into_iter().flatten() {
