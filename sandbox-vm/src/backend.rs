@@ -14,7 +14,7 @@ use crate::{
     cgroup::Cgroup,
     limits::{Cause, Limits, Usage},
     report::{Guarantee, Report},
-    session::Session,
+    session::{AskError, Closed, Session},
     spec::Spec,
 };
 
@@ -40,6 +40,31 @@ pub use jail::Jail;
 #[cfg(target_arch = "x86_64")]
 pub use kvm_process::KvmProcess;
 pub use microvm::MicroVm;
+
+/// What a guest is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// Programs, and graphs too.
+    Programs,
+    /// Graphs alone.
+    Graphs,
+}
+
+/// All back ends that isolate, strongest first, for guests that are this program: static, readable for every user, and
+/// calling [`guest::enter`](crate::guest::enter) first.
+pub fn isolating(program: impl Into<PathBuf>, runs: Runs) -> Vec<Arc<dyn Backend>> {
+    let program: PathBuf = program.into();
+    let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(MicroVm::agent(&program))];
+    #[cfg(target_arch = "x86_64")]
+    if runs == Runs::Graphs {
+        backends.push(Arc::new(KvmProcess::agent(&program)));
+    }
+    backends.push(Arc::new(Gvisor::program(&program)));
+    backends.push(Arc::new(Jail::program(&program)));
+    #[cfg(feature = "docker")]
+    backends.push(Arc::new(Docker::agent(&program)));
+    backends
+}
 
 /// A way to start guests.
 #[async_trait]
@@ -98,7 +123,8 @@ pub trait Handle: Send + Sync + fmt::Debug {
     /// The limit that the guest has run into since this was last asked, as far as the back end itself knows of it.
     async fn cause(&self) -> Option<Cause>;
 
-    /// What the guest wrote outside the channel: the last words of one that died.
+    /// What the guest wrote outside the channel: the last words of one that died, or is about to. They are waited for,
+    /// a moment.
     async fn last_words(&self) -> String;
 
     /// Keeps the guest's whole state, in a folder that belongs to the caller.
@@ -118,15 +144,35 @@ pub struct Snapshot {
 async fn try_out(backend: &dyn Backend, id: &str, patience: Duration) -> Result<(), Error> {
     let berth = Berth::temporary(id)?;
     let guest = backend.start(&Spec::new("probe"), &berth).await?;
-    let greeted = Session::open(guest.channel, patience).await;
-    guest.handle.kill().await;
-    match greeted {
-        Ok(_) => Ok(()),
+    match Session::open(guest.channel, patience).await {
+        Ok(_) => {
+            guest.handle.kill().await;
+            Ok(())
+        }
         Err(error) => {
-            let problem = format!("{error:?} {}", guest.handle.last_words().await);
+            let problem = refused(&*guest.handle, error).await;
             Err(Error::Start { backend: backend.name(), problem })
         }
     }
+}
+
+/// Ends a guest that did not greet as it should, and says why it did not.
+pub(crate) async fn refused(handle: &dyn Handle, error: AskError) -> String {
+    // One that ends by itself may be about to say why; any other is silent until it is ended.
+    let (problem, early) = match error {
+        AskError::NoAnswer(after) => (format!("it did not greet within {after:?}"), None),
+        AskError::Closed(Closed::Protocol(error)) => (error.to_string(), None),
+        AskError::Closed(Closed::Ended) => {
+            ("it ended at once".to_owned(), Some(handle.last_words().await))
+        }
+        AskError::Fault(fault) => (fault.message, None),
+    };
+    handle.kill().await;
+    let words = match early {
+        Some(words) => words,
+        None => handle.last_words().await,
+    };
+    if words.is_empty() { problem } else { format!("{problem}; {words}") }
 }
 
 /// Tries a back end out, and reports what holds for its guests where they have such a control group as is made here.
@@ -143,8 +189,52 @@ async fn try_and_report(
     Ok(Report::works(backend.name(), guarantees(cgroup.as_ref())))
 }
 
+/// What holds for every guest in a VM whose monitor is in the jail's walls.
+const OF_A_VM: [Guarantee; 9] = [
+    Guarantee::OwnKernel,
+    Guarantee::FilteredCalls,
+    Guarantee::NoNetwork,
+    Guarantee::NoHostFiles,
+    Guarantee::OwnProcesses,
+    Guarantee::NoPrivileges,
+    Guarantee::MemoryLimit,
+    Guarantee::ProcessLimit,
+    Guarantee::DiskLimit,
+];
+
 /// Where a program is that can be started by its name alone.
 fn in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|it| it.join(program)).find(|it| it.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+
+    use super::{Jail, Runs, isolating, try_out};
+
+    #[test]
+    fn the_strongest_comes_first() {
+        let names = |runs| isolating("/agent", runs).iter().map(|it| it.name()).collect::<Vec<_>>();
+        let programs = names(Runs::Programs);
+        assert_eq!(programs[..3], ["microvm", "gvisor", "jail"]);
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(names(Runs::Graphs)[..4], ["microvm", "kvm-process", "gvisor", "jail"]);
+        assert_eq!(programs.contains(&"docker"), cfg!(feature = "docker"));
+        assert!(!programs.contains(&"in-process"), "it isolates nothing");
+    }
+
+    /// The channel closes before the reason is said: whoever ended it at once would never hear it.
+    #[tokio::test]
+    async fn a_guest_that_ends_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let tried = try_out(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
+        let said = tried.unwrap_err().to_string();
+        assert!(said.ends_with("it ended at once; no such luck"), "{said}");
+    }
 }

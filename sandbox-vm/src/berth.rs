@@ -11,7 +11,7 @@ mod tests;
 
 use std::{
     fs::{self, DirBuilder, File},
-    io::{self, Write},
+    io::{self, Seek, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -28,6 +28,9 @@ pub(crate) use self::reaper::{reap_all, wait_for_end};
 
 const LOCK: &str = "lock";
 const LIST: &str = "leftovers";
+
+/// What a berth may hold, besides its lock: the list, an agent's files where it has no root of its own, a snapshot.
+const CONTENTS: [&str; 3] = [LIST, "workspace", "template"];
 
 /// What the name of a berth begins with until its lock is held: nobody takes it for an orphan meanwhile.
 const BEING_MADE: &str = ".new-";
@@ -69,6 +72,19 @@ pub enum Leftover {
         pid: u32,
         /// When it was started, in the kernel's own count.
         started: u64,
+        /// The start of the machine that it was in, for that count begins anew with each; empty where it is not known.
+        #[serde(default)]
+        boot: String,
+    },
+    /// A process and the group that it leads; known like a process.
+    Group {
+        /// The leader's id.
+        pid: u32,
+        /// When the leader was started, in the kernel's own count.
+        started: u64,
+        /// The start of the machine that it was in.
+        #[serde(default)]
+        boot: String,
     },
     /// A control group.
     Cgroup(PathBuf),
@@ -84,7 +100,14 @@ pub enum Leftover {
 impl Leftover {
     /// A process that runs now.
     pub fn process(pid: u32) -> Self {
-        Self::Process { pid, started: reaper::start_time(pid).unwrap_or_default() }
+        let (started, boot) = (reaper::start_time(pid).unwrap_or_default(), reaper::this_boot());
+        Self::Process { pid, started, boot }
+    }
+
+    /// The group that a process leads which runs now.
+    pub fn group(pid: u32) -> Self {
+        let (started, boot) = (reaper::start_time(pid).unwrap_or_default(), reaper::this_boot());
+        Self::Group { pid, started, boot }
     }
 }
 
@@ -135,29 +158,35 @@ impl Berth {
 
     /// Notes what would outlive a crash; to be called before the thing is made, where that can be.
     pub fn note(&self, leftovers: impl IntoIterator<Item = Leftover>) -> Result<(), Error> {
-        let mut list = self.noted.list();
-        for leftover in leftovers {
-            let mut line = serde_json::to_string(&leftover)
-                .map_err(|error| Error::io("the list of leftovers")(error.into()))?;
-            line.push('\n');
-            list.file.write_all(line.as_bytes()).map_err(Error::io("the list of leftovers"))?;
-            list.open.push(leftover);
-        }
-        Ok(())
+        leftovers.into_iter().try_for_each(|it| self.noted.note(it))
     }
 
-    /// The list, for whoever learns that something on it is gone.
-    #[cfg(feature = "docker")]
+    /// The list, for whoever adds to it later, or learns that something on it is gone.
     pub(crate) fn noted(&self) -> Arc<Noted> {
         self.noted.clone()
     }
 }
 
 impl Noted {
+    /// Notes what would outlive a crash.
+    pub(crate) fn note(&self, leftover: Leftover) -> Result<(), Error> {
+        let failed = |error| Error::io("the list of leftovers")(error);
+        let mut line = serde_json::to_string(&leftover).map_err(|error| failed(error.into()))?;
+        line.push('\n');
+        let mut list = self.list();
+        list.file.write_all(line.as_bytes()).map_err(failed)?;
+        list.open.push(leftover);
+        Ok(())
+    }
+
     /// This is gone: nobody has to look for it.
-    #[cfg(feature = "docker")]
     pub(crate) fn settle(&self, leftover: &Leftover) {
-        self.list().open.retain(|it| it != leftover);
+        let mut list = self.list();
+        list.open.retain(|it| it != leftover);
+        if list.open.is_empty() {
+            // What is left of the file names nothing that is there; it must not grow with everything that ever was.
+            let _ = list.file.set_len(0).and_then(|()| list.file.rewind());
+        }
     }
 
     fn list(&self) -> MutexGuard<'_, List> {

@@ -17,6 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
 use self::tree::Tree;
 use crate::limits::{Cause, Limits, Usage};
 
@@ -210,12 +212,43 @@ pub(crate) fn thaw(folder: &Path) {
     }
 }
 
+/// Ends all processes of one folder: at once where the kernel can, otherwise one by one.
 fn kill_all(folder: &Path) {
+    let all = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
+    if all.and_then(|mut it| it.write_all(b"1")).is_ok() {
+        return;
+    }
+    for pid in members(folder) {
+        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        // Looked for again: from here on the descriptor means this process, and no later one of its number.
+        if members(folder).contains(&pid) {
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+        }
+    }
+}
+
+fn members(folder: &Path) -> Vec<Pid> {
     let pids = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    for pid in
-        pids.lines().filter_map(|it| it.parse().ok()).filter_map(rustix::process::Pid::from_raw)
-    {
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    pids.lines().filter_map(|it| it.parse().ok()).filter_map(Pid::from_raw).collect()
+}
+
+/// Removes groups that bound nobody: those without a process whose guest is not known any more, and that are older than
+/// it takes to start one.
+pub(crate) fn remove_unused(is_known: impl Fn(&str) -> bool, age: Duration) {
+    let tree = Tree::read(Path::new(ROOT), &own_groups());
+    tree.parents().for_each(|it| remove_unused_below(it, &is_known, age));
+}
+
+fn remove_unused_below(parent: &Path, is_known: &impl Fn(&str) -> bool, age: Duration) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|it| it.strip_prefix(PREFIX)) else { continue };
+        let modified = entry.metadata().and_then(|it| it.modified()).ok();
+        let is_old = modified.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > age);
+        if is_old && !is_known(id) {
+            // The kernel refuses where a process is in it.
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 
@@ -243,9 +276,36 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, time::Instant};
+    use std::{
+        fs,
+        time::{Duration, Instant, SystemTime},
+    };
 
-    use super::{field, remove};
+    use super::{field, remove, remove_unused_below};
+
+    #[test]
+    fn groups_that_nobody_knows_are_removed_and_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let all =
+            ["sandbox-vm-old", "sandbox-vm-young", "sandbox-vm-known", "sandbox-vm-used", "x"];
+        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        for name in all {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        // The kernel does not let go of a group with processes; nor does it of a folder with something in it.
+        fs::create_dir(root.path().join("sandbox-vm-used/below")).unwrap();
+        for name in all.iter().filter(|it| !it.ends_with("young")) {
+            fs::File::open(root.path().join(name)).unwrap().set_modified(hour_ago).unwrap();
+        }
+        remove_unused_below(root.path(), &|id: &str| id == "known", Duration::from_secs(60));
+        let there: Vec<_> = all.iter().filter(|it| root.path().join(it).exists()).collect();
+        assert_eq!(
+            there,
+            ["sandbox-vm-young", "sandbox-vm-known", "sandbox-vm-used", "x"]
+                .iter()
+                .collect::<Vec<_>>()
+        );
+    }
 
     #[test]
     fn a_folder_that_stays_is_said_to() {

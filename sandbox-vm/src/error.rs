@@ -51,6 +51,12 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// Something that a paused sandbox cannot do.
+    #[error("sandbox `{name}` is paused; resume it first")]
+    Paused {
+        /// Its name.
+        name: String,
+    },
     /// A snapshot that no guest can be started from.
     #[error("the snapshot in {} cannot be restored: {problem}; make a new one", .folder.display())]
     Snapshot {

@@ -122,7 +122,7 @@ impl Sandbox {
     /// # }
     /// ```
     pub async fn exec(&self, program: Program) -> Result<Output, Error> {
-        self.check()?;
+        self.check_running()?;
         let _busy = self.busy().await;
         let limits = self.exec_limits(program.limits);
         let patience = limits.wall.saturating_add(GRACE);

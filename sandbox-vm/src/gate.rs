@@ -191,6 +191,11 @@ impl Gate {
         self.state().made
     }
 
+    /// How many bytes an answer may have.
+    pub(crate) fn max_answer_bytes(&self) -> usize {
+        self.rules.max_answer
+    }
+
     /// How many answers it keeps.
     #[cfg(all(test, feature = "testkit"))]
     pub(crate) fn kept(&self) -> usize {

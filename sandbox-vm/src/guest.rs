@@ -62,10 +62,13 @@ use self::{
     line::Line,
     run::{Entry, Graph},
 };
-use crate::protocol::{
-    self, Assembler, Frame, Kind, ProtocolError, decode,
-    frame::ReadError,
-    message::{Fault, FaultCode, GuestHello, HostHello, Order},
+use crate::{
+    berth::Noted,
+    protocol::{
+        self, Assembler, Frame, Kind, ProtocolError, decode,
+        frame::ReadError,
+        message::{Fault, FaultCode, GuestHello, HostHello, Order},
+    },
 };
 
 /// Where a guest's files are.
@@ -76,14 +79,14 @@ pub const WORKSPACE: &str = "/workspace";
 pub struct Agent {
     graphs: BTreeMap<String, Arc<dyn Entry>>,
     workspace: PathBuf,
-    /// Whether the clock and the randomness that it reaches are the host's.
-    is_in_host: bool,
+    /// Where it runs in the host's own process: the list of what would outlive that.
+    in_host: Option<Arc<Noted>>,
 }
 
 impl Agent {
     /// An agent that runs programs and keeps files, and knows no graph yet.
     pub fn new() -> Self {
-        Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE), is_in_host: false }
+        Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE), in_host: None }
     }
 
     /// Lets the host run a graph under this name.
@@ -105,13 +108,14 @@ impl Agent {
         self
     }
 
-    /// Says that it runs in the host's own process: it changes nothing of the host's kernel.
-    pub(crate) fn in_host(mut self) -> Self {
-        self.is_in_host = true;
+    /// Says that it runs in the host's own process: it changes nothing of the host's kernel, and its programs, which no
+    /// namespace holds, are noted in this list.
+    pub(crate) fn in_host(mut self, noted: Arc<Noted>) -> Self {
+        self.in_host = Some(noted);
         self
     }
 
-    /// Does what the host asks until it closes the stream or says that the guest is to end.
+    /// Does what the host asks until it closes the stream.
     ///
     /// As process 1 it also takes the orphans of the programs it runs. A host that greets again, as after a snapshot
     /// was restored, is a new one: what an earlier one asked for is ended and forgotten.
@@ -122,7 +126,7 @@ impl Agent {
     ) -> Result<(), ServeError> {
         let (outbox, messages) = mpsc::channel(64);
         let line = Line::new(outbox);
-        let children = Children::start()?;
+        let children = Children::start(self.in_host.clone())?;
         let agent = Arc::new(Serving { agent: self, line, children });
         let mut writing = JoinSet::new();
         writing.spawn(write_all(writer, messages));
@@ -253,7 +257,7 @@ impl Serving {
                 let host = Host::new(self.line.clone(), id, start.thread.clone(), workspace);
                 encoded(&entry.run(*start, host).await?)
             }
-            Order::Reseed { .. } if self.agent.is_in_host => {
+            Order::Reseed { .. } if self.agent.in_host.is_some() => {
                 Err(Fault::new(FaultCode::Refused, "the clock and the randomness are the host's"))
             }
             Order::Reseed { seed, time } => encoded(&reseed::reseed(&seed, time)),

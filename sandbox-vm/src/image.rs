@@ -68,6 +68,9 @@ struct Manifest {
     files: BTreeMap<String, String>,
     /// The packages that it was built from: `name=version`, with the SHA-256 of each.
     packages: BTreeMap<String, String>,
+    /// Stands for how they were made into images.
+    #[serde(default)]
+    recipe: String,
 }
 
 /// Why there is no image to start.

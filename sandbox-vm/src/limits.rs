@@ -12,11 +12,12 @@ pub struct Limits {
     pub memory: u64,
     /// How much of a processor's time it gets: 0.5 is half of one.
     pub cpus: f64,
-    /// How much processor time it may use in all.
+    /// How much processor time it may use in all, where the back end can see it.
     pub cpu_time: Option<Duration>,
     /// How many processes and threads it may have at once.
     pub processes: u32,
-    /// How many files its workspace may hold, and how many a process may have open.
+    /// How many files its workspace may hold, and how many a process may have open. A process that opens more is refused
+    /// them, and not ended for it.
     pub files: u32,
     /// Bytes that its workspace may hold.
     pub disk: u64,
@@ -93,7 +94,7 @@ pub enum Cause {
     Wall,
     /// Processes.
     Processes,
-    /// Files, open ones or in the workspace.
+    /// Files in the workspace.
     Files,
     /// Room in the workspace.
     Disk,

@@ -6,16 +6,14 @@ use std::{
     collections::VecDeque,
     fmt,
     ops::Deref,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
+use graph_core::checkpoint::CheckpointId;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use self::template::Template;
+use self::template::{Template, Templates};
 use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee};
 
 /// How many acquisitions the metrics look back on.
@@ -40,9 +38,17 @@ impl PoolOptions {
     }
 
     /// Lets all its sandboxes together, ready or in use, have so many bytes of memory; 8 GiB unless it is said. What the
-    /// back end itself needs for each counts too.
+    /// back end itself needs for each counts too, and a snapshot that they start from counts as one more.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
+        self
+    }
+
+    /// Lets there be so many sandboxes at once, ready or in use: as much memory as they need, in place of so many bytes.
+    pub fn most(mut self, sandboxes: usize) -> Self {
+        let snapshot = u64::from(self.sandboxes.can(Guarantee::Snapshot));
+        let places = (sandboxes as u64).saturating_add(snapshot);
+        self.memory = places.saturating_mul(self.sandboxes.footprint(&self.spec).max(1));
         self
     }
 
@@ -64,8 +70,7 @@ impl PoolOptions {
             taken: Notify::new(),
             filled: Notify::new(),
             stats: Mutex::new(Stats { last_asked: Instant::now(), ..Stats::default() }),
-            made: AtomicU64::new(0),
-            template: OnceCell::new(),
+            templates: Templates::default(),
         });
         let (open, closed) = oneshot::channel();
         tokio::spawn(serve(shared.clone(), closed));
@@ -109,9 +114,8 @@ struct Shared {
     /// Wakes those who wait for a sandbox.
     filled: Notify,
     stats: Mutex<Stats>,
-    made: AtomicU64,
-    /// What all but the first start from; `None` where no snapshot could be taken, or none could be started from it.
-    template: OnceCell<Mutex<Option<Arc<Template>>>>,
+    /// What all but the first start from.
+    templates: Templates,
 }
 
 /// A sandbox of the pool. Dropping it removes the sandbox.
@@ -262,10 +266,10 @@ impl Shared {
     }
 
     async fn make(&self, room: OwnedSemaphorePermit) -> Result<Warm, Error> {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
         let mut spec = self.options.spec.clone();
-        spec.name = format!("{}-{number}", spec.name);
-        let restored = match self.template() {
+        // Never given twice: another pool, or whoever else makes sandboxes here, must not be handed this one.
+        spec.name = format!("{}-{}", spec.name, CheckpointId::next());
+        let restored = match self.templates.get() {
             Some(template) => self.restore(spec.clone(), &template).await,
             None => None,
         };
@@ -275,12 +279,10 @@ impl Shared {
         };
         sandbox.wait_for_owner();
         let warm = Warm { sandbox, room: Some(room), pool: self.this.clone() };
-        self.keep_template(&warm.sandbox).await;
+        if self.options.sandboxes.can(Guarantee::Snapshot) {
+            self.templates.keep(&self.options.sandboxes, &warm.sandbox, &self.room).await;
+        }
         Ok(warm)
-    }
-
-    fn template(&self) -> Option<Arc<Template>> {
-        self.template.get().and_then(|it| lock(it).clone())
     }
 
     /// Starts a sandbox from the template. One that is of no use is not tried again.
@@ -288,20 +290,9 @@ impl Shared {
         let restored = self.options.sandboxes.restore(spec, template.snapshot()).await;
         let restored = restored.inspect_err(|error| {
             tracing::warn!(%error, "the pool's snapshot is of no use; all start without one");
-            if let Some(template) = self.template.get() {
-                lock(template).take();
-            }
+            self.templates.give_up();
         });
         restored.ok()
-    }
-
-    /// Makes the template from a sandbox that nobody has used, once.
-    async fn keep_template(&self, sandbox: &Sandbox) {
-        let sandboxes = &self.options.sandboxes;
-        if sandboxes.can(Guarantee::Snapshot) {
-            let keep = async || Mutex::new(Template::of(sandboxes, sandbox).await.map(Arc::new));
-            self.template.get_or_init(keep).await;
-        }
     }
 
     fn note(&self, took: Duration, was_ready: bool) {
@@ -330,8 +321,10 @@ impl Shared {
         lock(&self.stats)
     }
 
+    /// Keeps nothing: no sandbox, and no snapshot, which takes as much memory as one.
     fn empty(&self) {
         self.ready().clear();
+        self.templates.clear();
     }
 
     fn drop_dead(&self) {

@@ -83,7 +83,7 @@ impl fmt::Display for Report {
 pub enum Guarantee {
     /// The guest has a kernel of its own.
     OwnKernel,
-    /// The guest reaches only system calls that are on a list.
+    /// Programs of the guest make only system calls that are on a list; which kernel answers them is another matter.
     FilteredCalls,
     /// The guest has no network.
     NoNetwork,
@@ -134,7 +134,7 @@ impl Guarantee {
     pub fn words(self) -> &'static str {
         match self {
             Self::OwnKernel => "the guest has a kernel of its own",
-            Self::FilteredCalls => "the guest reaches only listed system calls of the host",
+            Self::FilteredCalls => "programs of the guest make only listed system calls",
             Self::NoNetwork => "the guest has no network",
             Self::NoHostFiles => "the guest sees no file of the host but those of its image",
             Self::OwnProcesses => "the guest sees and signals its own processes only",

@@ -188,7 +188,7 @@ impl Sandbox {
     /// # }
     /// ```
     pub async fn run_graph(&self, run: GraphRun) -> Result<RunningGraph, Error> {
-        self.check()?;
+        self.check_running()?;
         let busy = self.busy().await;
         let GraphRun { start, saver, gate, wall, storage } = run;
         let (run, thread) = (Arc::from(start.run.as_str()), start.thread.clone());
@@ -264,7 +264,7 @@ impl RunningGraph {
         let event = self.events.recv().await?;
         self.unread += 1;
         if self.unread >= EVENT_WINDOW as u64 / 2 {
-            self.credit.grant(self.unread).await;
+            self.credit.grant(self.unread);
             self.unread = 0;
         }
         let GraphEvent { namespace, step, task, node, handles, outer, kind } = *event;

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use self::clock::Clock;
 use crate::{
     Error,
-    backend::{Guest, Handle, Snapshot},
+    backend::{self, Guest, Handle, Snapshot},
     berth::Berth,
     error::Gone,
     files::Files,
@@ -63,7 +63,7 @@ impl Sandbox {
     /// Greets a guest that was started.
     pub(crate) async fn greet(
         spec: Spec,
-        (backend, isolated): (&'static str, bool),
+        (by, isolated): (&'static str, bool),
         berth: Berth,
         guest: Guest,
         patience: Duration,
@@ -72,21 +72,17 @@ impl Sandbox {
         let (session, hello) = match Session::open(channel, patience).await {
             Ok(opened) => opened,
             Err(error) => {
-                let problem = match error {
-                    AskError::NoAnswer(after) => format!("it did not greet within {after:?}"),
-                    AskError::Closed(Closed::Protocol(error)) => error.to_string(),
-                    AskError::Closed(Closed::Ended) | AskError::Fault(_) => {
-                        "it ended at once".to_owned()
-                    }
+                let refused = backend::refused(&*handle, error);
+                let problem = match tokio::time::timeout(ENDING, refused).await {
+                    Ok(problem) => problem,
+                    Err(_) => format!("it did not greet, and has not ended within {ENDING:?}"),
                 };
-                kill(&*handle, &spec.name).await;
-                let words = handle.last_words().await;
-                return Err(Error::Start { backend, problem: format!("{problem}; {words}") });
+                return Err(Error::Start { backend: by, problem });
             }
         };
         let inner = Inner {
             spec,
-            backend,
+            backend: by,
             isolated,
             graphs: hello.graphs,
             session,
@@ -145,17 +141,22 @@ impl Sandbox {
         self.order(&Order::Ping, PATIENCE).await
     }
 
-    /// Stops it until [`resume`](Self::resume), where the back end can; its time goes on.
+    /// Stops it until [`resume`](Self::resume), where the back end can; its time goes on. Nothing can be asked of it
+    /// meanwhile.
     pub async fn pause(&self) -> Result<(), Error> {
         self.check()?;
-        self.inner.handle.pause().await
+        self.inner.handle.pause().await?;
+        self.inner.session.set_paused(true);
+        Ok(())
     }
 
     /// Lets it go on.
     pub async fn resume(&self) -> Result<(), Error> {
         self.check()?;
         self.touch();
-        self.inner.handle.resume().await
+        self.inner.handle.resume().await?;
+        self.inner.session.set_paused(false);
+        Ok(())
     }
 
     /// Keeps its whole state, where the back end can, in a folder that belongs to the caller. The sandbox goes on.
@@ -177,7 +178,7 @@ impl Sandbox {
     /// # }
     /// ```
     pub async fn snapshot(&self, folder: impl Into<PathBuf>) -> Result<Snapshot, Error> {
-        self.check()?;
+        self.check_running()?;
         let Ok(_alone) = self.inner.quiet.try_write() else {
             return Err(Error::Busy { name: self.name().to_owned() });
         };
@@ -215,7 +216,7 @@ impl Sandbox {
         order: &Order,
         patience: Duration,
     ) -> Result<T, Error> {
-        self.check()?;
+        self.check_running()?;
         let _busy = self.busy().await;
         match self.inner.session.ask(order, patience).await {
             Ok(answer) => Ok(answer),
@@ -242,11 +243,8 @@ impl Sandbox {
             Closed::Protocol(error) => Gone::Protocol(error),
             Closed::Ended => match self.inner.handle.cause().await {
                 Some(cause) => Gone::Limit(cause),
-                None => {
-                    // What it said last may still be on its way.
-                    kill(&*self.inner.handle, self.name()).await;
-                    Gone::Ended(self.inner.handle.last_words().await)
-                }
+                // Before it is ended: what it says last may still be on its way.
+                None => Gone::Ended(self.inner.handle.last_words().await),
             },
         };
         self.end(why).await
@@ -273,6 +271,15 @@ impl Sandbox {
         match self.inner.gone.get() {
             Some(why) => Err(Error::Gone { name: self.name().to_owned(), why: why.clone() }),
             None => Ok(()),
+        }
+    }
+
+    /// An error if nothing can be asked of it: it is no more, or paused.
+    pub(crate) fn check_running(&self) -> Result<(), Error> {
+        self.check()?;
+        match self.inner.session.is_paused() {
+            true => Err(Error::Paused { name: self.name().to_owned() }),
+            false => Ok(()),
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     Error, Sandbox,
-    backend::{Backend, Snapshot},
+    backend::{Backend, Runs, Snapshot},
     berth::{self, Berth},
     report::{Guarantee, Report},
     sandbox::WeakSandbox,
@@ -205,6 +205,13 @@ impl Opening {
     /// Adds a back end. Those that are added first are preferred: add the strongest first.
     pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
         self.backends.push(Arc::new(backend));
+        self
+    }
+
+    /// Adds all back ends that isolate, strongest first, for guests that are this program: see
+    /// [`isolating`](crate::backend::isolating).
+    pub fn isolating(mut self, program: impl Into<PathBuf>, runs: Runs) -> Self {
+        self.backends.extend(crate::backend::isolating(program, runs));
         self
     }
 

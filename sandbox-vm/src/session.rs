@@ -4,13 +4,15 @@
 //! anybody, so a slow reader of one answer holds up no other: what may pile up for a question is bounded when it is
 //! asked, and a guest that sends more has broken the protocol.
 
+mod outbox;
 mod room;
 
 use std::{
     fmt,
+    pin::pin,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -18,13 +20,15 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
-    runtime::Handle,
-    sync::mpsc::{self, error::TrySendError},
+    sync::mpsc,
     task::JoinSet,
 };
 
 pub(crate) use self::room::Room;
-use self::room::{Questions, Waiting};
+use self::{
+    outbox::Outbox,
+    room::{Questions, Waiting},
+};
 use crate::{
     backend::Channel,
     protocol::{
@@ -36,9 +40,6 @@ use crate::{
     sandbox::PATIENCE,
 };
 
-/// How many messages may wait to be written before whoever writes waits.
-const OUTBOX: usize = 64;
-
 /// The channel to one guest. Cheap to clone; the channel closes with the last clone.
 #[derive(Clone)]
 pub(crate) struct Session {
@@ -49,11 +50,13 @@ pub(crate) struct Session {
 }
 
 struct Shared {
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: Outbox,
     // A std mutex: held for a moment, never over an await.
     questions: Mutex<Questions>,
     next: AtomicU64,
     closed: OnceLock<Closed>,
+    /// Whether the guest is paused: nobody expects it to read.
+    is_paused: AtomicBool,
 }
 
 /// What came for a question.
@@ -100,15 +103,16 @@ impl Session {
         let hello = tokio::time::timeout(patience, greeting)
             .await
             .map_err(|_| AskError::NoAnswer(patience))??;
-        let (outbox, messages) = mpsc::channel(OUTBOX);
+        let (outbox, writing) = Outbox::new(writer);
         let shared = Arc::new(Shared {
             outbox,
             questions: Mutex::default(),
             next: AtomicU64::new(1),
             closed: OnceLock::new(),
+            is_paused: AtomicBool::new(false),
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(write_all(writer, messages));
+        tasks.spawn(writing);
         tasks.spawn(read_all(reader, shared.clone()));
         Ok((Self { shared, tasks: Arc::new(tasks) }, hello))
     }
@@ -151,27 +155,40 @@ impl Session {
             return Err(AskError::Closed(closed));
         }
         // A guest that reads nothing leaves no place for another order.
-        let sent = tokio::time::timeout(PATIENCE, self.send(Kind::Request, id, &payload));
+        let sent = self.shared.outbox.put(Kind::Request, id, payload);
+        let sent = tokio::time::timeout(PATIENCE, sent);
         sent.await.map_err(|_| AskError::NoAnswer(PATIENCE))?;
         Ok(exchange)
     }
 
-    /// Answers a question of the guest.
+    /// Answers a question of the guest. One that takes nothing for a while, and is not paused, has broken the protocol:
+    /// the host holds the answer meanwhile.
     pub(crate) async fn answer(&self, id: u64, answer: Result<Vec<u8>, Fault>) {
         // The question itself is gone by now; the guest may ask another one as soon as it hears the answer.
         self.shared.questions().answered(id);
-        match answer {
-            Ok(payload) => self.send(Kind::Reply, id, &payload).await,
-            Err(fault) => {
-                let payload = protocol::encode(&fault).unwrap_or_default();
-                self.send(Kind::Failure, id, &payload).await;
+        let (kind, payload) = match answer {
+            Ok(payload) => (Kind::Reply, payload),
+            Err(fault) => (Kind::Failure, protocol::encode(&fault).unwrap_or_default()),
+        };
+        let outbox = &self.shared.outbox;
+        let mut sent = pin!(outbox.put(kind, id, payload));
+        let mut taken = outbox.taken();
+        while tokio::time::timeout(PATIENCE, &mut sent).await.is_err() {
+            if outbox.taken() == taken && !self.is_paused() {
+                return self.violated("it does not read its answers");
             }
+            taken = outbox.taken();
         }
     }
 
-    async fn send(&self, kind: Kind, id: u64, payload: &[u8]) {
-        // A writer that is gone means that the session is over, which the reader reports.
-        let _ = self.shared.outbox.send(frame::write(kind, id, payload)).await;
+    /// Says whether the guest is paused.
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        self.shared.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// Whether the guest is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.shared.is_paused.load(Ordering::Relaxed)
     }
 
     /// Why the session is over, if it is.
@@ -237,15 +254,15 @@ impl Credit {
     ///
     /// Whoever reads events does not wait for a guest that does not read: there is room for more only once the guest can
     /// be told, so few of these tasks wait at once, and they end with the session.
-    pub(crate) async fn grant(&self, events: u64) {
+    pub(crate) fn grant(&self, events: u64) {
         let (shared, id) = (self.session.shared.clone(), self.id);
         let payload = protocol::encode(&events).unwrap_or_default();
         tokio::spawn(async move {
-            let Ok(place) = shared.outbox.reserve().await else { return };
-            if let Some(waiting) = shared.questions().waiting.get_mut(&id) {
-                waiting.room.events += events;
-                place.send(frame::write(Kind::Credit, id, &payload));
-            }
+            let credit = || {
+                shared.questions().waiting.get_mut(&id)?.room.events += events;
+                Some(frame::write(Kind::Credit, id, &payload))
+            };
+            shared.outbox.put_short(credit).await;
         });
     }
 }
@@ -256,15 +273,7 @@ impl Drop for Exchange {
         if self.over {
             return;
         }
-        let outbox = &self.session.shared.outbox;
-        let cancel = frame::write(Kind::Cancel, self.id, &[]);
-        // Where there is no place it is told as soon as there is one.
-        if let Err(TrySendError::Full(cancel)) = outbox.try_send(cancel)
-            && let Ok(runtime) = Handle::try_current()
-        {
-            let outbox = outbox.clone();
-            runtime.spawn(async move { outbox.send(cancel).await });
-        }
+        self.session.shared.outbox.put_soon(frame::write(Kind::Cancel, self.id, &[]));
     }
 }
 
@@ -347,14 +356,6 @@ fn bad_hello(problem: impl Into<String>) -> AskError {
 fn random_nonce() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
-}
-
-async fn write_all(mut writer: WriteHalf<Box<dyn Channel>>, mut messages: mpsc::Receiver<Vec<u8>>) {
-    while let Some(bytes) = messages.recv().await {
-        if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
-            return;
-        }
-    }
 }
 
 async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {

@@ -16,6 +16,7 @@
 mod escapes;
 mod files;
 pub mod graphs;
+mod host;
 pub mod hostile;
 mod lifetimes;
 mod limits;

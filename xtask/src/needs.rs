@@ -43,13 +43,10 @@ enum Install {
 }
 
 /// All that the tests need.
-pub(crate) const NEEDS: [Need; 8] = [
+pub(crate) const NEEDS: [Need; 9] = [
     Need {
         name: "PostgreSQL for the tests",
-        left_out: LeftOut {
-            title: "tests on PostgreSQL",
-            install: "sudo apt-get install postgresql",
-        },
+        left_out: LeftOut::new("tests on PostgreSQL", "sudo apt-get install postgresql"),
         require: "GRAPH_REQUIRE_POSTGRES",
         is_certain: true,
         // The package would also set up a database server that runs from then on; the tests start their own.
@@ -65,10 +62,7 @@ apt-get install -y --no-install-recommends postgresql",
     },
     Need {
         name: "Chromium for the tests",
-        left_out: LeftOut {
-            title: "tests of pages in a browser",
-            install: "sudo apt-get install chromium",
-        },
+        left_out: LeftOut::new("tests of pages in a browser", "sudo apt-get install chromium"),
         require: "GRAPH_REQUIRE_CHROMIUM",
         is_certain: true,
         install: Install::System(
@@ -84,10 +78,7 @@ apt-get install -y --no-install-recommends chromium",
     },
     Need {
         name: "aimock for the tests",
-        left_out: LeftOut {
-            title: "tests of the six providers' protocols against aimock",
-            install: "sudo apt-get install npm",
-        },
+        left_out: LeftOut::new("tests of the six providers' protocols against aimock", "sudo apt-get install npm"),
         require: "GRAPH_REQUIRE_AIMOCK",
         is_certain: true,
         install: Install::Folder {
@@ -99,10 +90,7 @@ apt-get install -y --no-install-recommends chromium",
     },
     Need {
         name: "llama.cpp's server for the tests",
-        left_out: LeftOut {
-            title: "tests against llama.cpp's server with a real model",
-            install: "sudo apt-get install python3-pip",
-        },
+        left_out: LeftOut::new("tests against llama.cpp's server with a real model", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_LLAMA",
         is_certain: true,
         install: Install::Folder {
@@ -114,10 +102,7 @@ apt-get install -y --no-install-recommends chromium",
     },
     Need {
         name: "gVisor for the tests",
-        left_out: LeftOut {
-            title: "tests in gVisor",
-            install: "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports",
-        },
+        left_out: LeftOut::new("tests in gVisor", "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports"),
         require: "GRAPH_REQUIRE_GVISOR",
         // Not every system has a package of it, and Debian 12 has one that works among its backports alone. Where it
         // is installed its tests fail, whatever the variable says, if it does not work.
@@ -138,10 +123,7 @@ fi || echo 'left out: tests in gVisor; this system has no package runsc'",
     },
     Need {
         name: "the MCP client for the tests",
-        left_out: LeftOut {
-            title: "tests of the draft gate's server with the official MCP client",
-            install: "sudo apt-get install python3-pip",
-        },
+        left_out: LeftOut::new("tests of the draft gate's server with the official MCP client", "sudo apt-get install python3-pip"),
         require: "GRAPH_REQUIRE_MCP",
         is_certain: true,
         install: Install::Folder {
@@ -153,10 +135,7 @@ fi || echo 'left out: tests in gVisor; this system has no package runsc'",
     },
     Need {
         name: "QEMU for the tests",
-        left_out: LeftOut {
-            title: "tests in micro VMs",
-            install: "sudo apt-get install qemu-system-x86",
-        },
+        left_out: LeftOut::new("tests in micro VMs", "sudo apt-get install qemu-system-x86"),
         require: "GRAPH_REQUIRE_MICROVM",
         is_certain: true,
         install: Install::System(
@@ -169,10 +148,7 @@ apt-get install -y --no-install-recommends qemu-system-x86",
     },
     Need {
         name: "KVM for the tests",
-        left_out: LeftOut {
-            title: "tests in VMs without a kernel, on a machine that has /dev/kvm",
-            install: "sudo usermod -aG kvm $USER",
-        },
+        left_out: LeftOut::new("tests in VMs without a kernel, on a machine that has /dev/kvm", "sudo usermod -aG kvm $USER"),
         require: "GRAPH_REQUIRE_KVM",
         is_certain: false,
         install: Install::Never,
@@ -181,11 +157,24 @@ apt-get install -y --no-install-recommends qemu-system-x86",
             cfg!(target_arch = "x86_64") && device.is_ok()
         },
     },
+    Need {
+        name: "a Docker engine for the tests",
+        left_out: LeftOut::new(
+            "tests in containers, where a Docker engine answers",
+            "sudo apt-get install docker.io",
+        ),
+        require: "GRAPH_REQUIRE_DOCKER",
+        is_certain: false,
+        // An engine is a service of the machine's, which tests do not set up.
+        install: Install::Never,
+        is_here: || succeeds("docker", &["version", "--format", "{{.Server.Version}}"]),
+    },
 ];
 
-/// Two of [`NEEDS`]: where one is met, what its machines start is built first.
-pub(crate) const QEMU: usize = NEEDS.len() - 2;
-pub(crate) const KVM: usize = NEEDS.len() - 1;
+/// Three of [`NEEDS`]: where one is met, what its guests start is built first.
+pub(crate) const QEMU: usize = NEEDS.len() - 3;
+pub(crate) const KVM: usize = NEEDS.len() - 2;
+pub(crate) const DOCKER: usize = NEEDS.len() - 1;
 
 /// How a need is met on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -254,9 +243,15 @@ impl Need {
         }
     }
 
-    /// What the tests have to do without.
+    /// What the tests have to do without, perhaps: where its script may fail, it is looked for again at the end.
     pub(crate) fn left_out(&self, found: Found) -> Option<LeftOut> {
-        (found == Found::Missing).then_some(self.left_out)
+        match found {
+            Found::Missing => Some(self.left_out),
+            Found::Installable(_) if !self.is_certain => {
+                Some(LeftOut { unless: self.is_here, ..self.left_out })
+            }
+            Found::Installable(_) | Found::Here => None,
+        }
     }
 }
 

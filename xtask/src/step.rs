@@ -32,6 +32,15 @@ pub(crate) struct Plan {
 pub(crate) struct LeftOut {
     pub(crate) title: &'static str,
     pub(crate) install: &'static str,
+    /// Whether a step has brought the tool after all, for one that may fail to. It is asked when all steps have run.
+    pub(crate) unless: fn() -> bool,
+}
+
+impl LeftOut {
+    /// What nothing brings.
+    pub(crate) const fn new(title: &'static str, install: &'static str) -> Self {
+        Self { title, install, unless: || false }
+    }
 }
 
 /// One call of a program, which is nearly always cargo.
@@ -116,7 +125,8 @@ fn summary(plan: &Plan, durations: &[Duration]) -> String {
     if durations.len() == plan.steps.len() {
         text += &format!("  all     {:>12}\n", human(durations.iter().sum()));
     }
-    for (left_out_idx, it) in plan.left_out.iter().enumerate() {
+    let left_out = plan.left_out.iter().filter(|it| !(it.unless)());
+    for (left_out_idx, it) in left_out.enumerate() {
         text += if left_out_idx == 0 { "Not run here\n" } else { "" };
         text += &format!("  {}: install the tool by `{}`\n", it.title, it.install);
     }
@@ -139,7 +149,10 @@ mod tests {
     fn plan() -> Plan {
         Plan {
             steps: ["format", "clippy", "tests"].map(|it| Step::cargo(it, it)).into(),
-            left_out: vec![LeftOut { title: "licences", install: "cargo install it" }],
+            left_out: vec![
+                LeftOut { unless: || true, ..LeftOut::new("what came after all", "nothing") },
+                LeftOut::new("licences", "cargo install it"),
+            ],
         }
     }
 

@@ -8,10 +8,10 @@ use crate::{
 };
 
 /// What is left out where the page cannot be built.
-pub(crate) const LEFT_OUT: LeftOut = LeftOut {
-    title: "the page: its checks, and its tests in a browser",
-    install: "Node from 20.19 on, with npm",
-};
+pub(crate) const LEFT_OUT: LeftOut = LeftOut::new(
+    "the page: its checks, and its tests in a browser",
+    "Node from 20.19 on, with npm",
+);
 
 /// The variable that lets the tests of the page fail in place of skipping.
 pub(crate) const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";

@@ -9,16 +9,18 @@ fuzz_target!(|bytes: &[u8]| {
     let mut assembler = Assembler::default();
     while let Ok(Some(frame)) = Frame::take(&mut bytes) {
         match assembler.push(frame) {
-            Ok(Some(message)) => match from_guest::parse(message) {
-                Ok(from_guest::FromGuest::Reply(_, payload)) => {
-                    let _ = from_guest::reply::<message::Exited>(&payload);
-                    let _ = from_guest::reply::<message::Ended>(&payload);
-                    let _ = from_guest::reply::<Vec<message::Entry>>(&payload);
-                    let _ = from_guest::reply::<message::Bytes>(&payload);
+            Ok(Some(message)) => {
+                match from_guest::question(&message).and_then(|_| from_guest::parse(message)) {
+                    Ok(from_guest::FromGuest::Reply(_, payload)) => {
+                        let _ = from_guest::reply::<message::Exited>(&payload);
+                        let _ = from_guest::reply::<message::Ended>(&payload);
+                        let _ = from_guest::reply::<Vec<message::Entry>>(&payload);
+                        let _ = from_guest::reply::<message::Bytes>(&payload);
+                    }
+                    Ok(_) => {}
+                    Err(_) => return,
                 }
-                Ok(_) => {}
-                Err(_) => return,
-            },
+            }
             Ok(None) => {}
             Err(_) => return,
         }

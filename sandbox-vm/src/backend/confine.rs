@@ -124,7 +124,8 @@ fn guest_calls(bounds: &Bounds) -> Result<BpfProgram, ConfineError> {
 
 fn close_rest(bounds: &Bounds, calls: &BpfProgram) -> Result<(), ConfineError> {
     bound(bounds).map_err(door("bound its resources"))?;
-    restrict_files().map_err(door("restrict its files with landlock"))?;
+    restrict_files(&[WORKSPACE, "/tmp", "/dev"])
+        .map_err(door("restrict its files with landlock"))?;
     // What runs in the guest is the same user, and could otherwise read and write this process's memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(door("hide its memory"))?;
@@ -155,19 +156,19 @@ fn bound(bounds: &Bounds) -> io::Result<()> {
     }
     Ok(())
 }
-/// Files may be read and run; they are written in the workspace alone. Where the kernel is too old for a part of this,
-/// the read-only mounts and the empty network stand behind it.
-fn restrict_files() -> Result<(), landlock::RulesetError> {
+
+/// Files may be read and run, and written in these places alone. Where the kernel is too old for a part of this, the
+/// read-only mounts and the empty network stand behind it.
+pub(super) fn restrict_files(writable: &[&str]) -> Result<(), landlock::RulesetError> {
     let abi = ABI::V6;
-    let read = AccessFs::from_read(abi);
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))?
         .handle_access(AccessNet::from_all(abi))?
         .scope(Scope::from_all(abi))?
         .create()?
-        .add_rules(path_beneath_rules(["/"], read))?
-        .add_rules(path_beneath_rules([WORKSPACE, "/tmp", "/dev"], AccessFs::from_all(abi)))?
+        .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
+        .add_rules(path_beneath_rules(writable, AccessFs::from_all(abi)))?
         .restrict_self()
         .map(drop)
 }

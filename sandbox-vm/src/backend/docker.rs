@@ -1,12 +1,25 @@
 //! Docker: a guest is a container of an engine that runs already, asked for over the engine's API.
 //!
 //! The container has no network, a root that is read-only, no capabilities and no way to get any, limits on memory,
-//! processes and processor share, and two memory file systems to write to. Its image holds the agent and nothing else.
-//! The agent closes the same doors behind itself as in the [jail](super::jail), and serves on its standard input and
-//! output, which the engine passes on.
+//! processes and processor share, and two memory file systems to write to: `/workspace` has three quarters of the
+//! sandbox's disk, and `/tmp` the rest. The agent closes the same doors behind itself as in the [jail](super::jail), and
+//! serves on its standard input and output, which the engine passes on.
 //!
-//! This back end has been tested against a stand-in for an engine, not with a real one. Its report claims no more than
-//! what the engine is asked for, and says where the engine answers that it cannot do it.
+//! [`Image::Base`] holds the agent and nothing else. It is brought to the engine when it is first needed, under a name
+//! that is made from its content, and stays there for the next start: `docker image rm` removes it. Any other image is
+//! the application's, with its agent in it as `/agent` and folders `/workspace` and `/tmp`; the one for Python has the
+//! name `agent-sandbox-python:latest`. A file like this makes it, beside a program that is built with
+//! `-C target-feature=+crt-static`, by `docker build -t agent-sandbox-python:latest .`:
+//!
+//! ```dockerfile
+//! FROM python:3.13-slim
+//! COPY agent /agent
+//! RUN mkdir -p /workspace
+//! ```
+//!
+//! The suite runs on this back end where an engine answers, and says so where none does. While this was written none
+//! did: it was seen with a stand-in alone. Its report claims no more than what the engine is asked for, and says where
+//! the engine answers that it cannot do it.
 
 mod container;
 mod handle;
@@ -127,7 +140,8 @@ impl Backend for Docker {
         let mut handle =
             DockerHandle::new(engine.clone(), name.clone(), (berth.noted(), container));
         let named = CreateContainerOptionsBuilder::default().name(&name).build();
-        engine.create_container(Some(named), body).await.map_err(start)?;
+        let missing = |error| not_created(error, &spec.image);
+        engine.create_container(Some(named), body).await.map_err(missing)?;
         let all = AttachContainerOptionsBuilder::default().stream(true);
         let all = all.stdin(true).stdout(true).stderr(true).build();
         let attached = engine.attach_container(&name, Some(all)).await.map_err(start)?;
@@ -196,4 +210,34 @@ fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn start(error: bollard::errors::Error) -> Error {
     Error::Start { backend: NAME, problem: error.to_string() }
+}
+
+/// Why there is no container. What an engine says of an image that it does not have does not help.
+fn not_created(error: bollard::errors::Error, image: &Image) -> Error {
+    match error {
+        bollard::errors::Error::DockerResponseServerError { status_code: 404, .. } => {
+            let problem = format!(
+                "the engine has no image `{image}`; build it with this program in it as `/agent`, as the documentation \
+                 of `sandbox_vm::backend::docker` shows"
+            );
+            Error::Start { backend: NAME, problem }
+        }
+        error => start(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Image, not_created};
+
+    #[test]
+    fn an_image_that_is_not_there_is_named_with_what_to_do() {
+        let said = |status_code| {
+            let message = "No such image".to_owned();
+            let error = bollard::errors::Error::DockerResponseServerError { status_code, message };
+            not_created(error, &Image::Python).to_string()
+        };
+        assert!(said(404).contains("no image `agent-sandbox-python:latest`; build it"));
+        assert!(!said(500).contains("build it"));
+    }
 }

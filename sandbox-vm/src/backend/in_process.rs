@@ -6,7 +6,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{Backend, Guest, Handle, Snapshot};
 use crate::{
@@ -51,6 +51,9 @@ impl Backend for InProcess {
     async fn probe(&self) -> Report {
         Report::works(NAME, [Guarantee::Programs]).advise(
             "this back end isolates NOTHING: what it runs has all the rights of this process; use it for code you trust",
+        ).advise(
+            "a program's own limits hold here; those of the sandbox as a whole do not (memory, processor time, processes, \
+             files, disk), and what outlives a program that was killed with its host is not found again",
         )
     }
 
@@ -62,30 +65,38 @@ impl Backend for InProcess {
         let workspace = berth.folder().join("workspace");
         std::fs::create_dir(&workspace).map_err(Error::io("the workspace of a sandbox"))?;
         let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let agent = (self.agent)().workspace(workspace).in_host();
+        let agent = (self.agent)().workspace(workspace).in_host(berth.noted());
         let serving = tokio::spawn(async move {
             let (reader, writer) = tokio::io::split(theirs);
             if let Err(error) = agent.serve(reader, writer).await {
                 tracing::warn!(%error, "an agent in this process ended");
             }
         });
-        let handle = InProcessHandle { serving: serving.abort_handle(), started: Instant::now() };
+        let handle = InProcessHandle {
+            abort: serving.abort_handle(),
+            serving: tokio::sync::Mutex::new(Some(serving)),
+            started: Instant::now(),
+        };
         Ok(Guest { channel: Box::new(ours), handle: Arc::new(handle) })
     }
 }
 
 #[derive(Debug)]
 struct InProcessHandle {
-    serving: AbortHandle,
+    abort: AbortHandle,
+    /// Until it was waited for.
+    serving: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     started: Instant,
 }
 
 #[async_trait]
 impl Handle for InProcessHandle {
     async fn kill(&self) {
-        self.serving.abort();
-        while !self.serving.is_finished() {
-            tokio::task::yield_now().await;
+        self.abort.abort();
+        let mut serving = self.serving.lock().await;
+        if let Some(task) = serving.as_mut() {
+            let _ = task.await;
+            *serving = None;
         }
     }
 
@@ -116,6 +127,6 @@ impl Handle for InProcessHandle {
 
 impl Drop for InProcessHandle {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.abort.abort();
     }
 }

@@ -92,17 +92,7 @@ impl KvmProcess {
     }
 
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
-        let mut guarantees = vec![
-            Guarantee::OwnKernel,
-            Guarantee::FilteredCalls,
-            Guarantee::NoNetwork,
-            Guarantee::NoHostFiles,
-            Guarantee::OwnProcesses,
-            Guarantee::NoPrivileges,
-            Guarantee::MemoryLimit,
-            Guarantee::ProcessLimit,
-            Guarantee::DiskLimit,
-        ];
+        let mut guarantees = Vec::from(super::OF_A_VM);
         let has = |of| cgroup.is_some_and(|it| it.has(of));
         guarantees.extend(has(Controller::Cpu).then_some(Guarantee::CpuShare));
         guarantees.extend(has(Controller::Freezer).then_some(Guarantee::Pause));

@@ -26,7 +26,7 @@ use std::{
         unix::net::UnixStream as StdStream,
     },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -78,6 +78,8 @@ pub struct MicroVm {
     images: Option<PathBuf>,
     /// To start a machine takes seconds where it is emulated, so it is tried out once.
     probed: Arc<OnceCell<Report>>,
+    /// What runs a guest's instructions, once it was tried out. A std mutex: held for a moment.
+    accelerator: Arc<StdMutex<Option<Accelerator>>>,
     /// What was checked and put together for an image; its files are large, so that is done once too.
     prepared: Arc<Mutex<BTreeMap<Image, Prepared>>>,
 }
@@ -107,6 +109,7 @@ impl MicroVm {
             agent: program.into(),
             images: None,
             probed: Arc::default(),
+            accelerator: Arc::default(),
             prepared: Arc::default(),
         }
     }
@@ -135,20 +138,8 @@ impl MicroVm {
     }
 
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
-        let mut guarantees = vec![
-            Guarantee::OwnKernel,
-            Guarantee::FilteredCalls,
-            Guarantee::NoNetwork,
-            Guarantee::NoHostFiles,
-            Guarantee::OwnProcesses,
-            Guarantee::NoPrivileges,
-            Guarantee::MemoryLimit,
-            Guarantee::ProcessLimit,
-            Guarantee::DiskLimit,
-            Guarantee::Programs,
-            Guarantee::Pause,
-            Guarantee::Snapshot,
-        ];
+        let mut guarantees = Vec::from(super::OF_A_VM);
+        guarantees.extend([Guarantee::Programs, Guarantee::Pause, Guarantee::Snapshot]);
         let share = cgroup.is_some_and(|it| it.has(Controller::Cpu));
         guarantees.extend(share.then_some(Guarantee::CpuShare));
         guarantees
@@ -159,20 +150,55 @@ impl MicroVm {
             return Report::fails(NAME, format!("{} is not installed", qemu::PROGRAM))
                 .advise("install QEMU: apt-get install qemu-system-x86");
         }
-        match super::try_and_report(self, "probe-vm", PATIENCE, Self::guarantees).await {
-            Err(error) => Report::fails(NAME, error.to_string()).advise(
-                "QEMU runs in the jail's namespaces: where the jail is not available either, do first what its report \
-                 says",
-            ),
-            Ok(report) => match Accelerator::choose() {
-                Accelerator::Kvm => report,
-                Accelerator::Emulation => report.advise(
-                    "the processor is emulated, programs run ten times slower: a host whose /dev/kvm belongs to \
-                     kvm_intel or kvm_amd, and may be used by this user (or, for root, by the device's group), runs \
-                     them at full speed",
-                ),
-            },
+        report(try_from(Accelerator::choose(), |it| self.try_with(it)).await)
+    }
+
+    async fn try_with(&self, accelerator: Accelerator) -> Result<Report, Error> {
+        *self.accelerator() = Some(accelerator);
+        super::try_and_report(self, "probe-vm", PATIENCE, Self::guarantees).await
+    }
+
+    fn accelerator(&self) -> MutexGuard<'_, Option<Accelerator>> {
+        self.accelerator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came of trying to start a guest.
+struct Tried {
+    with: Accelerator,
+    outcome: Result<Report, Error>,
+    /// Why KVM was not taken, though it seemed to be of the right kind.
+    kvm: Option<Error>,
+}
+
+/// Tries an accelerator and, where KVM starts no guest, emulation.
+async fn try_from<F: Future<Output = Result<Report, Error>>>(
+    first: Accelerator,
+    try_with: impl Fn(Accelerator) -> F,
+) -> Tried {
+    match try_with(first).await {
+        Err(error) if first == Accelerator::Kvm => {
+            let with = Accelerator::Emulation;
+            Tried { with, outcome: try_with(with).await, kvm: Some(error) }
         }
+        outcome => Tried { with: first, outcome, kvm: None },
+    }
+}
+
+fn report(tried: Tried) -> Report {
+    let report = match (tried.outcome, tried.with) {
+        (Ok(report), Accelerator::Kvm) => report.advise("KVM runs the guest's instructions"),
+        (Ok(report), Accelerator::Emulation) => report.advise(
+            "the processor is emulated, programs run ten times slower: a host whose /dev/kvm belongs to kvm_intel or \
+             kvm_amd, and may be used by this user (or, for root, by the device's group), runs them at full speed",
+        ),
+        (Err(error), _) => Report::fails(NAME, error.to_string()).advise(
+            "QEMU runs in the jail's namespaces: where the jail is not available either, do first what its report says",
+        ),
+    };
+    match tried.kvm {
+        Some(error) => report.advise(format!("KVM was tried first, and no guest started: {error}")),
+        None => report,
     }
 }
 
@@ -215,8 +241,9 @@ impl MicroVm {
         let plan = Plan { bounds: Bounds::new(limits, None) };
         let begin = if from.is_some() { Begin::AwaitState } else { Begin::Boot };
         let agent_args = GuestArgs::MicroVm(plan).to_words();
-        let machine = Machine::new(limits, prepared.root, begin, agent_args);
-        let accelerator = machine.accelerator;
+        let accelerator = *self.accelerator();
+        let accelerator = accelerator.unwrap_or_else(Accelerator::choose);
+        let machine = Machine::new(accelerator, limits, prepared.root, begin, agent_args);
         let made =
             Made { by: String::new(), of: prepared.sum.clone(), within: machine.size(limits) };
         let state = match from {
@@ -309,4 +336,32 @@ fn prepare(agent: &Path, folder: Option<PathBuf>, image: &Image) -> Result<Prepa
 
 fn start(problem: String) -> Error {
     Error::Start { backend: NAME, problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Accelerator, NAME, Report, Tried, report, start, try_from};
+
+    async fn tried(works: &[Accelerator]) -> Tried {
+        let try_with = async |with: Accelerator| match works.contains(&with) {
+            true => Ok(Report::works(NAME, [])),
+            false => Err(start(format!("no {with:?}"))),
+        };
+        try_from(Accelerator::Kvm, try_with).await
+    }
+
+    #[tokio::test]
+    async fn where_kvm_starts_no_guest_the_processor_is_emulated_and_the_report_says_so() {
+        let both = tried(&[Accelerator::Kvm, Accelerator::Emulation]).await;
+        assert_eq!(both.with, Accelerator::Kvm);
+        assert!(report(both).advice[0].starts_with("KVM runs"));
+        let emulated = tried(&[Accelerator::Emulation]).await;
+        assert_eq!(emulated.with, Accelerator::Emulation);
+        let emulated = report(emulated);
+        assert!(emulated.is_available() && emulated.advice[0].contains("is emulated"));
+        assert!(emulated.advice[1].contains("no Kvm"), "{emulated}");
+        let none = report(tried(&[]).await);
+        assert!(none.problem.as_ref().is_some_and(|it| it.contains("no Emulation")), "{none}");
+        assert!(none.advice[1].contains("no Kvm"), "{none}");
+    }
 }

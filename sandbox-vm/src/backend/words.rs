@@ -43,8 +43,11 @@ impl Words {
 
     /// Waits until a guest that ends has said all it had to say.
     pub(super) async fn wait(&self) {
-        if let Some(listener) = self.listener.lock().await.take() {
-            let _ = tokio::time::timeout(PATIENCE, listener).await;
+        let mut listener = self.listener.lock().await;
+        if let Some(listening) = listener.as_mut()
+            && tokio::time::timeout(PATIENCE, listening).await.is_ok()
+        {
+            *listener = None;
         }
     }
 

@@ -12,12 +12,12 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
 };
 
 use super::{
-    BEING_MADE, CONTAINER, LIST, LOCK, Leftover, check_private, default_state_folder, is_berth,
-    registry::Registry,
+    BEING_MADE, CONTAINER, CONTENTS, LIST, LOCK, Leftover, check_private, default_state_folder,
+    is_berth, registry::Registry,
 };
 use crate::cgroup;
 
@@ -52,6 +52,8 @@ pub(crate) fn reap_all(state: &Path) -> usize {
     folders.extend(registry.states());
     let reaped = folders.iter().map(|it| reap(it)).sum();
     registry.forget_empty();
+    // A folder may be gone with all its lists; the groups that they named are not.
+    cgroup::remove_unused(|id| folders.iter().any(|it| it.join(id).exists()), MAKING);
     reaped
 }
 
@@ -74,11 +76,7 @@ pub fn reap(state: &Path) -> usize {
 fn reap_one(entry: &DirEntry) -> bool {
     let folder = entry.path();
     let Ok(lock) = File::open(folder.join(LOCK)) else {
-        // Its owner is about to make the lock, or was killed before it did: nothing is in it yet.
-        if is_old(entry) {
-            let _ = fs::remove_dir(&folder);
-        }
-        return false;
+        return is_old(entry) && clean_without_lock(&folder);
     };
     // Its owner is about to take the lock.
     if entry.file_name().to_string_lossy().starts_with(BEING_MADE) && !is_old(entry) {
@@ -101,6 +99,19 @@ fn is_old(entry: &DirEntry) -> bool {
     modified.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > MAKING)
 }
 
+/// Removes a berth that has no lock, for its owner was killed before it made one, or while it removed the rest. What it
+/// holds tells it from a folder of somebody else's.
+fn clean_without_lock(folder: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    let names: Vec<_> = entries.flatten().map(|it| it.file_name()).collect();
+    if names.is_empty() {
+        // Nobody has anything to lose by it, nor had anything in it.
+        let _ = fs::remove_dir(folder);
+        return false;
+    }
+    names.iter().all(|it| CONTENTS.iter().any(|known| it == known)) && clean(folder)
+}
+
 fn clean(folder: &Path) -> bool {
     let list = fs::read_to_string(folder.join(LIST)).unwrap_or_default();
     // A line that was cut short by the crash names something that was never made.
@@ -116,8 +127,24 @@ fn clean(folder: &Path) -> bool {
     left.is_empty()
 }
 
+/// Removes a berth's folder. Its lock goes last: if this process ends in the middle, the next start finds an orphan.
 pub(super) fn remove_folder(folder: &Path) {
-    if let Err(error) = fs::remove_dir_all(folder) {
+    let remove = || {
+        // Read before anything is removed: what a folder says of itself while it changes may not be all.
+        let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        for entry in entries {
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false if entry.file_name() == LOCK => {}
+                false => fs::remove_file(entry.path())?,
+            }
+        }
+        match fs::remove_file(folder.join(LOCK)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => fs::remove_dir(folder),
+        }
+    };
+    if let Err(error) = remove() {
         tracing::warn!(folder = %folder.display(), %error, "a sandbox's folder stays behind");
     }
 }
@@ -142,8 +169,9 @@ pub(super) fn remove(leftovers: Vec<Leftover>, patience: Patience) -> Vec<Leftov
         }
     }
     // Groups can be removed only after their processes.
-    let (processes, others): (Vec<_>, Vec<_>) =
-        leftovers.into_iter().partition(|it| matches!(it, Leftover::Process { .. }));
+    let (processes, others): (Vec<_>, Vec<_>) = leftovers
+        .into_iter()
+        .partition(|it| matches!(it, Leftover::Process { .. } | Leftover::Group { .. }));
     let all = processes.into_iter().chain(others);
     all.filter(|it| !remove_one(it, until, patience.engine)).collect()
 }
@@ -151,7 +179,11 @@ pub(super) fn remove(leftovers: Vec<Leftover>, patience: Patience) -> Vec<Leftov
 /// Removes one thing, and says whether it is gone.
 fn remove_one(leftover: &Leftover, until: Instant, engine: Option<Duration>) -> bool {
     match leftover {
-        Leftover::Process { pid, started } => end(*pid, *started, until),
+        Leftover::Process { boot, .. } | Leftover::Group { boot, .. } if is_of_earlier(boot) => {
+            true
+        }
+        Leftover::Process { pid, started, .. } => end(*pid, *started, until, Reach::Itself),
+        Leftover::Group { pid, started, .. } => end(*pid, *started, until, Reach::Group),
         Leftover::Cgroup(folder) if cgroup::is_ours(folder) => cgroup::remove(folder, until),
         Leftover::Container { host, name } if name.starts_with(CONTAINER) => {
             engine.is_some_and(|patience| remove_container(host, name, patience))
@@ -175,8 +207,16 @@ fn remove_container(host: &str, name: &str, _: Duration) -> bool {
     false
 }
 
+/// Whose end is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Itself,
+    /// The process and the group that it leads.
+    Group,
+}
+
 /// Ends a process, if it is still the one that was noted, and waits until it is gone.
-fn end(pid: u32, started: u64, until: Instant) -> bool {
+fn end(pid: u32, started: u64, until: Instant, reach: Reach) -> bool {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
     // Opened before the look at its start: from here on the descriptor means this process and no later one.
     let process = match pidfd_open(raw, PidfdFlags::empty()) {
@@ -185,6 +225,10 @@ fn end(pid: u32, started: u64, until: Instant) -> bool {
     };
     if start_time(pid) != Some(started) {
         return true;
+    }
+    if reach == Reach::Group {
+        // While its leader is there, and no other has its number, the group is the one that was noted.
+        let _ = kill_process_group(raw, Signal::KILL);
     }
     match pidfd_send_signal(&process, Signal::KILL) {
         Ok(()) => {}
@@ -205,4 +249,15 @@ pub(super) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// What the kernel calls this start of the machine; empty where it does not say.
+pub(super) fn this_boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Whether something is of an earlier start of the machine, and so is gone.
+fn is_of_earlier(boot: &str) -> bool {
+    !boot.is_empty() && boot != this_boot()
 }

@@ -82,12 +82,103 @@ fn folders_that_are_no_berths_are_left_alone_though_they_look_like_orphans() {
     }
     fs::write(locked.join("lock"), "").unwrap();
     fs::write(full.join("precious"), "").unwrap();
+    fs::write(full.join("leftovers"), "").unwrap();
     for folder in [&letters, &locked, &empty, &full] {
         age(folder);
     }
     assert_eq!(reap(state.path()), 0);
     assert!(letters.exists() && locked.exists() && full.exists());
     assert!(!empty.exists());
+}
+
+/// Whoever is ended while it removes a berth leaves some of it; the next start finds all of that.
+#[test]
+fn a_berth_that_is_removed_in_part_is_removed_by_the_next_start() {
+    let state = tempfile::tempdir().unwrap();
+    let contents = ["lock", "leftovers", "workspace"];
+    for left in 0..1 << contents.len() {
+        let folder = state.path().join(id());
+        fs::create_dir(&folder).unwrap();
+        for (nth, name) in contents.iter().enumerate().filter(|(nth, _)| left & (1 << nth) != 0) {
+            match nth {
+                2 => fs::create_dir_all(folder.join(name).join("below")).unwrap(),
+                _ => fs::write(folder.join(name), "").unwrap(),
+            }
+        }
+        age(&folder);
+    }
+    reap(state.path());
+    let there = fs::read_dir(state.path()).unwrap().count();
+    assert_eq!(there, 0, "folders that no start removes");
+}
+
+/// One that is removed keeps its lock to the last: until then it is known for what it is.
+#[test]
+fn the_lock_of_a_berth_goes_last() {
+    let state = tempfile::tempdir().unwrap();
+    let berth = berth(state.path());
+    let folder = berth.folder().to_owned();
+    for nth in 0..50 {
+        fs::write(folder.join(format!("file-{nth}")), "").unwrap();
+    }
+    let seen = std::thread::spawn(move || {
+        let mut without = 0;
+        while let Ok(entries) = fs::read_dir(&folder) {
+            let names: Vec<_> = entries.flatten().map(|it| it.file_name()).collect();
+            without += usize::from(!names.is_empty() && !names.iter().any(|it| it == "lock"));
+        }
+        without
+    });
+    drop(berth);
+    assert_eq!(seen.join().unwrap(), 0);
+}
+
+#[test]
+fn a_process_of_an_earlier_start_of_the_machine_is_gone() {
+    let (state, dead, mut process) = crashed();
+    let known = serde_json::to_string(&Leftover::process(process.id())).unwrap();
+    let boot = super::reaper::this_boot();
+    assert!(known.contains(&boot) && !boot.is_empty(), "{known}");
+    fs::write(dead.join("leftovers"), known.replace(&boot, "another")).unwrap();
+    assert_eq!(reap(state.path()), 1);
+    assert!(process.try_wait().unwrap().is_none(), "it has the number and the time of another");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn a_group_is_ended_with_its_leader() {
+    use std::os::unix::process::CommandExt;
+    let state = tempfile::tempdir().unwrap();
+    let berth = berth(state.path());
+    let script = "sleep 1000 & echo $!; wait";
+    let mut leader = Command::new("sh");
+    leader.args(["-c", script]).process_group(0).stdout(std::process::Stdio::piped());
+    let mut leader = leader.spawn().unwrap();
+    let mut member = String::new();
+    let mut said = std::io::BufReader::new(leader.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut member).unwrap();
+    berth.note(Leftover::group(leader.id())).unwrap();
+    drop(berth);
+    assert!(!leader.wait().unwrap().success());
+    let stat = PathBuf::from(format!("/proc/{}/stat", member.trim()));
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while fs::read_to_string(&stat).is_ok_and(|it| !it.contains(") Z")) {
+        assert!(std::time::Instant::now() < until, "the member of the group is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_list_is_no_longer_than_what_may_be_there() {
+    let state = tempfile::tempdir().unwrap();
+    let berth = berth(state.path());
+    for pid in 1..=100 {
+        let leftover = Leftover::process(pid);
+        berth.note(leftover.clone()).unwrap();
+        berth.noted().settle(&leftover);
+    }
+    assert_eq!(fs::metadata(berth.folder().join("leftovers")).unwrap().len(), 0);
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::{
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
 
 use sandbox_vm::{
-    backend::{Backend, Gvisor, InProcess, Jail, MicroVm},
+    backend::{self, InProcess, Runs},
     guest::{self, Agent},
     image::{self, Images},
 };
@@ -57,16 +58,8 @@ fn doctor(form: Form) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let backends: Vec<Box<dyn Backend>> = vec![
-        Box::new(MicroVm::this_program()),
-        #[cfg(target_arch = "x86_64")]
-        Box::new(sandbox_vm::backend::KvmProcess::this_program()),
-        Box::new(Gvisor::this_program()),
-        Box::new(Jail::this_program()),
-        #[cfg(feature = "docker")]
-        Box::new(sandbox_vm::backend::Docker::this_program()),
-        Box::new(InProcess::new(Agent::new)),
-    ];
+    let mut backends = backend::isolating("/proc/self/exe", Runs::Graphs);
+    backends.push(Arc::new(InProcess::new(Agent::new)));
     let reports = runtime.block_on(async {
         let mut reports = Vec::new();
         for backend in &backends {

@@ -23,6 +23,8 @@ use tokio::{
     task::AbortHandle,
 };
 
+use crate::berth::{Leftover, Noted};
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exit {
@@ -37,6 +39,8 @@ pub(super) struct Children {
     waiting: Waiting,
     active: Arc<AtomicUsize>,
     reaper: Option<AbortHandle>,
+    /// The list that programs are noted in, where they would outlive a crash.
+    noted: Option<Arc<Noted>>,
 }
 
 // A std mutex: held while a process is started, or while one is taken off the table; never over an await.
@@ -44,11 +48,11 @@ type Waiting = Arc<Mutex<HashMap<Pid, oneshot::Sender<Exit>>>>;
 
 impl Children {
     /// Starts to wait for orphans, if this is process 1.
-    pub(super) fn start() -> io::Result<Self> {
+    pub(super) fn start(noted: Option<Arc<Noted>>) -> io::Result<Self> {
         let is_first = std::process::id() == 1;
         let waiting = Waiting::default();
         let reaper = if is_first { Some(reap(waiting.clone())?) } else { None };
-        Ok(Self { is_first, waiting, active: Arc::default(), reaper })
+        Ok(Self { is_first, waiting, active: Arc::default(), reaper, noted })
     }
 
     /// Whether all processes there are besides the agent belong to what it runs.
@@ -64,7 +68,8 @@ impl Children {
         // Held over the start: the reaper may not take a child that nobody waits for yet.
         let mut waiting = lock(&self.waiting);
         let mut child = command.spawn()?;
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let leader = child.id();
+        let pid = i32::try_from(leader).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("a process without an id"))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         if self.is_first {
@@ -77,7 +82,8 @@ impl Children {
         }
         drop(waiting);
         self.active.fetch_add(1, Ordering::Relaxed);
-        let group = Group { pid, is_first: self.is_first, active: self.active.clone() };
+        let active = self.active.clone();
+        let group = Group { pid, is_first: self.is_first, active, noted: self.note(leader) };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(io::Error::other("a process without pipes"));
         };
@@ -88,6 +94,17 @@ impl Children {
             exited,
             group,
         })
+    }
+}
+
+impl Children {
+    /// Notes the group of a program that was just started, where that is needed.
+    fn note(&self, leader: u32) -> Option<(Arc<Noted>, Leftover)> {
+        let (list, leftover) = (self.noted.clone()?, Leftover::group(leader));
+        if let Err(error) = list.note(leftover.clone()) {
+            tracing::warn!(%error, "a program is not found again if this process is killed");
+        }
+        Some((list, leftover))
     }
 }
 
@@ -116,6 +133,7 @@ pub(super) struct Group {
     pub(super) pid: Pid,
     is_first: bool,
     active: Arc<AtomicUsize>,
+    noted: Option<(Arc<Noted>, Leftover)>,
 }
 
 impl Group {
@@ -134,6 +152,9 @@ impl Drop for Group {
             // From process 1, "all" is all of the guest but process 1 itself.
             let all = nix::unistd::Pid::from_raw(-1);
             let _ = nix::sys::signal::kill(all, nix::sys::signal::Signal::SIGKILL);
+        }
+        if let Some((list, leftover)) = &self.noted {
+            list.settle(leftover);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::Signal;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     sync::Notify,
@@ -102,6 +103,10 @@ pub(super) async fn run(
     seen.cpu = seen.cpu.max(after.cpu.saturating_sub(before.cpu).min(possible_cpu(started)));
     if after.memory > before.memory {
         seen.memory = seen.memory.max(after.memory);
+    }
+    if cause.is_none() && exit.signal == Some(Signal::XFSZ.as_raw()) {
+        // It wanted one file to be larger than all of the workspace.
+        cause = Some(Cause::Disk);
     }
     if cause.is_none() && exit.code != Some(0) {
         let filled = full(workspace).filter(|it| was_full != Some(*it));

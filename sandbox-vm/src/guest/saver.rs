@@ -72,7 +72,19 @@ impl Checkpointer for Saver {
     }
 
     async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
-        self.ask(Wish::List(query.clone())).await
+        // The host gives as much at once as it has room for.
+        let mut next = query.clone();
+        let mut all: Vec<Checkpoint> = Vec::new();
+        loop {
+            next.limit = query.limit.map(|it| it.saturating_sub(all.len()));
+            if next.limit == Some(0) {
+                return Ok(all);
+            }
+            let page: Vec<Checkpoint> = self.ask(Wish::List(next.clone())).await?;
+            let Some(last) = page.last() else { return Ok(all) };
+            next.before = Some(last.place.id);
+            all.extend(page);
+        }
     }
 
     async fn namespaces(&self, _: &str) -> Result<Vec<(String, usize)>, CheckpointError> {

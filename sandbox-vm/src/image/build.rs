@@ -7,7 +7,9 @@ use std::{
     process::{Command, Output},
 };
 
-use super::{KernelError, MANIFEST, MODULES, Manifest, VERSION, cpio::Archive, kernel, sha256};
+use super::{
+    Images, KernelError, MANIFEST, MODULES, Manifest, VERSION, cpio::Archive, kernel, sha256,
+};
 
 /// A package that only depends on the current kernel for cloud machines: few drivers, virtio among them.
 const KERNEL: &str = "linux-image-cloud-amd64";
@@ -76,27 +78,28 @@ pub enum BuildError {
 
 /// Builds the kernel and all images into a folder, and says which packages they are of.
 ///
-/// The packages are kept beside them, so a second build fetches only what has changed.
+/// The packages are kept beside them, so a second build fetches only what has changed; where nothing has, and the files
+/// are the ones that were built, nothing is done. Two builds into one folder wait for each other, and whoever reads the
+/// folder meanwhile finds whole files.
 pub fn build(folder: &Path) -> Result<Vec<String>, BuildError> {
+    create(folder)?;
+    let _lock = lock(&folder.join("lock"))?;
     let packages = folder.join("packages");
+    create(&packages)?;
+    let interpreter = dependency("python3-minimal", "python3.")?;
+    let of_kernel = list(&[dependency(KERNEL, "linux-image-")?], &packages)?;
+    let of_python = list(&python_packages(&interpreter), &packages)?;
+    let all = of_kernel.iter().chain(&of_python);
+    let built_of: BTreeMap<_, _> = all.map(|it| (it.id.clone(), it.sha256.clone())).collect();
+    let names = built_of.keys().cloned().collect();
+    if is_built(folder, &built_of) {
+        return Ok(names);
+    }
+
     let trees = folder.join("unpacked");
     remove(&trees)?;
-    create(&packages)?;
-    let mut built_of = BTreeMap::new();
-    let mut unpack = |name: &str, names: &[String]| -> Result<PathBuf, BuildError> {
-        let tree = trees.join(name);
-        create(&tree)?;
-        for package in fetch(names, &packages)? {
-            run(Command::new("dpkg-deb").arg("-x").arg(&package.file).arg(&tree))?;
-            built_of.insert(package.id, package.sha256);
-        }
-        Ok(tree)
-    };
-
-    let kernel_tree = unpack("kernel", &[dependency(KERNEL, "linux-image-")?])?;
-    let interpreter = dependency("python3-minimal", "python3.")?;
-    let python_tree = unpack("python", &python_packages(&interpreter))?;
-
+    let kernel_tree = unpack(&of_kernel, &packages, trees.join("kernel"))?;
+    let python_tree = unpack(&of_python, &packages, trees.join("python"))?;
     let image = find(&kernel_tree, "vmlinuz-")?;
     let kernel = kernel::unpack(&read(&image)?)
         .map_err(|source| BuildError::Kernel { path: image, source })?;
@@ -106,17 +109,65 @@ pub fn build(folder: &Path) -> Result<Vec<String>, BuildError> {
         ("python.cpio", python(&kernel_tree, &python_tree, &interpreter)?.finish()),
     ];
     let mut sums = BTreeMap::new();
-    for (name, content) in files {
-        write(&folder.join(name), &content)?;
-        sums.insert(name.to_owned(), sha256(&content));
+    for (name, content) in &files {
+        write(&new_name(folder, name), content)?;
+        sums.insert((*name).to_owned(), sha256(content));
     }
     remove(&trees)?;
-    let packages = built_of.keys().cloned().collect();
-    let manifest = Manifest { version: VERSION, files: sums, packages: built_of };
+    let manifest = Manifest { version: VERSION, files: sums, packages: built_of, recipe: recipe() };
     let text = serde_json::to_vec_pretty(&manifest).expect("a map of texts is JSON");
-    // Last, so that a build that failed in the middle is not taken for one.
-    write(&folder.join(MANIFEST), &text)?;
-    Ok(packages)
+    write(&new_name(folder, MANIFEST), &text)?;
+    // All at once, and the list last: a build that failed in the middle is not taken for one.
+    for name in files.iter().map(|(name, _)| *name).chain([MANIFEST]) {
+        let path = folder.join(name);
+        fs::rename(new_name(folder, name), &path)
+            .map_err(|source| BuildError::Io { path, source })?;
+    }
+    Ok(names)
+}
+
+/// Whether a folder holds what would be built from these packages.
+fn is_built(folder: &Path, packages: &BTreeMap<String, String>) -> bool {
+    let Ok(images) = Images::open(folder) else { return false };
+    let Images { manifest, .. } = &images;
+    let is = |(name, sum): (&String, &String)| {
+        fs::read(folder.join(name)).is_ok_and(|it| sha256(&it) == *sum)
+    };
+    manifest.packages == *packages
+        && manifest.recipe == recipe()
+        && !manifest.files.is_empty()
+        && manifest.files.iter().all(is)
+}
+
+/// Stands for how images are made from packages: the text of this module and of those that it makes them with.
+fn recipe() -> String {
+    let parts = [
+        include_str!("build.rs"),
+        include_str!("cpio.rs"),
+        include_str!("kernel.rs"),
+        include_str!("lz4.rs"),
+    ];
+    sha256(parts.concat().as_bytes())
+}
+
+/// What a file is called until it is all there.
+fn new_name(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.new"))
+}
+
+fn lock(path: &Path) -> Result<fs::File, BuildError> {
+    let locked = fs::File::create(path).and_then(|it| it.lock().map(|()| it));
+    locked.map_err(|source| BuildError::Io { path: path.to_path_buf(), source })
+}
+
+/// Unpacks packages into a new folder, over each other; those that are not here are fetched.
+fn unpack(packages: &[Package], kept: &Path, tree: PathBuf) -> Result<PathBuf, BuildError> {
+    fetch(packages, kept)?;
+    create(&tree)?;
+    for package in packages {
+        run(Command::new("dpkg-deb").arg("-x").arg(&package.file).arg(&tree))?;
+    }
+    Ok(tree)
 }
 
 /// The folders of every guest, and the modules that its agent loads.
@@ -183,29 +234,32 @@ struct Package {
     sha256: String,
 }
 
-/// Fetches packages that are not here yet. Apt's list is signed, so its hashes say what is Debian's.
-fn fetch(names: &[String], folder: &Path) -> Result<Vec<Package>, BuildError> {
+/// What apt's list says of packages. It is signed, so its hashes say what is Debian's.
+fn list(names: &[String], folder: &Path) -> Result<Vec<Package>, BuildError> {
     let listed =
         run(Command::new("apt-get").args(["download", "--print-uris", "-qq"]).args(names))?;
-    let mut packages = Vec::new();
+    let parsed = listed.lines().map(|line| {
+        let package = parse(line, folder);
+        package.ok_or_else(|| BuildError::Part(format!("SHA-256 in apt's list: {line}")))
+    });
+    parsed.collect()
+}
+
+/// Fetches packages that are not here yet.
+fn fetch(packages: &[Package], folder: &Path) -> Result<(), BuildError> {
     let mut missing = Vec::new();
-    for line in listed.lines() {
-        let package = parse(line, folder)
-            .ok_or_else(|| BuildError::Part(format!("SHA-256 in apt's list: {line}")))?;
-        if !is(&package)? {
+    for package in packages {
+        if !is(package)? {
             missing.push(package.id.clone());
         }
-        packages.push(package);
     }
     if !missing.is_empty() {
         run(Command::new("apt-get").args(["download", "-qq"]).args(&missing).current_dir(folder))?;
     }
-    for package in &packages {
-        if !is(package)? {
-            return Err(BuildError::Package(package.file.clone()));
-        }
+    match packages.iter().find(|it| !is(it).unwrap_or(false)) {
+        Some(package) => Err(BuildError::Package(package.file.clone())),
+        None => Ok(()),
     }
-    Ok(packages)
 }
 
 /// Reads a line `'URI' name_version_architecture.deb size SHA256:sum`.
@@ -295,6 +349,27 @@ mod tests {
         assert_eq!(package.file, Path::new("/p/libc6_1%3a2.36-9_amd64.deb"));
         assert_eq!(package.sha256, "ab12");
         assert!(parse("'x' libc6_2_amd64.deb 2757 MD5Sum:ab12", Path::new("/p")).is_none());
+    }
+
+    #[test]
+    fn what_was_built_of_the_same_in_the_same_way_is_not_built_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |version: &str| BTreeMap::from([(format!("libc6={version}"), "ab".to_owned())]);
+        let list = |recipe: String| {
+            fs::write(folder.path().join("vmlinux"), "kernel").unwrap();
+            let files = BTreeMap::from([("vmlinux".to_owned(), sha256(b"kernel"))]);
+            let manifest = Manifest { version: VERSION, files, packages: of("1"), recipe };
+            let text = serde_json::to_vec(&manifest).unwrap();
+            fs::write(folder.path().join(MANIFEST), text).unwrap();
+        };
+        assert!(!is_built(folder.path(), &of("1")));
+        list(recipe());
+        assert!(is_built(folder.path(), &of("1")));
+        assert!(!is_built(folder.path(), &of("2")), "another package");
+        fs::write(folder.path().join("vmlinux"), "another").unwrap();
+        assert!(!is_built(folder.path(), &of("1")), "another file");
+        list("another way".to_owned());
+        assert!(!is_built(folder.path(), &of("1")), "another way to build it");
     }
 
     #[test]

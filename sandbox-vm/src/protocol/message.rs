@@ -339,7 +339,11 @@ impl From<CheckpointError> for Fault {
         let code = match error {
             CheckpointError::Busy { .. } => FaultCode::Busy,
             CheckpointError::HeadMoved { .. } => FaultCode::HeadMoved,
-            _ => FaultCode::Failed,
+            _ => {
+                // What a storage says of itself may name files and addresses of the host.
+                tracing::warn!(%error, "the storage of a graph in a sandbox failed");
+                return Self::new(FaultCode::Failed, "the host's storage failed; its log says why");
+            }
         };
         Self::new(code, error)
     }

@@ -8,8 +8,9 @@ use graph_core::checkpoint::{
     Checkpoint, Checkpointer, Event as Recorded, History, Lease, Place, TaskRecord, Write,
 };
 use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::quota::Quota;
+use super::quota::{self, Quota};
 use crate::{
     Gate,
     gate::Name,
@@ -19,6 +20,16 @@ use crate::{
 
 /// How many checkpoints a guest gets at once; it may ask for those before them.
 const MAX_HISTORY: usize = 256;
+
+/// How many bytes of checkpoints a guest gets at once, if it is more than one checkpoint.
+const MAX_PAGE: u64 = 32 << 20;
+
+/// How many questions about checkpoints are answered at once: each may need as much memory as the thread's whole state.
+const READS: usize = 2;
+
+/// How many bytes of answers of calls may wait until the guest takes them; a call for whose answer there is no room is
+/// not made yet.
+const ANSWERS: usize = 256 << 20;
 
 /// What one run may reach of the host.
 #[derive(Debug)]
@@ -30,6 +41,9 @@ pub(super) struct Desk {
     quota: Quota,
     // A std mutex: held for a moment, never over an await.
     lease: Mutex<Option<Lease>>,
+    reads: Semaphore,
+    /// A permit for each byte.
+    answers: Semaphore,
 }
 
 impl Desk {
@@ -40,13 +54,30 @@ impl Desk {
         gate: Gate,
         quota: Quota,
     ) -> Self {
-        Self { session, thread, saver, gate, quota, lease: Mutex::new(None) }
+        let (reads, answers) = (Semaphore::new(READS), Semaphore::new(ANSWERS));
+        Self { session, thread, saver, gate, quota, lease: Mutex::new(None), reads, answers }
     }
 
     /// Answers one question.
     pub(super) async fn serve(&self, id: u64, wish: Wish) {
+        // Held until the answer is among those to be written, which are bounded themselves: what a guest that does not
+        // read has asked for does not pile up.
+        let _room = self.room(&wish).await;
         let answered = self.grant(wish).await;
         self.session.answer(id, answered).await;
+    }
+
+    /// Room for an answer, as far as it may be large.
+    async fn room(&self, wish: &Wish) -> Option<SemaphorePermit<'_>> {
+        let room = match wish {
+            Wish::Call(_) => {
+                let most = self.gate.max_answer_bytes().min(ANSWERS);
+                self.answers.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await
+            }
+            Wish::Get(_) | Wish::List(_) | Wish::Namespaces => self.reads.acquire().await,
+            Wish::Lease | Wish::Store(_) => return None,
+        };
+        Some(room.expect("the desk never closes its semaphores"))
     }
 
     async fn grant(&self, wish: Wish) -> Result<Vec<u8>, Fault> {
@@ -89,10 +120,23 @@ impl Desk {
     }
 }
 
-/// The newest of the checkpoints that are asked for.
+/// The newest of the checkpoints that are asked for. They are read one by one: a thread of large states is not held as
+/// a whole.
 async fn list(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoint>, Fault> {
     let limit = history.limit.map_or(MAX_HISTORY, |it| it.min(MAX_HISTORY));
-    Ok(saver.list(&history.limit(limit)).await?)
+    let mut next = history.limit(1);
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    while page.len() < limit {
+        let Some(checkpoint) = saver.list(&next).await?.pop() else { break };
+        bytes += quota::size(&checkpoint)?;
+        // At least one: a guest that goes on from the last of them comes to an end.
+        if bytes > MAX_PAGE && !page.is_empty() {
+            break;
+        }
+        next.before = Some(checkpoint.place.id);
+        page.push(checkpoint);
+    }
+    Ok(page)
 }
 
 /// Where calls and their answers go.
@@ -252,5 +296,26 @@ mod tests {
         assert_eq!(list(&saver, all.clone().limit(usize::MAX)).await.unwrap().len(), MAX_HISTORY);
         let rest = all.before(newest[MAX_HISTORY - 1].place.id);
         assert_eq!(list(&saver, rest).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn large_states_are_read_few_at_a_time_and_the_largest_alone() {
+        let saver = MemorySaver::new();
+        let mut head = None;
+        for bytes in [40 << 20, 10 << 20, 10 << 20, 10 << 20, 10 << 20] {
+            let mut next = checkpoint(CheckpointId::next());
+            next.expected_head = head.replace(next.place.id);
+            next.header.run = "r".repeat(bytes);
+            saver.put(next).await.unwrap();
+        }
+        let mut pages = Vec::new();
+        let mut next = History::of("t", "");
+        loop {
+            let page = list(&saver, next.clone()).await.unwrap();
+            let Some(last) = page.last() else { break };
+            next.before = Some(last.place.id);
+            pages.push(page.len());
+        }
+        assert_eq!(pages, [3, 1, 1]);
     }
 }

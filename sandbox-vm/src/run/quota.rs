@@ -63,6 +63,14 @@ impl Quota {
     }
 }
 
+/// How many bytes a value has as a message.
+pub(super) fn size(value: &impl Serialize) -> Result<u64, Fault> {
+    let mut count = Count(0);
+    rmp_serde::encode::write_named(&mut &mut count, value)
+        .map_err(|error| Fault::new(FaultCode::Refused, error))?;
+    Ok(count.0)
+}
+
 /// Counts the bytes of a value's text without keeping them.
 struct Count(u64);
 

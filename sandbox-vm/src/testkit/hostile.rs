@@ -46,11 +46,12 @@ pub fn main(args: &[String]) -> ExitCode {
         ["fork-bomb"] => fork_bomb(),
         ["eat-memory"] => eat_memory(),
         ["fill-disk"] => fill_disk(),
+        ["long-file"] => long_file(),
         ["fill-files"] => fill_files(),
         ["endless-output"] => endless_output(),
         ["try", name, rest @ ..] => return attempt(name, rest),
         ["host", backend, count, state] => {
-            host(backend, count.parse().unwrap_or(1), Path::new(state))
+            super::host::run(backend, count.parse().unwrap_or(1), Path::new(state))
         }
         _ => Err(io::Error::other(format!("unknown arguments: {args:?}"))),
     };
@@ -162,6 +163,11 @@ fn fill_disk() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a file that is nearly all holes, and takes no room.
+fn long_file() -> io::Result<()> {
+    fs::File::create("long")?.set_len(1 << 40)
+}
+
 fn fill_files() -> io::Result<()> {
     for number in 0.. {
         fs::write(format!("file-{number}"), "")?;
@@ -176,44 +182,6 @@ fn endless_output() -> io::Result<()> {
     }
 }
 
-/// Is a host with so many live sandboxes, and waits to be killed.
-fn host(backend: &str, count: usize, state: &Path) -> io::Result<()> {
-    use crate::{
-        GraphRun, Program, Sandboxes, Spec,
-        backend::{Gvisor, Jail, MicroVm},
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let opening = Sandboxes::new().state_folder(state);
-        let opening = match backend {
-            "gvisor" => opening.backend(Gvisor::this_program()),
-            "microvm" => opening.backend(MicroVm::this_program()),
-            _ => opening.backend(Jail::this_program()),
-        };
-        let sandboxes = opening.open().await.map_err(io::Error::other)?;
-        for number in 0..count {
-            let spec = Spec::new(format!("live-{number}")).image(crate::Image::Python);
-            let sandbox = sandboxes.create_if_not_exists(spec).await.map_err(io::Error::other)?;
-            // Some of them are in the middle of something, and some will never look up from it.
-            match number % 3 {
-                0 => {
-                    let program = Program::new(super::PROGRAM).arg("sleep");
-                    tokio::spawn(async move { sandbox.exec(program).await });
-                }
-                1 => {
-                    let run = GraphRun::new("hang").input(serde_json::Map::new());
-                    let running = sandbox.run_graph(run).await.map_err(io::Error::other)?;
-                    tokio::spawn(running.finish());
-                }
-                _ => {}
-            }
-        }
-        println!("ready");
-        io::stdout().flush()?;
-        std::future::pending().await
-    })
-}
-
 fn attempt(name: &str, rest: &[&str]) -> ExitCode {
     let outcome = match (name, rest) {
         ("tcp", [address]) => tcp(address),
@@ -223,6 +191,7 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
         ("socket", [family]) => socket(family),
         ("read", [path]) => fs::read(path).map(drop),
         ("variable", [name]) => variable(name),
+        ("processes", []) => processes(),
         ("list", [path]) => fs::read_dir(path).map(drop),
         ("write", [path]) => {
             fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
@@ -366,6 +335,17 @@ fn signal(process: &str) -> io::Result<()> {
 
 fn trace(process: &str) -> io::Result<()> {
     Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
+}
+
+/// Looks for a process whose number none of a guest's has.
+fn processes() -> io::Result<()> {
+    for entry in fs::read_dir("/proc")? {
+        let id = entry?.file_name().to_string_lossy().parse::<u32>();
+        if id.is_ok_and(|it| it > super::escapes::FEW) {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// Looks for a variable of the host's in the first process of the guest.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Bench, Check, Failure, check, ensure, programs::works};
-use crate::{Cause, Error, Gone, GraphRun};
+use crate::{Cause, Error, Gone, GraphRun, protocol::message::Order};
 
 pub(super) const CHECKS: &[Check] = &[
     check!("life: a name has one sandbox, though many ask for it at once", one_of_a_name),
@@ -90,8 +90,11 @@ async fn deleted(bench: Bench) -> Result<(), Failure> {
 async fn paused(bench: Bench) -> Result<(), Failure> {
     let sandbox = bench.sandbox(bench.spec()).await?;
     sandbox.pause().await?;
-    let waiting = tokio::time::timeout(Duration::from_millis(500), sandbox.ping()).await;
-    ensure!(waiting.is_err(), "it answered while it was paused");
+    let refused = sandbox.ping().await;
+    ensure!(matches!(refused, Err(Error::Paused { .. })), "{refused:?}");
+    // Past the door: nobody is there to answer.
+    let answer = sandbox.session().ask::<()>(&Order::Ping, Duration::from_millis(500)).await;
+    ensure!(answer.is_err(), "it answered while it was paused");
     sandbox.resume().await?;
     works(&bench, &sandbox).await
 }

@@ -24,6 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     check!("limits: processes", [Programs, ProcessLimit], processes),
     check!("limits: disk", [Programs, DiskLimit], disk),
+    check!("limits: a file that is longer than the disk", [Programs, DiskLimit], long_file),
     check!("limits: files", [Programs, DiskLimit], files),
 ];
 
@@ -182,6 +183,12 @@ async fn processes(bench: Bench) -> Result<(), Failure> {
 async fn disk(bench: Bench) -> Result<(), Failure> {
     let sandbox = bench.sandbox(spec(&bench)).await?;
     ended(sandbox.exec(program(&bench, "fill-disk")).await, Cause::Disk)?;
+    goes_on(&bench, &sandbox).await
+}
+
+async fn long_file(bench: Bench) -> Result<(), Failure> {
+    let sandbox = bench.sandbox(spec(&bench)).await?;
+    ended(sandbox.exec(program(&bench, "long-file")).await, Cause::Disk)?;
     goes_on(&bench, &sandbox).await
 }
 

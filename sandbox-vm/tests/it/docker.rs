@@ -1,23 +1,25 @@
-//! The back end that asks an engine for containers, with a stand-in for the engine: what it asks for, and that a guest
-//! can be talked to through it. No test here has seen a real engine.
+//! The back end that asks an engine for containers: the suite where an engine answers, and what it asks for, with a
+//! stand-in for the engine.
 
 mod engine;
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{env, fs, path::Path, sync::Arc, time::Duration};
 
-use graph_core::MemorySaver;
+use async_trait::async_trait;
+use graph_core::{MemorySaver, checkpoint::CheckpointId};
 use sandbox_vm::{
-    Cause, GraphRun, Spec,
-    backend::{Backend, Docker},
-    berth::{self, Leftover},
+    Cause, Error, GraphRun, Image, Spec,
+    backend::{Backend, Docker, Guest},
+    berth::{self, Berth, Leftover},
     fields,
-    report::Guarantee,
+    report::{Guarantee, Report},
+    testkit,
 };
 use serde_json::json;
 use tempfile::TempDir;
 
 use self::engine::Engine;
-use crate::{pool::until, sandboxes};
+use crate::{HOSTILE, microvm::agent, pool::until, sandboxes, skipped};
 
 /// A back end with its engine. What the engine starts is the suite's guest, whatever it was given as the agent.
 fn docker() -> (Docker, Arc<Engine>, TempDir) {
@@ -61,8 +63,10 @@ async fn a_container_has_walls_and_limits() {
     ] {
         assert_eq!(*value, expected, "{body:#}");
     }
-    for at in ["/workspace", "/tmp"] {
-        assert!(host["Tmpfs"][at].as_str().unwrap().contains("size=16777216,"), "{host:#}");
+    // Together they are what the disk may be.
+    for (at, size) in [("/workspace", 12 << 20), ("/tmp", 4 << 20)] {
+        let size = format!("size={size},");
+        assert!(host["Tmpfs"][at].as_str().unwrap().contains(&size), "{host:#}");
     }
     assert!(host["Binds"].is_null(), "{host:#}");
 
@@ -109,6 +113,61 @@ async fn memory_that_is_used_up_is_named() {
     engine.end_all();
     let error = sandbox.ping().await.unwrap_err();
     assert_eq!(error.cause(), Some(Cause::Memory), "{error}");
+}
+
+/// What ended one program is not blamed on the next: the engine's word for it stays.
+#[tokio::test]
+async fn memory_that_was_used_up_is_told_once() {
+    let (docker, engine, folder) = docker();
+    let id = CheckpointId::next().to_string();
+    let berth = Berth::new(&folder.path().join("state"), &id).unwrap();
+    let guest = docker.start(&Spec::new("job"), &berth).await.unwrap();
+    engine.end_all();
+    assert_eq!(guest.handle.cause().await, Some(Cause::Memory));
+    assert_eq!(guest.handle.cause().await, None);
+    guest.handle.kill().await;
+}
+
+/// Lets the suite fail, and not skip, where no engine answers.
+const REQUIRE: &str = "GRAPH_REQUIRE_DOCKER";
+
+/// Containers of the one image that the back end brings itself; the suite's program needs no other.
+#[derive(Clone, Debug)]
+struct OfTheAgentAlone(Docker);
+
+#[async_trait]
+impl Backend for OfTheAgentAlone {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    async fn probe(&self) -> Report {
+        self.0.probe().await
+    }
+
+    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+        self.0.start(&spec.clone().image(Image::Base), berth).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn docker_passes() {
+    let skip = |why: String| {
+        assert!(env::var_os(REQUIRE).is_none(), "{why}");
+        skipped(&format!("the suite in containers; {why}"));
+    };
+    let Some(agent) = agent() else {
+        return skip("run `cargo xtask guest-image` first".to_owned());
+    };
+    let docker = OfTheAgentAlone(Docker::agent(agent));
+    let report = docker.probe().await;
+    if !report.is_available() {
+        return skip(report.to_string());
+    }
+    let report = testkit::run(HOSTILE, || docker.clone()).await;
+    eprintln!("docker: {report}");
+    report.assert();
+    assert!(report.passed() > 35, "{report}");
 }
 
 /// How many berths there are.

@@ -42,7 +42,7 @@ async fn what_is_mounted_in_the_image_is_as_harmless_as_the_image() {
         return check_mounts().await;
     }
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: mounts in the image; only root can make one");
+        crate::skipped("mounts in the image; only root can make one");
         return;
     }
     let script = format!("mount -t tmpfs tmpfs {MOUNTED} && exec \"$0\" \"$@\"");

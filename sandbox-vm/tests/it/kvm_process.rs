@@ -18,10 +18,10 @@ use crate::{microvm::agent, sandboxes, traces, vm_graph};
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
 /// The back end, or `None` where the test is to be skipped.
-async fn kvm_process() -> Option<KvmProcess> {
+pub(crate) async fn kvm_process() -> Option<KvmProcess> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        eprintln!("SKIPPED: tests of VMs without a kernel; {why}");
+        crate::skipped(&format!("tests of VMs without a kernel; {why}"));
         None
     };
     let Some(agent): Option<PathBuf> = agent() else {

@@ -45,7 +45,7 @@ pub(crate) fn micro_vm() -> Option<MicroVm> {
         let problem =
             format!("run `cargo xtask guest-image` first; agent: {:?}; {images}", agent());
         assert!(env::var_os(REQUIRE).is_none(), "{problem}");
-        eprintln!("SKIPPED: tests of micro VMs; {problem}");
+        crate::skipped(&format!("tests of micro VMs; {problem}"));
     }
     found
 }
@@ -55,7 +55,8 @@ fn without_images_the_tests_are_skipped_unless_they_are_required() {
     let empty = tempfile::tempdir().unwrap();
     let run = |require: bool| {
         let mut test = std::process::Command::new(env::current_exe().unwrap());
-        test.args(["vm_graph::a_graph_in_a_vm", "--nocapture"]).env_remove(REQUIRE);
+        // Without `--nocapture`: whoever runs the tests as usual is to read it.
+        test.arg("vm_graph::a_graph_in_a_vm").env_remove(REQUIRE);
         test.env("SANDBOX_VM_IMAGES", empty.path()).envs(require.then_some((REQUIRE, "1")));
         let output = test.output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).contains("SKIPPED"))
@@ -155,7 +156,7 @@ async fn a_machine_that_is_too_large_for_its_group_is_ended_by_a_limit_that_is_n
     let file = |folder: &PathBuf, name: &str| folder.join(name);
     let Some(group) = groups.into_iter().find(|it| file(it, "memory.limit_in_bytes").exists())
     else {
-        eprintln!("SKIPPED: no control group of version 1 bounds memory here");
+        crate::skipped("a VM that is too large; no control group of version 1 bounds memory here");
         return;
     };
     let used: u64 =

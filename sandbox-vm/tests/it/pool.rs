@@ -16,9 +16,12 @@ use sandbox_vm::{
     Cause, Error, Gone, Pool, Spec,
     backend::{Backend, Guest, Handle, InProcess, Jail, Snapshot},
     berth::Berth,
+    protocol::{Frame, Kind, frame::write, message::Reseeded},
     report::{Guarantee, Report},
     testkit,
 };
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, DuplexStream};
 
 use crate::{
     HOSTILE,
@@ -57,6 +60,44 @@ async fn each_is_used_once_and_replaced() {
     let metrics = pool.metrics();
     assert_eq!((metrics.warm, metrics.cold), (4, 0));
     assert!(metrics.p50 <= metrics.p95 && metrics.p95 < Duration::from_secs(1), "{metrics:?}");
+}
+
+#[tokio::test]
+async fn two_pools_of_one_spec_share_no_sandbox() {
+    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+    let open = || Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
+    let pools = [open(), open()];
+    until(|| pools.iter().all(|it| it.metrics().ready == 2)).await;
+    assert_eq!(sandboxes.list().len(), 4);
+    let (one, other) = (pools[0].acquire().await.unwrap(), pools[1].acquire().await.unwrap());
+    one.fs().write("secret", "of this user").await.unwrap();
+    assert!(other.fs().list("").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_number_bounds_how_many_there_are_whatever_each_takes() {
+    let (sandboxes, _folder) = sandboxes(Lasting(forgetful())).await;
+    let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(5).most(3).open();
+    until(|| pool.metrics().ready == 3).await;
+    let _taken = [pool.acquire().await, pool.acquire().await, pool.acquire().await];
+    let fourth = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
+    assert!(fourth.is_err(), "there is room for three only");
+}
+
+/// A snapshot is as large as a sandbox: it takes a place, and goes when nobody asks.
+#[tokio::test]
+async fn a_snapshot_takes_a_place_and_none_is_kept_while_nobody_asks() {
+    let backend = Lasting(forgetful());
+    let (sandboxes, folder) = sandboxes(backend).await;
+    let berths = || std::fs::read_dir(folder.path().join("state")).unwrap().count();
+    let pool = Pool::of(sandboxes.clone(), Spec::new("pooled").memory(64 << 20));
+    let pool = pool.size(5).memory((3 * 256) << 20).idle(Duration::from_secs(2)).open();
+    until(|| pool.metrics().ready == 2).await;
+    assert_eq!(berths(), 3, "two sandboxes and a snapshot");
+    until(|| pool.metrics().ready == 0 && berths() == 0).await;
+    drop(pool.acquire().await.unwrap());
+    until(|| pool.metrics().ready == 2).await;
+    assert_eq!(berths(), 3, "a new snapshot was taken");
 }
 
 #[tokio::test]
@@ -111,9 +152,9 @@ async fn time_counts_from_when_one_is_taken() {
     let pool = Pool::of(sandboxes.clone(), spec).size(1).open();
     until(|| pool.metrics().ready == 1).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
-    assert_eq!(sandboxes.list()[0].name(), "pooled-0", "it did not expire while it waited");
+    let waiting = sandboxes.list()[0].name().to_owned();
     let sandbox = pool.acquire().await.unwrap();
-    assert_eq!(sandbox.name(), "pooled-0");
+    assert_eq!(sandbox.name(), waiting, "it did not expire while it waited");
     tokio::time::sleep(Duration::from_millis(600)).await;
     sandbox.ping().await.unwrap();
     until(|| sandbox.gone().is_some()).await;
@@ -148,6 +189,54 @@ impl Backend for Forgetful {
     async fn restore(&self, _: &Spec, _: &Berth, from: &Snapshot) -> Result<Guest, Error> {
         self.tried.fetch_add(1, Ordering::SeqCst);
         Err(Error::Snapshot { folder: from.folder.clone(), problem: "it is empty".to_owned() })
+    }
+}
+
+/// The same, but something can be started from its snapshots: a guest that says yes to everything.
+#[derive(Clone, Debug)]
+struct Lasting(Forgetful);
+
+#[async_trait]
+impl Backend for Lasting {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    async fn probe(&self) -> Report {
+        self.0.probe().await
+    }
+
+    fn footprint(&self, spec: &Spec) -> u64 {
+        self.0.footprint(spec)
+    }
+
+    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+        self.0.start(spec, berth).await
+    }
+
+    async fn restore(&self, spec: &Spec, berth: &Berth, _: &Snapshot) -> Result<Guest, Error> {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        tokio::spawn(agree(theirs));
+        let guest = self.0.start(spec, berth).await?;
+        Ok(Guest { channel: Box::new(ours), ..guest })
+    }
+}
+
+async fn agree(mut stream: DuplexStream) {
+    while let Ok(Some(frame)) = Frame::read(&mut stream).await {
+        let answer = match frame.kind {
+            Kind::Hello => {
+                let mut hello: Value = rmp_serde::from_slice(&frame.payload).unwrap();
+                hello["graphs"] = json!([]);
+                write(Kind::Hello, 0, &rmp_serde::to_vec_named(&hello).unwrap())
+            }
+            Kind::Request => {
+                let done = rmp_serde::to_vec_named(&Reseeded { random: true, clock: true });
+                write(Kind::Reply, frame.id, &done.unwrap())
+            }
+            _ => continue,
+        };
+        stream.write_all(&answer).await.unwrap();
     }
 }
 

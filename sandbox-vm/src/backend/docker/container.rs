@@ -63,10 +63,10 @@ fn mounts(spec: &Spec) -> Option<Vec<Mount>> {
 
 fn walls(limits: &Limits) -> HostConfig {
     let memory = i64::try_from(limits.memory).unwrap_or(i64::MAX);
-    let room = format!(
-        "rw,nosuid,nodev,exec,mode=0755,uid=65534,gid=65534,size={},nr_inodes={}",
-        limits.disk, limits.files
-    );
+    // An engine makes two file systems of two folders, so that the limit has to be divided between them.
+    let (disk, files) = (limits.disk / 4, limits.files / 4);
+    let tmp = room(disk, files);
+    let workspace = room(limits.disk - disk, limits.files - files);
     let words = |it: &[&str]| Some(it.iter().map(|it| (*it).to_owned()).collect());
     HostConfig {
         network_mode: Some("none".to_owned()),
@@ -79,12 +79,14 @@ fn walls(limits: &Limits) -> HostConfig {
         memory_swap: Some(memory),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
         pids_limit: Some(limits.processes.saturating_add(OWN_PROCESSES).into()),
-        tmpfs: Some(HashMap::from([
-            (WORKSPACE.to_owned(), room.clone()),
-            ("/tmp".to_owned(), room),
-        ])),
+        tmpfs: Some(HashMap::from([(WORKSPACE.to_owned(), workspace), ("/tmp".to_owned(), tmp)])),
         // The channel would otherwise be written to a file of the engine's.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         ..HostConfig::default()
     }
+}
+
+/// A memory file system of so many bytes and files, as its options.
+fn room(bytes: u64, files: u32) -> String {
+    format!("rw,nosuid,nodev,exec,mode=0755,uid=65534,gid=65534,size={bytes},nr_inodes={files}")
 }

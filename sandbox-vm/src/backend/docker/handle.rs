@@ -4,7 +4,10 @@ use std::{
     future::poll_fn,
     path::PathBuf,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -35,12 +38,15 @@ pub(super) struct DockerHandle {
     started: Instant,
     /// The most memory that was seen; the engine says what is used now. A std mutex: held for a moment.
     memory: Mutex<u64>,
+    /// Whether it was told already that the engine has ended something for its memory: the engine's word for it stays.
+    told: AtomicBool,
 }
 
 impl DockerHandle {
     pub(super) fn new(engine: Engine, name: String, noted: (Arc<Noted>, Leftover)) -> Self {
         let (started, memory) = (Instant::now(), Mutex::default());
-        Self { engine, name, noted, words: None, started, memory }
+        let told = AtomicBool::new(false);
+        Self { engine, name, noted, words: None, started, memory, told }
     }
 
     pub(super) fn listen(&mut self, words: Words) {
@@ -54,9 +60,6 @@ impl Handle for DockerHandle {
         match remove(&self.engine, &self.name).await {
             Ok(_) => self.noted.0.settle(&self.noted.1),
             Err(error) => tracing::warn!(name = self.name, %error, "a container is not removed"),
-        }
-        if let Some(words) = &self.words {
-            words.wait().await;
         }
     }
 
@@ -84,11 +87,14 @@ impl Handle for DockerHandle {
 
     async fn cause(&self) -> Option<Cause> {
         let container = self.engine.inspect_container(&self.name, None).await.ok()?;
-        container.state?.oom_killed?.then_some(Cause::Memory)
+        let is_new = container.state?.oom_killed? && !self.told.swap(true, Ordering::Relaxed);
+        is_new.then_some(Cause::Memory)
     }
 
     async fn last_words(&self) -> String {
-        self.words.as_ref().map(Words::last).unwrap_or_default()
+        let Some(words) = &self.words else { return String::new() };
+        words.wait().await;
+        words.last()
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {

@@ -77,7 +77,13 @@ impl JailHandle {
             _ => None,
         };
         let pid = pid().ok_or(io::ErrorKind::InvalidData)?;
-        self.guest = Some(pidfd_open(pid, PidfdFlags::empty())?);
+        let guest = pidfd_open(pid, PidfdFlags::empty())?;
+        // Looked at after it was opened: a guest that ended before may have left its number to somebody else.
+        let stage = self.outer.get_mut().as_ref().and_then(Child::id);
+        if parent(pid).is_some_and(|it| Some(it) != stage) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.guest = Some(guest);
         self.lifeline = Some(lifeline);
         Ok(())
     }
@@ -95,11 +101,9 @@ impl JailHandle {
 
     /// Waits for the end of a guest that did not start, and for what it says of it.
     pub(in crate::backend) async fn gather_words(&mut self) -> String {
-        if let Some(words) = &self.words {
-            words.wait().await;
-        }
+        let words = self.last_words().await;
         self.kill().await;
-        self.last_words().await
+        words
     }
 }
 
@@ -152,7 +156,9 @@ impl Handle for JailHandle {
     }
 
     async fn last_words(&self) -> String {
-        self.words.as_ref().map(Words::last).unwrap_or_default()
+        let Some(words) = &self.words else { return String::new() };
+        words.wait().await;
+        words.last()
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
@@ -179,6 +185,13 @@ impl JailHandle {
             _ => Err(Error::Unsupported { backend: self.backend, what: "pause a guest" }),
         }
     }
+}
+
+/// The process that started this one, where the kernel shows it to us.
+fn parent(pid: Pid) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 impl Drop for JailHandle {

@@ -158,6 +158,14 @@ mod tests {
         assert!(innocent.0.try_wait().unwrap().is_none(), "it was killed");
     }
 
+    #[tokio::test]
+    async fn a_process_that_the_stage_did_not_start_is_no_guest() {
+        let mut innocent = Ended(Command::new("sleep").arg("1000").spawn().unwrap());
+        let said = start(&format!("echo guest {}; echo so it ended >&2", innocent.0.id())).await;
+        assert!(said.contains("so it ended"), "{said}");
+        assert!(innocent.0.try_wait().unwrap().is_none(), "it was killed");
+    }
+
     /// A process that ends with the test.
     struct Ended(Child);
 

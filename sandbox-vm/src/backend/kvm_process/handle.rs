@@ -1,6 +1,6 @@
 //! A guest and its monitor, as a whole.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 
@@ -10,10 +10,6 @@ use crate::{
     backend::{Handle, Snapshot, jail::CANNOT},
     limits::{Cause, Usage},
 };
-
-/// How long the monitor's last words are waited for, and how often they are looked for.
-const PATIENCE: u32 = 50;
-const TICK: Duration = Duration::from_millis(10);
 
 /// The monitor is a guest of the jail; what it knows more than the jail is why its own guest ended.
 #[derive(Debug)]
@@ -26,19 +22,12 @@ impl MonitorHandle {
         Self { jail }
     }
 
-    /// What the monitor said of its guest's end. It may still be on its way when the channel is closed.
+    /// What the monitor said of its guest's end.
     async fn verdict(&self) -> Option<String> {
-        for _ in 0..PATIENCE {
-            let words = self.jail.last_words().await;
-            // A line of the guest's own has another start.
-            let is_verdict = |it: &&str| it.starts_with(CANNOT) && it.contains(MARK);
-            let verdict = words.lines().rfind(is_verdict);
-            if let Some(verdict) = verdict {
-                return Some(verdict.to_owned());
-            }
-            tokio::time::sleep(TICK).await;
-        }
-        None
+        let words = self.jail.last_words().await;
+        // A line of the guest's own has another start.
+        let is_verdict = |it: &&str| it.starts_with(CANNOT) && it.contains(MARK);
+        words.lines().rfind(is_verdict).map(str::to_owned)
     }
 }
 

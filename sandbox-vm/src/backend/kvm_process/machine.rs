@@ -4,6 +4,7 @@
 use std::{
     fmt, io,
     os::fd::{FromRawFd, IntoRawFd, OwnedFd},
+    rc::Rc,
 };
 
 use kvm_bindings::{
@@ -15,6 +16,7 @@ use kvm_ioctls::{Kvm, VcpuExit, VcpuFd, VmFd};
 use super::{
     boot::{self, CALL_PORT, EXCEPTIONS, FAULT_PORT},
     kernel::{Call, End, Kernel, Outside, Step},
+    ram::Mapping,
     space::{Space, USER},
 };
 
@@ -31,9 +33,10 @@ pub(super) struct Entry {
 /// A VM with a program in its memory.
 #[derive(Debug)]
 pub(super) struct Machine {
-    // In the order in which they are dropped; the memory, which the kernel's address space owns, goes last.
+    // In the order in which they are dropped: the memory goes last.
     processor: VcpuFd,
     _vm: VmFd,
+    _memory: Rc<Mapping>,
     calls: Calls,
 }
 
@@ -47,7 +50,7 @@ enum Calls {
 }
 
 impl Machine {
-    /// Makes a VM on the memory of the address space, which has to live as long as the machine.
+    /// Makes a VM on the memory of the address space.
     pub(super) fn new(kvm: OwnedFd, space: &mut Space) -> Result<Self, MachineError> {
         boot::write(space).map_err(io::Error::from).map_err(failed("lay out its memory"))?;
         // SAFETY: the descriptor is open and given away; it was opened as `/dev/kvm`, and ioctls fail if it was not.
@@ -60,12 +63,13 @@ impl Machine {
             memory_size: space.ram().len(),
             userspace_addr: space.ram().host_address(),
         };
-        // SAFETY: the region is the mapping that `Ram` owns, whole, and the caller keeps it as long as the machine.
+        // SAFETY: the region is the mapping of `Ram`, whole, and the machine holds it for as long as there is a VM.
         // The guest writes to it only while this thread is in `run`, where nobody else looks at it.
         unsafe { vm.set_user_memory_region(region) }.map_err(failed("give it memory"))?;
         let processor = vm.create_vcpu(0).map_err(failed("make a processor"))?;
         set_up(&kvm, &processor, space)?;
-        let mut machine = Self { processor, _vm: vm, calls: Calls::Kernel };
+        let memory = space.ram().mapping();
+        let mut machine = Self { processor, _vm: vm, _memory: memory, calls: Calls::Kernel };
         machine.calls = machine.first_call()?;
         if machine.calls == Calls::Kernel {
             boot::close_port(space).map_err(io::Error::from).map_err(failed("close its port"))?;

@@ -55,8 +55,6 @@ pub fn monitor(plan: &Plan) -> Result<(), JailError> {
     let size = Size { bytes: plan.disk, files: plan.files.into() };
     let mut kernel = Kernel::new(space, loaded.heap, size, host);
     let end = machine.run(loaded.entry, &mut kernel).map_err(JailError::new("go on"))?;
-    // The machine runs on the kernel's memory, so it goes first.
-    drop(machine);
     match end {
         End::Exit(0) => Ok(()),
         // Whatever else a guest without memory does, this is why.

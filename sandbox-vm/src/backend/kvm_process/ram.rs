@@ -1,7 +1,7 @@
 //! The guest's memory, as the host holds it.
 #![expect(unsafe_code, reason = "memory that a VM runs on is mapped and copied by address")]
 
-use std::{ffi::c_void, fs::File, io, ops::Range, ptr::NonNull};
+use std::{ffi::c_void, fs::File, io, ops::Range, ptr::NonNull, rc::Rc};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
@@ -11,10 +11,16 @@ pub(super) const PAGE: u64 = 4096;
 /// One piece of memory, all zero at first. The host gives a page to it when it is first touched.
 #[derive(Debug)]
 pub(super) struct Ram {
-    start: NonNull<c_void>,
-    len: usize,
+    mapping: Rc<Mapping>,
     /// The part whose pages came from a file.
     filed: Range<u64>,
+}
+
+/// The pages themselves. A VM that runs on them holds them too, so they are there for as long as it is.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    start: NonNull<c_void>,
+    len: usize,
 }
 
 impl Ram {
@@ -27,16 +33,21 @@ impl Ram {
         let start =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, protection, flags)? };
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len, filed: 0..0 })
+        Ok(Self { mapping: Rc::new(Mapping { start, len }), filed: 0..0 })
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.len as u64
+        self.mapping.len as u64
     }
 
     /// Where it is in this process, which is what KVM has to know.
     pub(super) fn host_address(&self) -> u64 {
-        self.start.as_ptr() as u64
+        self.mapping.start.as_ptr() as u64
+    }
+
+    /// The pages, for whoever needs them to stay.
+    pub(super) fn mapping(&self) -> Rc<Mapping> {
+        self.mapping.clone()
     }
 
     /// Copies out of it; `None` where that is not all in it.
@@ -121,15 +132,15 @@ impl Ram {
 
     fn place(&self, at: u64, len: usize) -> Option<*mut u8> {
         let at = usize::try_from(at).ok()?;
-        let inside = at.checked_add(len).is_some_and(|end| end <= self.len);
+        let inside = at.checked_add(len).is_some_and(|end| end <= self.mapping.len);
         // SAFETY: the offset is in the mapping, or one past its end where nothing is to be copied.
-        inside.then(|| unsafe { self.start.as_ptr().cast::<u8>().add(at) })
+        inside.then(|| unsafe { self.mapping.start.as_ptr().cast::<u8>().add(at) })
     }
 }
 
-impl Drop for Ram {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone and nobody has a reference into it. A VM that runs on it is dropped first.
+        // SAFETY: whoever used the mapping held it, and so is gone; nobody was ever given a reference into it.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.len) };
     }
 }

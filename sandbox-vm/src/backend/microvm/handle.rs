@@ -55,9 +55,6 @@ impl Handle for VmHandle {
     }
 
     async fn last_words(&self) -> String {
-        if let Some(console) = self.jail.words() {
-            console.wait().await;
-        }
         self.jail.last_words().await
     }
 

@@ -32,7 +32,8 @@ pub(super) enum Accelerator {
 }
 
 impl Accelerator {
-    /// Takes the processor where KVM is one of the kinds that run ordinary kernels, and this user may use it.
+    /// What to try first: the processor where KVM is one of the kinds that run ordinary kernels, and this user may use
+    /// it.
     ///
     /// A KVM of another kind, as inside some virtual machines, has no module of either name: guest kernels hang in it.
     pub(super) fn choose() -> Self {
@@ -92,9 +93,15 @@ pub(super) struct Given {
 
 impl Machine {
     /// A machine for these limits, whose first file system has so many bytes.
-    pub(super) fn new(limits: &Limits, root: u64, begin: Begin, agent_args: String) -> Self {
+    pub(super) fn new(
+        accelerator: Accelerator,
+        limits: &Limits,
+        root: u64,
+        begin: Begin,
+        agent_args: String,
+    ) -> Self {
         Self {
-            accelerator: Accelerator::choose(),
+            accelerator,
             memory: memory(limits, root).div_ceil(1 << 20),
             processors: limits.cpus.ceil().max(1.0) as u32,
             awaits_state: begin == Begin::AwaitState,

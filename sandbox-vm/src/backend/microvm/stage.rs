@@ -14,10 +14,6 @@ use std::{
     process::Command,
 };
 
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, Scope, path_beneath_rules,
-};
 use rustix::{
     fs::{MemfdFlags, SealFlags},
     io::FdFlags,
@@ -139,21 +135,7 @@ fn close(stage: &Stage) -> Result<(), JailError> {
     }
     confine::drop_capabilities(CapabilitySet::empty())
         .map_err(JailError::new("drop its capabilities"))?;
-    restrict().map_err(JailError::new("restrict its files with landlock"))
-}
-
-/// Files may be read; nothing is written but the device, where there is one. Where the kernel is too old for a part of
-/// this, the read-only root and the empty network stand behind it.
-fn restrict() -> Result<(), landlock::RulesetError> {
-    let abi = ABI::V6;
-    Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(abi))?
-        .handle_access(AccessNet::from_all(abi))?
-        .scope(Scope::from_all(abi))?
-        .create()?
-        .add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi)))?
-        .add_rules(path_beneath_rules([qemu::KVM], AccessFs::from_all(abi)))?
-        .restrict_self()
-        .map(drop)
+    // Nothing is written but the device, where there is one.
+    confine::restrict_files(&[qemu::KVM])
+        .map_err(JailError::new("restrict its files with landlock"))
 }

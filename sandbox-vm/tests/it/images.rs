@@ -1,0 +1,32 @@
+//! The guest images themselves. They are built from packages that are fetched, which takes minutes: at nightly depth.
+
+use std::{env, fs, path::Path};
+
+use sandbox_vm::image;
+
+const FILES: [&str; 4] = ["vmlinux", "base.cpio", "python.cpio", "manifest.json"];
+
+#[test]
+fn the_same_packages_give_the_same_bytes_and_are_not_built_twice() {
+    if env::var_os("GRAPH_NIGHTLY").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two] = ["one", "two"].map(|it| folder.path().join(it));
+    let packages = image::build(&one).unwrap();
+    // What was fetched for the first is enough for the second.
+    fs::create_dir_all(&two).unwrap();
+    fs::rename(one.join("packages"), two.join("packages")).unwrap();
+    assert_eq!(image::build(&two).unwrap(), packages);
+    for name in FILES {
+        let same = fs::read(one.join(name)).unwrap() == fs::read(two.join(name)).unwrap();
+        assert!(same, "{name} is another one");
+    }
+    let when = |folder: &Path| fs::metadata(folder.join("vmlinux")).unwrap().modified().unwrap();
+    let before = when(&two);
+    assert_eq!(image::build(&two).unwrap(), packages);
+    assert_eq!(when(&two), before, "it was built again");
+    fs::write(two.join("base.cpio"), "not the one").unwrap();
+    image::build(&two).unwrap();
+    assert_eq!(fs::read(one.join("base.cpio")).unwrap(), fs::read(two.join("base.cpio")).unwrap());
+}
