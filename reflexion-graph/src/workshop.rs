@@ -160,9 +160,7 @@ impl Workshop {
         if !options.wheels.is_empty() {
             spec = spec.folder(PACKAGES, packages(&options, &sandboxes).await?);
         }
-        // The pool holds as many as fit into its memory, and no more.
-        let memory = (options.memory << 20) * options.pool as u64;
-        let pool = Pool::of(sandboxes.clone(), spec).size(options.pool).memory(memory).open();
+        let pool = Pool::of(sandboxes.clone(), spec).size(options.pool).most(options.pool).open();
         Ok(Self {
             shared: Arc::new(Shared {
                 sandboxes,
