@@ -53,6 +53,13 @@ pub struct Silence {
     pub why: String,
 }
 
+impl Why {
+    /// Whether nothing more can come of the run for now, whoever else answers.
+    pub(crate) fn ends_run(self) -> bool {
+        matches!(self, Self::NotRecorded | Self::NotKept)
+    }
+}
+
 /// Which kind of reason a silence has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -61,6 +68,8 @@ pub enum Why {
     Spent,
     /// All answers come from a recording, and it has none to this.
     NotRecorded,
+    /// The answer could not be written down, so it would be paid for again.
+    NotKept,
     /// The model failed, for good or too often, or what is asked does not fit it.
     Failed,
 }

@@ -7,6 +7,7 @@
 pub mod edgar;
 pub mod folder;
 mod item;
+mod near;
 mod news;
 pub mod number;
 mod origin;

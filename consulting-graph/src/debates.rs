@@ -3,22 +3,22 @@
 mod backends;
 mod gate;
 mod heed;
+mod held;
 mod settled;
+mod stand;
+mod watched;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use futures_util::future::join;
-use graph_core::{
-    Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError,
-    checkpoint::{CheckpointError, Lookup},
-};
+use graph_core::{Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError};
 use graph_trace::{End, Header, Trace, TraceBuilder};
 use sandbox_vm::{GraphRun, Sandboxes, Spec};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -37,8 +37,11 @@ use crate::{
 
 pub use backends::{BACKENDS, open};
 use heed::Heed;
+pub use held::HeldIn;
 pub(crate) use settled::Settled;
 use settled::is_told_by_guests;
+use stand::Stand;
+use watched::Watched;
 
 /// So many guests may die before a debate is given up.
 const GUESTS: u32 = 3;
@@ -67,17 +70,8 @@ pub struct Debates {
     pub folder: PathBuf,
     /// What the debates did, where somebody wants to know.
     pub traces: Option<Traces>,
-    /// Where they were held before, where a run is repeated.
-    pub held: Option<Held>,
-}
-
-/// Where the debates of a run were held. It is a fact of that run: a replay has it from there, whatever holds its own.
-#[derive(Debug, Clone)]
-pub struct Held {
-    /// The back end, and whether all were apart from the host.
-    pub isolation: Isolation,
-    /// The moves whose debates were not.
-    pub not_isolated: BTreeSet<MoveId>,
+    /// Where they were held in the run that is repeated, whatever holds them now; empty where none is.
+    pub held_in: Vec<HeldIn>,
 }
 
 /// The traces of debates, by move. Clones are the same.
@@ -100,6 +94,8 @@ impl Traces {
 pub(crate) struct Debate<'a> {
     pub(crate) the_move: &'a Move,
     pub(crate) findings: &'a [Findings],
+    /// Where it was held, if it was over before the run was gone on with.
+    pub(crate) held_in: Option<&'a HeldIn>,
 }
 
 impl Debates {
@@ -113,11 +109,11 @@ impl Debates {
         self.sandboxes.isolated()
     }
 
-    /// Where the debates are held, as a report says it, apart from those that had to be held elsewhere.
-    pub(crate) fn isolation(&self) -> Isolation {
+    /// Where the debates were held, as a report says it; where there were none, where they would have been.
+    pub(crate) fn isolation(&self, held: &[HeldIn]) -> Isolation {
         let here =
             || Isolation { backend: self.backend().to_owned(), isolated: self.is_isolated() };
-        self.held.as_ref().map_or_else(here, |it| it.isolation.clone())
+        held::together(held).unwrap_or_else(here)
     }
 
     /// Why debates run without isolation, where they do.
@@ -148,45 +144,22 @@ impl Debates {
         debate: Debate<'_>,
         cx: &Context<Deps>,
     ) -> Result<Settled, NodeError> {
-        let the_move = debate.the_move;
-        let move_id = the_move.move_id.to_string();
-        let _open = cx.deps().models.open_debate();
-        let mut told = Vec::new();
-        let mut sandboxes = &self.sandboxes;
-        let mut made = sandboxes.create_if_not_exists(self.spec(the_move)).await;
-        // Only where there is no guest yet: what one has done must not decide where it goes on.
-        if let (Err(error), Some(fallback)) = (&made, &self.fallback) {
-            let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
-            told.push(PipelineEvent::SandboxDegraded { backend, reason });
-            sandboxes = fallback;
-            made = sandboxes.create_if_not_exists(self.spec(the_move)).await;
+        let move_id = debate.the_move.move_id;
+        let mut settled = match self.stand(move_id, &cx.deps().config).await? {
+            Stand::Over(settled) => self.over(*settled, debate),
+            Stand::Begun => self.go_on(debate, GraphRun::proceed, cx).await?,
+            Stand::New => {
+                let input = self.input(debate, cx.deps())?;
+                self.go_on(debate, |it| it.input(input), cx).await?
+            }
+        };
+        if let Some(held) = self.held_in.iter().find(|it| it.move_id == move_id) {
+            (settled.backend, settled.isolated) = (held.backend.clone(), held.isolated);
         }
-        let mut settled = match made {
-            Ok(_) => {
-                told.push(PipelineEvent::SandboxReady {
-                    move_id: move_id.clone(),
-                    title: the_move.draft.title.clone(),
-                    backend: sandboxes.backend().to_owned(),
-                    isolated: sandboxes.isolated(),
-                });
-                for event in &told {
-                    cx.emit(event).await;
-                }
-                self.hold_in(sandboxes, debate, cx).await?
-            }
-            Err(error) => Settled::failed(error.to_string()),
-        };
-        (settled.backend, settled.isolated) = match &self.held {
-            Some(held) => {
-                let isolated = !held.not_isolated.contains(&the_move.move_id);
-                (held.isolation.backend.clone(), isolated)
-            }
-            None => (sandboxes.backend().to_owned(), sandboxes.isolated()),
-        };
         if !settled.isolated {
             settled.marks.insert(Mark::NotIsolated);
         }
-        settled.status_updates.splice(0..0, told);
+        let move_id = move_id.to_string();
         settled.status_updates.push(match settled.problem.clone() {
             Some(reason) => PipelineEvent::SandboxSkipped { move_id, reason },
             None => PipelineEvent::SandboxScored {
@@ -203,16 +176,72 @@ impl Debates {
         Ok(settled)
     }
 
+    /// A debate that is over needs no sandbox any more: it was held where it was held.
+    fn over(&self, mut settled: Settled, debate: Debate<'_>) -> Settled {
+        match debate.held_in {
+            Some(held) => {
+                (settled.backend, settled.isolated) = (held.backend.clone(), held.isolated);
+                settled
+                    .status_updates
+                    .insert(0, ready(debate.the_move, &*held.backend, held.isolated));
+            }
+            // The process died between its end and the run's note of it.
+            None => {
+                (settled.backend, settled.isolated) =
+                    (self.backend().to_owned(), self.is_isolated());
+            }
+        }
+        settled
+    }
+
+    /// Goes on with a debate in a sandbox.
+    async fn go_on(
+        &self,
+        debate: Debate<'_>,
+        from: impl FnOnce(GraphRun) -> GraphRun,
+        cx: &Context<Deps>,
+    ) -> Result<Settled, NodeError> {
+        let the_move = debate.the_move;
+        let _open = cx.deps().models.open_debate();
+        let mut told = Vec::new();
+        let mut sandboxes = &self.sandboxes;
+        let mut made = sandboxes.create_if_not_exists(self.spec(the_move)).await;
+        // Only where there is no guest yet: what one has done must not decide where it goes on.
+        if let (Err(error), Some(fallback)) = (&made, &self.fallback) {
+            let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
+            told.push(PipelineEvent::SandboxDegraded { backend, reason });
+            sandboxes = fallback;
+            made = sandboxes.create_if_not_exists(self.spec(the_move)).await;
+        }
+        let (backend, isolated) = (sandboxes.backend(), sandboxes.isolated());
+        let mut settled = match made {
+            Ok(_) => {
+                told.push(ready(the_move, backend, isolated));
+                for event in &told {
+                    cx.emit(event).await;
+                }
+                self.hold_in(sandboxes, debate, from, cx).await?
+            }
+            Err(error) => Settled::failed(error.to_string()),
+        };
+        (settled.backend, settled.isolated) = (backend.to_owned(), isolated);
+        settled.status_updates.splice(0..0, told);
+        Ok(settled)
+    }
+
     /// Holds a debate in one of these sandboxes, and takes what it wrote out of it.
     async fn hold_in(
         &self,
         sandboxes: &Sandboxes,
         debate: Debate<'_>,
+        from: impl FnOnce(GraphRun) -> GraphRun,
         cx: &Context<Deps>,
     ) -> Result<Settled, NodeError> {
         let (deps, the_move) = (cx.deps(), debate.the_move);
         let spec = self.spec(the_move);
-        let run = self.run(debate, deps).await?;
+        let saver = Arc::new(Watched::new(self.saver.clone()));
+        let graph = from(self.run(the_move, saver.clone(), deps));
+        let given = Value::Object(self.input(debate, deps)?);
         let (sender, events) = mpsc::unbounded_channel();
         let mut heed = Heed::new(&deps.config, self.traces.is_some());
         let told = move |event| {
@@ -220,12 +249,19 @@ impl Debates {
                 drop(sender.send(event));
             }
         };
-        let held = sandboxes.run_graph(spec.clone(), run.graph, GUESTS, told);
-        let (ended, ()) = join(held, self.listen(the_move, run.input, events, cx)).await;
+        let held = sandboxes.run_graph(spec.clone(), graph, GUESTS, told);
+        let (ended, ()) = join(held, self.listen(the_move, given, events, cx)).await;
         if let Some(sandbox) = sandboxes.get(&spec.name) {
             self.fetch(the_move, &sandbox, deps.config.decision_makers.len()).await;
             // Nothing runs between two debates.
             sandbox.delete().await;
+        }
+        // What the run itself cannot keep is no matter of this debate's.
+        if let Some(failure) = saver.failure() {
+            return Err(NodeError::terminal(failure.clone()));
+        }
+        if let Some(failure) = deps.models.not_kept() {
+            return Err(NodeError::terminal(failure.to_owned()));
         }
         Ok(match ended {
             Ok(Exit::Done(state)) => Settled::read(state, &deps.config, the_move.move_id),
@@ -250,39 +286,27 @@ impl Debates {
         }
     }
 
-    async fn run(&self, debate: Debate<'_>, deps: &Deps) -> Result<Prepared, NodeError> {
-        let thread = debate.the_move.move_id.to_string();
+    /// The graph of a debate, which keeps its thread here.
+    fn run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>, deps: &Deps) -> GraphRun {
+        // One step more than a debate can have, with scores before it.
+        let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
+        let modes = if self.traces.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
+        GraphRun::new(debate::GRAPH)
+            .thread(the_move.move_id.to_string(), saver)
+            .gate(gate::gate(deps, the_move))
+            .modes(modes)
+            .steps(steps)
+    }
+
+    /// What a debate begins with.
+    fn input(&self, debate: Debate<'_>, deps: &Deps) -> Result<Map<String, Value>, NodeError> {
         let state = SandboxState {
             brief: Brief::new(debate.the_move, debate.findings),
             terms: terms(&deps.config, deps.models.choice(), &deps.fence, self.baseline),
             max_rounds: deps.config.rounds,
             ..SandboxState::default()
         };
-        let input = sandbox_vm::fields(&state).map_err(NodeError::terminal)?;
-        let begun = self.has_begun(&thread).await.map_err(NodeError::terminal)?;
-        // One step more than a debate can have, with scores before it.
-        let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
-        let modes = if self.traces.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
-        let graph = GraphRun::new(debate::GRAPH)
-            .thread(&thread, self.saver.clone())
-            .gate(gate::gate(deps, debate.the_move))
-            .modes(modes)
-            .steps(steps);
-        let given = Value::Object(input.clone());
-        let graph = if begun { graph.proceed() } else { graph.input(input) };
-        Ok(Prepared { graph, input: given })
-    }
-
-    /// Whether there is something to go on with. A debate that nobody opened is over, and begins anew.
-    async fn has_begun(&self, thread: &str) -> Result<bool, CheckpointError> {
-        let Some(head) = self.saver.get(&Lookup::head(thread, "")).await? else { return Ok(false) };
-        let is_at_start = head.values.get("current_round").is_none_or(|it| it == 0);
-        let was_silent = head.values.get("warnings").and_then(Value::as_array);
-        if is_at_start && was_silent.is_some_and(|it| !it.is_empty()) {
-            self.saver.delete_thread(thread).await?;
-            return Ok(false);
-        }
-        Ok(true)
+        sandbox_vm::fields(&state).map_err(NodeError::terminal)
     }
 
     /// Hands on what the guest tells, as far as it is about its own move.
@@ -345,9 +369,13 @@ fn budget_event(settled: &Settled, deps: &Deps) -> Option<PipelineEvent> {
     Some(PipelineEvent::BudgetWarning { percent: percent / 10 * 10 })
 }
 
-struct Prepared {
-    graph: GraphRun,
-    input: Value,
+fn ready(the_move: &Move, backend: impl Into<String>, isolated: bool) -> PipelineEvent {
+    PipelineEvent::SandboxReady {
+        move_id: the_move.move_id.to_string(),
+        title: the_move.draft.title.clone(),
+        backend: backend.into(),
+        isolated,
+    }
 }
 
 /// Who takes part in a run's debates, and how.

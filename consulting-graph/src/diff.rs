@@ -13,6 +13,8 @@ use serde::Serialize;
 
 use crate::{moves::MoveId, rank::Ranked, report::Report, run::Run};
 
+pub(crate) use settings::changes;
+
 /// How two runs differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunDiff {
@@ -115,7 +117,7 @@ pub fn diff(a: &Run, b: &Run) -> Result<RunDiff, DiffError> {
     let of = |it: &Told| it.report.outcome.run_id.clone();
     Ok(RunDiff {
         runs: Sides { a: of(&left), b: of(&right) },
-        settings: settings::changes(a, b),
+        settings: settings::between(a, b),
         first: places::first_difference(&left, &right),
         moves: move_changes(&left.report, &right.report),
         cost: Sides { a: Cost::of(&left.report), b: Cost::of(&right.report) },

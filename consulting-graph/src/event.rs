@@ -2,7 +2,8 @@
 //!
 //! A node tells by the engine's custom stream, from any depth, also from within a guest. One [`EventLog`] a run numbers
 //! what it hears and keeps it in a file. Nothing happens twice in a run, so what is told once more, by a node that runs
-//! again after a crash, is known by its content and left out; only a failure is told each time.
+//! again after a crash, is known by its content and left out; only a failure is told each time, and the end each time
+//! that something came before it.
 
 mod log;
 

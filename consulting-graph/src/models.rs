@@ -39,6 +39,8 @@ pub struct Models {
     recording: Recording,
     /// The first call that a replay found no answer to.
     missed: OnceLock<String>,
+    /// Why the first answer could not be written down that could not.
+    not_kept: OnceLock<String>,
 }
 
 /// A model as it is asked.
@@ -82,8 +84,8 @@ impl Models {
             };
             llms.insert(id, layered);
         }
-        let (config, missed) = (config.clone(), OnceLock::new());
-        Ok(Self { config, choice, llms, purse, recording, missed })
+        let (config, missed, not_kept) = (config.clone(), OnceLock::new(), OnceLock::new());
+        Ok(Self { config, choice, llms, purse, recording, missed, not_kept })
     }
 
     /// Who speaks.
@@ -123,6 +125,10 @@ impl Models {
                 self.missed.get_or_init(|| why.clone());
                 Why::NotRecorded
             }
+            ErrorKind::File if self.recording.is_broken() => {
+                self.not_kept.get_or_init(|| why.clone());
+                Why::NotKept
+            }
             _ => Why::Failed,
         };
         Heard::Silent(Silence { kind, why })
@@ -131,6 +137,11 @@ impl Models {
     /// What was asked that a replay's recording does not know, if anything was.
     pub fn missed(&self) -> Option<&str> {
         self.missed.get().map(String::as_str)
+    }
+
+    /// Why an answer could not be written down, if one could not.
+    pub fn not_kept(&self) -> Option<&str> {
+        self.not_kept.get().map(String::as_str)
     }
 
     /// A debate begins: what its scoring can come to is held back until it ends.
@@ -193,6 +204,16 @@ fn said(ask: &Ask, id: &ModelId, response: &Response) -> Said {
         cost: response.cost.or_else(known),
     };
     Said { text: response.text(), paid }
+}
+
+impl Group {
+    /// What someone is called who speaks as this.
+    pub(crate) fn role(self, who: &str) -> String {
+        match self {
+            Self::Scoring => format!("{who} scoring"),
+            _ => who.to_owned(),
+        }
+    }
 }
 
 impl Config {

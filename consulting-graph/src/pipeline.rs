@@ -21,7 +21,7 @@ use graph_core::{
 };
 
 use crate::{
-    ask::{Ask, Heard, LLM, Why},
+    ask::{Ask, Heard, LLM},
     config::{Config, Group, Persona},
     data::DataSource,
     debates::Debates,
@@ -108,7 +108,7 @@ async fn ask(
     let said = said.await;
     match (said, silence) {
         (Ok(said), _) => Ok(Heard::Said(said)),
-        (Err(_), Some(silence)) if silence.kind != Why::NotRecorded => Ok(Heard::Silent(silence)),
+        (Err(_), Some(silence)) if !silence.kind.ends_run() => Ok(Heard::Silent(silence)),
         (Err(error), _) => Err(error),
     }
 }

@@ -7,6 +7,7 @@
 
 mod debate;
 mod layers;
+mod samples;
 mod scoring;
 
 use llm::{Message, Request};
@@ -21,6 +22,7 @@ use crate::{
 
 pub use debate::{critic_opening, critic_reply, maker_reply};
 pub use layers::{Piece, analyst, analyst_again, inference, inference_again, synthesizer};
+pub(crate) use samples::samples;
 pub use scoring::{baseline, repair, score};
 
 /// What a debate is about; the same in all its prompts.

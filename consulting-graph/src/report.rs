@@ -188,6 +188,21 @@ impl Report {
         visible_json(&json.expect("a report holds nothing that JSON cannot"))
     }
 
+    /// That moves have no score, where some have none: whoever reads the ranking has to know it first.
+    pub fn unscored_notice(&self) -> Option<String> {
+        let first = self.ranking.unscored.first()?;
+        let (n, of) = (self.ranking.unscored.len(), self.outcome.moves.len());
+        let ids: Vec<String> =
+            self.ranking.unscored.iter().map(|it| it.move_id.to_string()).collect();
+        let has = if n == 1 { "has" } else { "have" };
+        Some(format!(
+            "{n} of {of} moves {has} no score and so no rank: {}. {}: {}.",
+            ids.join(", "),
+            first.move_id,
+            first.reason.trim_end_matches('.')
+        ))
+    }
+
     fn is_synthetic(&self) -> bool {
         self.outcome.company.source == Source::Synthetic
     }

@@ -19,14 +19,16 @@ pub mod new;
 mod outcome;
 mod parts;
 mod problem;
+mod reopen;
 mod replay;
 mod set;
+mod threads;
 
 use std::path::{Path, PathBuf};
 
 pub use fork::Place;
 pub use go::{Ended, Going};
-pub use manifest::{Branch, Given, Manifest};
+pub use manifest::{Branch, Given, Manifest, Speaks};
 pub use outcome::outcome;
 pub use problem::RunProblem;
 pub use replay::Replayed;
@@ -92,9 +94,8 @@ impl Run {
             return Err(RunProblem::NoRun(folder));
         }
         let text = files::read(&path)?;
-        let mut manifest: Manifest = serde_json::from_str(&text)
+        let manifest: Manifest = serde_json::from_str(&text)
             .map_err(|error| RunProblem::Manifest { path, problem: error.to_string() })?;
-        manifest.given.config = files::read(&folder.join("config.toml"))?;
         let config = Config::parse(&manifest.given.config)?;
         Ok(Self { folder, manifest, config })
     }

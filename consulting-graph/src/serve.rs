@@ -111,7 +111,7 @@ struct Document;
 
 /// Opens the service, goes on with unfinished runs, and gives all routes.
 pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
-    new::check(&options.config, &options.choice)?;
+    new::check(&options.config, &options.choice, options.most)?;
     let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
     let lock = lock(&options.runs)?;

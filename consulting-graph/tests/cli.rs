@@ -249,7 +249,9 @@ fn a_limit_holds_until_another_is_told() {
     let limited = format!("--review --out made --quiet --rounds 4 --max-tokens {limit}");
     check(&place.small(&limited), 3);
     let reviewed = "resume made --reviewed made/review.json --json --sandbox in-process";
-    let (out, err) = check(&place.run(reviewed), 0);
+    // It does not reach for the second move.
+    let (out, err) = check(&place.run(reviewed), 4);
+    assert!(err.contains("1 of 2 moves has no score"), "{err}");
     assert!(err.contains(&format!("may spend {limit} tokens.")), "{err}");
     assert!(tokens(&out) <= limit, "{} of {limit}", tokens(&out));
     check(&place.run("replay made"), 0);

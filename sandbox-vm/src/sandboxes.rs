@@ -9,6 +9,7 @@ use std::{
 };
 
 use graph_core::checkpoint::CheckpointId;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -24,7 +25,8 @@ use crate::{
 const ROUND: Duration = Duration::from_millis(250);
 
 /// How much isolation is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// None but isolated sandboxes are made; where no back end isolates, making one fails.
     #[default]

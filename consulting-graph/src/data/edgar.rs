@@ -70,7 +70,7 @@ pub enum EdgarError {
     },
     /// Nobody to write to is named.
     #[error(
-        "the SEC wants to know who asks: {0:?} names no address for mail; give a User-Agent like \"Example Research \
+        "the SEC wants to know who asks: {0:?} names no address for mail; say it like \"Example Research \
          jane@example.com\""
     )]
     Contact(String),

@@ -2,7 +2,8 @@
 //!
 //! A folder may hold, in any number:
 //!
-//! * `*.csv`: a table with a line of periods (`item,FY2024,FY2025,Q1 FY2026`) and one line an [`Item`]. A line that is
+//! * `*.csv`: a table with a line of periods (`item,FY2024,FY2025,Q1 FY2026`) and one line an [`Item`]. Amounts are whole
+//!   dollars, unless a cell says otherwise (`$1.2bn`) or the first cell of the table does (`in millions`). A line that is
 //!   no item is kept as a business metric.
 //! * `*.json`: an object with any of `name`, `sector`, `fiscal_year_end` (like `01-31`), `periods` (period to item to
 //!   number), `guidance`, `events` and `metrics` (lists of texts).

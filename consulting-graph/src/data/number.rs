@@ -1,17 +1,21 @@
 //! Numbers as the documents write them, with their unit in every cell: what is quoted from a table must be
 //! understandable without the table.
 
-/// Dollars in millions, exact to what is shown: `$12,345m`, `-$7m`, `$0.5m`.
+/// Dollars in millions, exact to what is shown: `$12,345m`, `-$7m`, `$2.5m`; below a million all of them.
 ///
 /// ```
 /// use consulting_graph::data::number;
 ///
 /// assert_eq!(number::dollars(12_345_000_000), "$12,345m");
 /// assert_eq!(number::dollars(-7_250_000), "-$7.3m");
+/// assert_eq!(number::dollars(45_000), "$45,000");
 /// ```
 pub fn dollars(value: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     let size = value.unsigned_abs();
+    if (1..1_000_000).contains(&size) {
+        return format!("{sign}${}", grouped(size));
+    }
     if size.is_multiple_of(1_000_000) || size >= 100_000_000 {
         return format!("{sign}${}m", grouped((size + 500_000) / 1_000_000));
     }

@@ -14,6 +14,8 @@ pub const BACKENDS: [&str; 5] = ["microvm", "kvm-process", "gvisor", "jail", "in
 
 /// Opens the strongest back end there is, or the one of this name.
 pub async fn open(isolation: Isolation, only: Option<&str>) -> Result<Sandboxes, Error> {
+    // Where nothing is to isolate, nothing else is tried.
+    let only = only.or((isolation == Isolation::Off).then_some("in-process"));
     let wanted = BACKENDS.into_iter().filter(|it| only.is_none_or(|only| only == *it));
     wanted.fold(Sandboxes::new().isolation(isolation), add).open().await
 }

@@ -6,7 +6,7 @@ use sandbox_vm::{CallError, Gate};
 use serde_json::Value;
 
 use crate::{
-    ask::{Ask, Heard, LLM, Silence, Why},
+    ask::{Ask, Heard, LLM},
     config::{Config, Group},
     models::Models,
     moves::Move,
@@ -23,10 +23,11 @@ pub(super) fn gate(deps: &Deps, the_move: &Move) -> Gate {
         async move {
             let ask = allowed(request, &models, &config, move_id)?;
             let heard = models.ask(&ask).await;
-            if let Heard::Silent(Silence { kind: Why::NotRecorded, why }) = heard {
-                return Err(CallError::terminal(why));
+            match heard {
+                Heard::Silent(it) if it.kind.ends_run() => Err(CallError::terminal(it.why)),
+                heard => serde_json::to_value(heard)
+                    .map_err(|error| CallError::terminal(error.to_string())),
             }
-            serde_json::to_value(heard).map_err(|error| CallError::terminal(error.to_string()))
         }
     };
     let makers = deps.config.decision_makers.len() as u64;

@@ -7,12 +7,21 @@ use serde_json::Value;
 use super::{SettingChange, Sides, text::around_difference};
 use crate::run::Run;
 
-/// What is another one in every run and decides nothing.
-const OF_ONE_RUN: [&str; 2] = ["run_id", "nonce"];
+/// What is another one in every run and decides nothing, or is shown in another form.
+const OF_ONE_RUN: [&str; 3] = ["run_id", "nonce", "config"];
+
+/// The settings that differ between two runs, by their places.
+pub(super) fn between(a: &Run, b: &Run) -> Vec<SettingChange> {
+    changes(&settings(a), &settings(b))
+}
 
 /// The settings that differ, by their places.
-pub(super) fn changes(a: &Run, b: &Run) -> Vec<SettingChange> {
-    let (left, right) = (settings(a), settings(b));
+pub(crate) fn changes(a: &Value, b: &Value) -> Vec<SettingChange> {
+    let [left, right] = [a, b].map(|it| {
+        let mut leaves = BTreeMap::new();
+        flatten("", it, &mut leaves);
+        leaves
+    });
     let mut paths: Vec<&String> = left.keys().chain(right.keys()).collect();
     paths.sort();
     paths.dedup();
@@ -29,15 +38,13 @@ pub(super) fn changes(a: &Run, b: &Run) -> Vec<SettingChange> {
     paths.into_iter().filter_map(change).collect()
 }
 
-fn settings(run: &Run) -> BTreeMap<String, String> {
-    let mut leaves = BTreeMap::new();
-    let given = serde_json::to_value(&run.manifest().given).unwrap_or_default();
-    let mut given = given.as_object().cloned().unwrap_or_default();
+/// What a run was given, with its configuration as data in place of its text.
+fn settings(run: &Run) -> Value {
+    let object = |it: Value| it.as_object().cloned().unwrap_or_default();
+    let mut given = object(serde_json::to_value(&run.manifest().given).unwrap_or_default());
     given.retain(|name, _| !OF_ONE_RUN.contains(&name.as_str()));
-    flatten("", &Value::Object(given), &mut leaves);
-    let config = serde_json::to_value(run.config()).unwrap_or_default();
-    flatten("", &config, &mut leaves);
-    leaves
+    given.extend(object(serde_json::to_value(run.config()).unwrap_or_default()));
+    Value::Object(given)
 }
 
 /// Writes a tree as its leaves with their paths. Items of a list are called by their ids, where they have some, so that

@@ -18,6 +18,8 @@ impl RunDiff {
         let mut section = |title: &str, body: String| text.push_str(&format!("\n{title}\n{body}"));
         if self.is_same() {
             section("The runs were given the same and came to the same.", String::new());
+        } else if self.first.is_none() && self.moves.is_empty() {
+            section("The runs came to the same.", String::new());
         }
         if !self.settings.is_empty() {
             section("Settings", self.settings.iter().map(setting).collect());

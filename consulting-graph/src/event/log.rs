@@ -29,6 +29,8 @@ pub struct EventLog {
     file: File,
     next: u64,
     known: HashSet<String>,
+    /// What was told last.
+    last: String,
 }
 
 /// Why a list of events cannot be kept.
@@ -51,7 +53,8 @@ impl EventLog {
         let problem = |source| EventLogError { path: path.clone(), source };
         let (file, events) = opened.map_err(problem)?;
         let known = events.iter().map(|it| identity(&it.event)).collect();
-        Ok(Self { path, file, next: events.len() as u64 + 1, known })
+        let last = events.last().map(|it| identity(&it.event)).unwrap_or_default();
+        Ok(Self { path, file, next: events.len() as u64 + 1, known, last })
     }
 
     /// All events of a list, as far as it is written.
@@ -61,10 +64,16 @@ impl EventLog {
     }
 
     /// Adds an event, and gives it with its number; nothing for one that was told before. A run that was resumed may
-    /// fail for the same reason again, and whoever follows it has to hear of that.
+    /// fail for the same reason again, or come to the same end after it went on, and whoever follows it has to hear of
+    /// that.
     pub fn tell(&mut self, event: PipelineEvent) -> Result<Option<Numbered>, EventLogError> {
-        let is_failure = matches!(event, PipelineEvent::PipelineError { .. });
-        if !self.known.insert(identity(&event)) && !is_failure {
+        let identity = identity(&event);
+        let is_known = match event {
+            PipelineEvent::PipelineError { .. } => false,
+            PipelineEvent::PipelineComplete { .. } => self.last == identity,
+            _ => self.known.contains(&identity),
+        };
+        if is_known {
             return Ok(None);
         }
         let numbered = Numbered { seq: self.next, event };
@@ -72,6 +81,8 @@ impl EventLog {
         let written = self.file.write_all(line.as_bytes());
         written.map_err(|source| EventLogError { path: self.path.clone(), source })?;
         self.next += 1;
+        self.last.clone_from(&identity);
+        self.known.insert(identity);
         Ok(Some(numbered))
     }
 }
@@ -126,6 +137,13 @@ mod tests {
         drop(log);
         let mut log = EventLog::open(&path).unwrap();
         assert_eq!(log.tell(failed()).unwrap().unwrap().seq, 5);
+
+        // A run that goes on after its end tells its end again, and one that does not tells nothing.
+        let done = || PipelineEvent::PipelineComplete { recommended: vec![], other: vec![] };
+        assert_eq!(log.tell(done()).unwrap().unwrap().seq, 6);
+        assert_eq!(log.tell(done()).unwrap(), None);
+        assert_eq!(log.tell(start(3)).unwrap().unwrap().seq, 7);
+        assert_eq!(log.tell(done()).unwrap().unwrap().seq, 8);
 
         // Anything else that is wrong is said, and nothing is cut off.
         let text = std::fs::read_to_string(&path).unwrap().replacen("layer_start", "layer_stop", 1);

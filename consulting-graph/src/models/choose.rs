@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use llm::{Llm, ModelId, Provider, Recording, Scripted, SetupError};
+use llm::{Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::window;
@@ -14,6 +14,15 @@ use crate::{
 
 /// The provider of a model in a file.
 const LOCAL: &str = "local";
+
+impl From<SetupError> for ChoiceError {
+    fn from(error: SetupError) -> Self {
+        match error {
+            SetupError::Unknown { name, known } => Self::NoProvider { name, known },
+            error => Self::Setup(error),
+        }
+    }
+}
 
 /// Who speaks for everybody whose model the configuration does not name with another provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,9 +43,20 @@ pub struct Choice {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
+    /// There is no such provider.
+    #[error("there is no provider `{name}`; there are: {known}, {LOCAL}, {}", Scripted::PROVIDER)]
+    NoProvider {
+        /// The name.
+        name: String,
+        /// Those that are asked over a network.
+        known: String,
+    },
     /// A provider cannot be set up.
     #[error(transparent)]
-    Setup(#[from] SetupError),
+    Setup(SetupError),
+    /// A limit in money cannot be kept.
+    #[error("--max-cost cannot hold, because the price of {0} is not known; use --max-tokens")]
+    NoPrice(ModelId),
     /// The scripted model's script is wrong.
     #[error(transparent)]
     Script(#[from] llm::ScriptError),
@@ -44,7 +64,7 @@ pub enum ChoiceError {
     #[error("provider `{0}` has no default model; name one with --model")]
     NoModel(String),
     /// A model's file cannot be used.
-    #[error("model {}: {problem}", path.display())]
+    #[error("local model {}: {problem}", path.display())]
     Local {
         /// The file.
         path: PathBuf,
@@ -62,6 +82,33 @@ impl Choice {
     /// The provider whose key is in the environment; without one, the scripted model.
     pub fn by_environment() -> Self {
         Self::of(Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name()))
+    }
+
+    /// Sees that there is such a provider, whether or not it can be asked here.
+    pub fn check_name(&self) -> Result<(), ChoiceError> {
+        if self.is_scripted() || self.provider == LOCAL {
+            return Ok(());
+        }
+        Ok(Provider::new(&self.provider).map(drop)?)
+    }
+
+    /// Sees that models which are read from files are there. None is loaded.
+    pub(crate) fn check_files(&self, config: &Config) -> Result<(), ChoiceError> {
+        self.ids(config).filter(|it| it.provider == LOCAL).try_for_each(|it| has_file(&it))
+    }
+
+    /// Sees that the price of everybody's model is known.
+    pub(crate) fn check_prices(&self, config: &Config) -> Result<(), ChoiceError> {
+        let price = |it: &ModelId| Catalog::builtin().entry(it)?.cost(&Usage::default());
+        match self.ids(config).find(|it| price(it).is_none()) {
+            Some(unknown) => Err(ChoiceError::NoPrice(unknown)),
+            None => Ok(()),
+        }
+    }
+
+    fn ids(&self, config: &Config) -> impl Iterator<Item = ModelId> {
+        let speakers = config.speakers().into_iter();
+        speakers.map(|(group, who)| self.model(config, group, &who))
     }
 
     /// Whether a script makes the answers up.
@@ -125,6 +172,23 @@ impl Choice {
 
 fn is_provider(name: &str) -> bool {
     name == LOCAL || Provider::new(name).is_ok()
+}
+
+#[cfg(feature = "local")]
+fn has_file(id: &ModelId) -> Result<(), ChoiceError> {
+    let path = PathBuf::from(&id.model);
+    if id.model.is_empty() {
+        Err(ChoiceError::NoModel(LOCAL.to_owned()))
+    } else if path.is_file() {
+        Ok(())
+    } else {
+        Err(ChoiceError::Local { path, problem: "there is no such file".to_owned() })
+    }
+}
+
+#[cfg(not(feature = "local"))]
+fn has_file(id: &ModelId) -> Result<(), ChoiceError> {
+    local(id).map(drop)
 }
 
 #[cfg(feature = "local")]

@@ -31,6 +31,15 @@ impl Limit {
         *self == Self::default()
     }
 
+    /// Whether it leaves more than another limit does.
+    pub(crate) fn exceeds(self, other: Self) -> bool {
+        let is_more = |now: Option<u64>, then: Option<u64>| {
+            then.is_some_and(|then| now.is_none_or(|now| now > then))
+        };
+        let nanos = |it: Option<Money>| it.map(|it| it.nanos());
+        is_more(self.tokens, other.tokens) || is_more(nanos(self.money), nanos(other.money))
+    }
+
     /// This limit, and where it has none the other one.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

@@ -89,7 +89,9 @@ fn of_citations(
     if known.len() < CITATIONS {
         problems.push(MoveProblem::TooFewCitations(number, known.len()));
     }
-    for side in [Inference::F1, Inference::F2] {
+    // Nobody can cite what there is none of.
+    let sides = findings.iter().filter(|it| !it.findings.is_empty()).map(|it| it.inference);
+    for side in sides {
         if !known.iter().any(|it| it.inference == side) {
             problems.push(MoveProblem::OneSided(number, side));
         }

@@ -62,7 +62,11 @@ pub(super) async fn analyst_agent(
     telling.tell(PipelineEvent::layer_start(LAYER)).await;
     telling.begins(LAYER, persona).await;
     let per_analyst = config.moves_per_analyst;
-    let documents: Vec<String> = findings.iter().map(Findings::markdown).collect();
+    let document = |it: &Findings| match it.findings.as_slice() {
+        [] => String::new(),
+        _ => it.markdown(),
+    };
+    let documents: Vec<String> = findings.iter().map(document).collect();
     let [f1, f2] = [0, 1].map(|it| documents.get(it).map_or("", String::as_str));
     let request = prompt::analyst(persona, &ticker, per_analyst, f1, f2, fence);
     let request = request.schema(llm::Schema::of::<MovesDraft>());

@@ -20,7 +20,7 @@ const LINES: u32 = 20;
 const AT_ONCE: usize = 2;
 
 /// What an inference is asked about.
-pub(super) struct Subject<'a> {
+pub(super) struct About<'a> {
     pub(super) persona: &'a Persona,
     pub(super) inference: Inference,
     pub(super) ticker: &'a Ticker,
@@ -40,7 +40,7 @@ pub(super) struct Concluded {
 /// is journaled, and a run that goes on asks for the rest.
 pub(super) async fn conclude(
     cx: &Context<Deps>,
-    subject: &Subject<'_>,
+    subject: &About<'_>,
 ) -> Result<Concluded, NodeError> {
     let whole = subject.request(cx, subject.document, None);
     let set = cx.deps().config.inferences.chunk_lines;
@@ -55,7 +55,7 @@ pub(super) async fn conclude(
 /// An answer that cannot be read is asked for once more.
 async fn at_once(
     cx: &Context<Deps>,
-    subject: &Subject<'_>,
+    subject: &About<'_>,
     request: Request,
 ) -> Result<Concluded, NodeError> {
     let mut concluded = Concluded::default();
@@ -74,7 +74,7 @@ async fn at_once(
 
 async fn by_pieces(
     cx: &Context<Deps>,
-    subject: &Subject<'_>,
+    subject: &About<'_>,
     lines: u32,
 ) -> Result<Concluded, NodeError> {
     let pieces = finding::pieces(subject.document, usize::try_from(lines).unwrap_or(usize::MAX));
@@ -100,7 +100,7 @@ async fn by_pieces(
     Ok(concluded)
 }
 
-impl Subject<'_> {
+impl About<'_> {
     fn request(&self, cx: &Context<Deps>, text: &str, piece: Option<Piece>) -> Request {
         let (persona, fence) = (self.persona, &cx.deps().fence);
         let request = prompt::inference(persona, self.ticker, self.inference, text, piece, fence);

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Deps, PipelineState, PipelineStateUpdate,
-    conclude::{Concluded, Subject, conclude},
+    conclude::{About, Concluded, conclude},
     tell::Telling,
 };
 use crate::{
-    data::Ticker,
+    data::{Company, News, Subject, Ticker},
     event::{Layer, PipelineEvent},
     finding::{self, Findings, Inference},
 };
@@ -22,6 +22,8 @@ pub(super) struct Document {
     inference: Inference,
     ticker: String,
     text: String,
+    /// Whether the source had nothing for it: then it says so in every section, and nothing follows from that.
+    is_empty: bool,
 }
 
 #[derive(Route)]
@@ -31,15 +33,22 @@ pub(super) enum Layer1 {
 }
 
 pub(super) fn layer_1_dispatch(run: &PipelineState) -> Layer1 {
-    let document = |inference, text: &str| Document {
+    let document = |inference, text: &str, is_empty| Document {
         inference,
         ticker: run.company_ticker.clone(),
         text: text.to_owned(),
+        is_empty,
     };
+    let has_no_news = run.company.as_ref().is_some_and(has_no_news);
     Layer1::Documents(vec![
-        document(Inference::F1, &run.financial_data_raw),
-        document(Inference::F2, &run.news_data_raw),
+        document(Inference::F1, &run.financial_data_raw, false),
+        document(Inference::F2, &run.news_data_raw, has_no_news),
     ])
+}
+
+fn has_no_news(company: &Company) -> bool {
+    let is_empty = company.news.as_ref().is_none_or(|it| *it == News::default());
+    is_empty && !company.documents.iter().any(|it| it.about == Subject::Trend)
 }
 
 /// Draws numbered findings from one document.
@@ -47,7 +56,7 @@ pub(super) async fn inference_agent(
     document: Document,
     cx: &Context<Deps>,
 ) -> Result<PipelineStateUpdate, NodeError> {
-    let Document { inference, ticker, text } = document;
+    let Document { inference, ticker, text, is_empty } = document;
     let ticker = Ticker::parse(&ticker).map_err(NodeError::terminal)?;
     let config = &cx.deps().config;
     let persona = match inference {
@@ -57,15 +66,18 @@ pub(super) async fn inference_agent(
     let mut telling = Telling::new(cx);
     telling.tell(PipelineEvent::layer_start(LAYER)).await;
     telling.begins(LAYER, persona).await;
-    let subject = Subject { persona, inference, ticker: &ticker, document: &text };
-    let Concluded { draft, calls, silence } = conclude(cx, &subject).await?;
+    let Concluded { draft, calls, silence } = if is_empty {
+        Concluded::default()
+    } else {
+        conclude(cx, &About { persona, inference, ticker: &ticker, document: &text }).await?
+    };
     if let Some(why) = silence {
         telling.failed(LAYER, persona, &why).await;
         return Err(NodeError::terminal(format!(
             "without {inference} nothing can be proposed: {why}; `consulting resume` asks again"
         )));
     }
-    if draft.findings.is_empty() {
+    if draft.findings.is_empty() && !is_empty {
         telling.failed(LAYER, persona, "no finding can be read from the answer").await;
         return Err(NodeError::terminal(format!(
             "no finding can be read from what {} answered, twice; take another model: `consulting fork --at layer_1 \
@@ -73,8 +85,14 @@ pub(super) async fn inference_agent(
             persona.label()
         )));
     }
-    let problems = finding::problems(&draft, &text);
-    let warnings = problems.iter().map(|it| format!("{inference}: {it}")).collect::<Vec<_>>();
+    let warnings = if is_empty {
+        vec![format!(
+            "{inference}: the source has nothing to draw findings from, so nobody was asked"
+        )]
+    } else {
+        let problems = finding::problems(&draft, &text);
+        problems.iter().map(|it| format!("{inference}: {it}")).collect()
+    };
     let findings = Findings::number(inference, ticker, draft);
     telling.done(LAYER, persona, vec![inference.to_string()]).await;
     let update =

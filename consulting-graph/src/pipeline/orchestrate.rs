@@ -1,11 +1,11 @@
 //! The debates: one for each move, each in a sandbox of its own.
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use graph_core::{Context, NodeError};
 
 use super::{Deps, MoveLogs, PipelineState, PipelineStateUpdate, tell::Telling};
 use crate::{
-    debates::{Debate, Settled},
+    debates::{Debate, HeldIn, Settled},
     event::{Layer, PipelineEvent},
     moves::Move,
     rank::Unscored,
@@ -27,18 +27,15 @@ pub(super) async fn sandbox_orchestrator(
     let moves = run.moves();
     let held: Vec<_> = moves.iter().map(|it| debate(run, it, cx)).collect();
     let settled = stream::iter(held).buffered(debates.concurrency());
-    let settled: Vec<Result<Settled, NodeError>> = settled.collect().await;
-    let mut isolation = debates.isolation();
-    let (mut warnings, mut backends) = (Vec::new(), Vec::<String>::new());
+    // Whatever ends one of them ends the run, and no other is begun.
+    let settled: Vec<Settled> = settled.try_collect().await?;
+    let (mut held_in, mut warnings) = (Vec::new(), Vec::new());
     let (mut scores, mut baselines, mut unscored, mut logs) = (vec![], vec![], vec![], vec![]);
     let (mut calls, mut events) = (vec![], vec![]);
     for (the_move, settled) in moves.iter().zip(settled) {
-        let settled = settled?;
         let move_id = the_move.move_id;
-        isolation.isolated &= settled.isolated;
-        if !backends.contains(&settled.backend) {
-            backends.push(settled.backend);
-        }
+        let Settled { backend, isolated, .. } = settled;
+        held_in.push(HeldIn { move_id, backend, isolated });
         warnings.extend(settled.warnings.iter().map(|it| format!("{move_id}, {it}")));
         match settled.problem {
             Some(reason) => unscored.push(Unscored { move_id, reason }),
@@ -57,10 +54,10 @@ pub(super) async fn sandbox_orchestrator(
             first.move_id, first.reason
         )));
     }
-    isolation.backend = backends.join(", ");
     let scored: Vec<String> = scores.iter().map(|it| it.move_id.to_string()).collect();
     let update = PipelineState::update()
-        .isolation(Some(isolation))
+        .isolation(Some(debates.isolation(&held_in)))
+        .held_in(held_in)
         .policy_scores(scores)
         .baseline_scores(baselines)
         .unscored_moves(unscored)
@@ -80,8 +77,9 @@ async fn debate(
     the_move: &Move,
     cx: &Context<Deps>,
 ) -> Result<Settled, NodeError> {
-    let debate = Debate { the_move, findings: &run.findings };
-    // One that came to nothing is not journaled: a run that goes on tries it again.
+    let held_in = run.held_in.iter().find(|it| it.move_id == the_move.move_id);
+    let debate = Debate { the_move, findings: &run.findings, held_in };
+    // One that came to nothing is not journaled: a run that goes on holds it again.
     let mut failed = None;
     let held = cx.task("debate", the_move.move_id, async {
         let settled = cx.deps().debates.hold(debate, cx).await?;

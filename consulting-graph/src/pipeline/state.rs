@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ask::Paid,
     data::Company,
+    debates::HeldIn,
     event::PipelineEvent,
     finding::{Findings, Inference},
     moves::{MissingMove, Move, MoveId},
@@ -55,7 +56,10 @@ pub struct PipelineState {
     /// The debates.
     #[reduce(upsert(move_id: MoveId))]
     pub conversation_logs: Vec<MoveLogs>,
-    /// Where the debates ran.
+    /// Where each debate was held.
+    #[reduce(upsert(move_id: MoveId))]
+    pub held_in: Vec<HeldIn>,
+    /// Where they were held, all together.
     pub isolation: Option<Isolation>,
     /// The best moves.
     pub recommended_moves: Vec<Ranked>,

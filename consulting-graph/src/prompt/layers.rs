@@ -103,12 +103,17 @@ pub fn analyst(
     f2: &str,
     fence: &Fence,
 ) -> Request {
+    let sides = if f2.is_empty() {
+        "from F1, since the source has nothing for F2"
+    } else {
+        "from both F1 and F2"
+    };
     let task = format!(
         "Propose {n_moves} strategic moves for {ticker}, seen through your lens: of low, of medium and of high risk.\n\
          - Each move is different in kind from the others and specific to this company; what would fit any company is \
          worthless.\n\
          - Argue each in at least three paragraphs that lead from the findings to the move. Cite findings where you use \
-         them, like [F1-07]; use at least three, from both F1 and F2, and only such as are there.\n\
+         them, like [F1-07]; use at least three, {sides}, and only such as are there.\n\
          - Every number you state about the company stands in a finding you cite. Numbers of your own belong to steps, \
          cost, KPI and falsifiers.\n\
          - Give steps with owner and timeframe, cost and resources, the downside and what is done against it, what would \

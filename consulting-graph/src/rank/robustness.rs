@@ -19,7 +19,8 @@ const CERTAIN: f64 = 0.9;
 pub struct Robustness {
     /// Each ranked move, best first.
     pub standings: Vec<Standing>,
-    /// In words, like `m4, m9 clear; m2/m11/m7 not distinguishable`.
+    /// In words, like `m4, m9 clear; m2/m11/m7 not distinguishable`: each recommended move is in one of the two groups,
+    /// and in the second with who could take its place.
     pub verdict: String,
 }
 
@@ -133,21 +134,68 @@ fn jackknife(judgements: &[Judgement], table: &[Vec<u32>], top_k: usize) -> Vec<
     hangs_on
 }
 
+/// Says which recommended moves are certain, and which could as well be others.
 fn verdict(standings: &[Standing], recommended: &[Ranked]) -> String {
-    let names = |all: Vec<&Standing>, between: &str| {
-        all.iter().map(|it| it.move_id.to_string()).collect::<Vec<_>>().join(between)
-    };
     if standings.len() <= recommended.len() {
         return "every ranked move is recommended".to_owned();
     }
-    let (clear, rest): (Vec<&Standing>, Vec<&Standing>) =
-        standings.iter().filter(|it| it.top > 1.0 - CERTAIN).partition(|it| it.top >= CERTAIN);
-    match (clear.is_empty(), rest.is_empty()) {
-        (false, true) => format!("{} clear", names(clear, ", ")),
-        (false, false) => {
-            format!("{} clear; {} not distinguishable", names(clear, ", "), names(rest, "/"))
+    let names = |all: &[&Standing], between: &str| {
+        all.iter().map(|it| it.move_id.to_string()).collect::<Vec<_>>().join(between)
+    };
+    // The moves stand in their order, so the recommended ones are the first.
+    let (inside, outside) = standings.split_at(recommended.len());
+    let (clear, mut contested): (Vec<_>, Vec<_>) = inside.iter().partition(|it| it.top >= CERTAIN);
+    let mut near: Vec<&Standing> = outside.iter().filter(|it| it.top > 1.0 - CERTAIN).collect();
+    match (clear.is_empty(), contested.is_empty()) {
+        (true, true) => return "no move stands out".to_owned(),
+        (false, true) if near.is_empty() => return format!("{} clear", names(&clear, ", ")),
+        (false, true) => {
+            return format!("{} clear; {} within reach", names(&clear, ", "), names(&near, ", "));
         }
-        (true, false) => format!("{} not distinguishable", names(rest, "/")),
-        (true, true) => "no move stands out".to_owned(),
+        (_, false) => {}
+    }
+    // Nobody is contested by nobody: where no single rival is near, it is the next one.
+    if near.is_empty() {
+        let next = outside.iter().reduce(|best, it| if it.top > best.top { it } else { best });
+        near.extend(next);
+    }
+    contested.extend(near);
+    let contested = format!("{} not distinguishable", names(&contested, "/"));
+    if clear.is_empty() { contested } else { format!("{} clear; {contested}", names(&clear, ", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MoveId, Ranked, Standing, verdict};
+
+    /// The verdict on so many recommended moves, each with how often it is at the top.
+    fn check(recommended: usize, tops: &[f64], expected: &str) {
+        let standing = |(id, top): (u16, &f64)| Standing {
+            move_id: MoveId(id),
+            top: *top,
+            hangs_on: Vec::new(),
+        };
+        let standings: Vec<Standing> = (1..).zip(tops).map(standing).collect();
+        let ranked = |it: &Standing| Ranked {
+            rank: 1,
+            move_id: it.move_id,
+            total_score: 0,
+            lowest: 0,
+            spread: 0,
+            marks: std::collections::BTreeSet::new(),
+        };
+        let recommended: Vec<Ranked> = standings.iter().take(recommended).map(ranked).collect();
+        assert_eq!(verdict(&standings, &recommended), expected);
+    }
+
+    #[test]
+    fn a_verdict_does_not_contradict_itself() {
+        check(3, &[1.0, 1.0, 0.99, 0.01], "m1, m2, m3 clear");
+        check(3, &[0.97, 0.96, 0.92, 0.15], "m1, m2, m3 clear; m4 within reach");
+        check(3, &[1.0, 1.0, 0.85, 0.05, 0.06], "m1, m2 clear; m3/m5 not distinguishable");
+        check(3, &[1.0, 0.6, 0.8, 0.3, 0.3], "m1 clear; m2/m3/m4/m5 not distinguishable");
+        check(2, &[0.5, 0.5, 0.5, 0.5], "m1/m2/m3/m4 not distinguishable");
+        check(2, &[1.0, 1.0], "every ranked move is recommended");
+        check(0, &[0.0, 0.0], "no move stands out");
     }
 }

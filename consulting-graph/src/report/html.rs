@@ -41,9 +41,16 @@ fn block(it: &Block) -> String {
 }
 
 fn table(header: &[String], lines: &[Vec<String>]) -> String {
+    let is_number =
+        |column: usize| lines.iter().filter_map(|it| it.get(column)).all(|it| is_number(it));
+    let class: Vec<&str> =
+        (0..header.len()).map(|it| if is_number(it) { " class=\"number\"" } else { "" }).collect();
     let row = |tag: &str, cells: &[String]| -> String {
-        let cells: String =
-            cells.iter().map(|it| format!("<{tag}>{}</{tag}>", fence::html(it))).collect();
+        let cell = |(idx, it): (usize, &String)| {
+            let class = class.get(idx).copied().unwrap_or_default();
+            format!("<{tag}{class}>{}</{tag}>", fence::html(it))
+        };
+        let cells: String = cells.iter().enumerate().map(cell).collect();
         format!("<tr>{cells}</tr>\n")
     };
     let body: String = lines.iter().map(|it| row("td", it)).collect();
@@ -51,4 +58,10 @@ fn table(header: &[String], lines: &[Vec<String>]) -> String {
         "<div class=\"wide\"><table>\n<thead>\n{}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n",
         row("th", header)
     )
+}
+
+/// Whether a cell holds a number, so that it stands to the right.
+fn is_number(cell: &str) -> bool {
+    cell.contains(|it: char| it.is_ascii_digit())
+        && cell.chars().all(|it| it.is_ascii_digit() || "+-\u{2212}.,$% /".contains(it))
 }

@@ -47,6 +47,7 @@ fn notices(report: &Report) -> Vec<Block> {
         ),
         Provider::Models { .. } => {}
     }
+    notices.extend(report.unscored_notice());
     if !outcome.isolation.isolated {
         notices.push(format!("The debates ran without isolation ({}).", outcome.isolation.backend));
     }

@@ -46,12 +46,14 @@ fn beside(path: &Path, text: &str) -> std::io::Result<(File, PathBuf)> {
     Ok((file, new))
 }
 
-/// Copies a file, if it is there.
+/// Copies a file, if it is there. Whoever may only read it can write to the copy.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), RunProblem> {
-    match fs::copy(from, to) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        copied => copied.map(drop).map_err(problem(from)),
-    }
+    let mut file = match File::open(from) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(problem(from))?,
+    };
+    let mut copy = File::create(to).map_err(problem(to))?;
+    std::io::copy(&mut file, &mut copy).map(drop).map_err(problem(to))
 }
 
 /// Writes what a run came to.

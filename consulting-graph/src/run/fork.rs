@@ -10,8 +10,8 @@ use llm::{RecordMode, Recording};
 use sandbox_vm::Isolation;
 
 use super::{
-    Branch, CALLS, Given, Going, Manifest, REVIEWED, Run, RunProblem, THREADS, files,
-    parts::pipeline_values, set,
+    Branch, CALLS, Given, Going, Manifest, REVIEWED, Run, RunProblem, files, set,
+    threads::pipeline_values,
 };
 use crate::{
     config::Config,
@@ -86,15 +86,13 @@ impl Run {
         let config = Config::parse(&text)?;
         check::check(&self.config, &config, at)?;
         // A database that somebody writes to cannot be copied.
-        let _lock = self.lock()?;
-        self.knows(at).await?;
+        let _lock = self.lock_to_read()?;
         let given = Given { run_id, config: text, ..self.manifest.given.clone() };
         let mut manifest = Manifest::new(given, &config)?;
         let from = Self::look(&self.folder)?.manifest;
-        manifest.limit = from.limit;
+        (manifest.limit, manifest.isolation) = (from.limit, from.isolation);
         manifest.branch = Some(Box::new(Branch {
             from,
-            config: self.manifest.given.config.clone(),
             at: at.to_string(),
             only,
             set: settings.to_vec(),
@@ -103,6 +101,7 @@ impl Run {
         let fork = Self::lay(folder, manifest, config)?;
         let made = async {
             self.copy_to(&fork, at)?;
+            fork.knows(at).await?;
             fork.rewind(at, only).await
         };
         match made.await {
@@ -117,10 +116,9 @@ impl Run {
 
     /// Copies what the fork goes on from. A review of the moves is of these moves: others need another one.
     fn copy_to(&self, fork: &Self, at: Place) -> Result<(), RunProblem> {
-        // Whoever closes a database last writes all of it into its file.
-        drop(self.saver()?);
+        self.copy_threads(&fork.folder)?;
         let reviewed = matches!(at, Place::Round { .. }).then_some(REVIEWED);
-        for name in [THREADS, CALLS].into_iter().chain(reviewed) {
+        for name in [CALLS].into_iter().chain(reviewed) {
             files::copy(&self.folder.join(name), &fork.folder.join(name))?;
         }
         Ok(())
@@ -129,7 +127,7 @@ impl Run {
     /// Refuses a move that the run does not have.
     async fn knows(&self, at: Place) -> Result<(), RunProblem> {
         let Place::Round { move_id, .. } = at else { return Ok(()) };
-        let moves = pipeline_values(&Arc::new(self.saver()?)).await?.moves();
+        let moves = pipeline_values(&self.saver()?).await?.moves();
         if moves.iter().any(|it| it.move_id == move_id) {
             return Ok(());
         }
@@ -142,15 +140,18 @@ impl Run {
     async fn rewind(&self, at: Place, only: bool) -> Result<(), RunProblem> {
         let saver = Arc::new(self.saver()?);
         let going = Going {
-            isolation: Isolation::Off,
+            isolation: Some(Isolation::Off),
             calls: RecordMode::Replay,
             backend: Some("in-process".to_owned()),
             ..Going::default()
         };
-        let pipeline = self.parts(&going, None, None).await?.thread;
-        let moves = match pipeline.state().await? {
-            Some(here) => here.values.moves(),
-            None => return Err(RunProblem::NoPlace("the run has not begun".to_owned())),
+        let pipeline = self.parts(&going, None, Vec::new()).await?.thread;
+        let Some(here) = pipeline.state().await? else {
+            return Err(RunProblem::NoPlace("the run has not begun".to_owned()));
+        };
+        let stays = |it: MoveId| match at {
+            Place::Layer(_) => false,
+            Place::Round { move_id, .. } => it == move_id || only || it < move_id,
         };
         let (node, before) = match at {
             Place::Layer(0) => {
@@ -163,19 +164,13 @@ impl Run {
         };
         if !node.is_empty() {
             let place = find(&pipeline, at, |it| it.next.iter().any(|it| it == node)).await?;
-            let update = PipelineState::update();
+            let held_in = here.values.held_in.iter().filter(|it| stays(it.move_id));
+            let update = PipelineState::update().held_in(held_in.cloned().collect::<Vec<_>>());
             pipeline.at(place.id).update_state(update, AsNode::node(before)).await?;
         }
-        for it in moves {
-            let stays = match at {
-                Place::Layer(_) => false,
-                Place::Round { move_id, .. } if it.move_id == move_id => true,
-                Place::Round { move_id, .. } => only || it.move_id < move_id,
-            };
-            if !stays {
-                let thread = it.move_id.to_string();
-                saver.delete_thread(&thread).await.map_err(RunError::from)?;
-            }
+        for it in here.values.moves().iter().filter(|it| !stays(it.move_id)) {
+            let thread = it.move_id.to_string();
+            saver.delete_thread(&thread).await.map_err(RunError::from)?;
         }
         match at {
             Place::Round { move_id, round } => self.rewind_debate(&saver, move_id, round).await,
@@ -211,9 +206,9 @@ impl Run {
 
 /// The newest checkpoint of a thread that is at a place, on the way that led to where the thread stands: what it had
 /// done before it branched off itself is none of its own.
-async fn find<S: State, C: Send + Sync + 'static>(
+pub(super) async fn find<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,
-    at: Place,
+    at: impl fmt::Display,
     is_there: impl Fn(&ThreadState<S>) -> bool,
 ) -> Result<ThreadState<S>, RunProblem> {
     let mut next = thread.state().await?.map(|it| it.id);

@@ -7,23 +7,24 @@ use sandbox_vm::Isolation;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::{PIPELINE, REVIEWED, Run, RunProblem, files, outcome, parts::Parts};
+use super::{PIPELINE, REVIEWED, Run, RunProblem, files, outcome, parts::Parts, reopen::reopen};
 use crate::{
     data::Ticker,
-    debates::{Held, Traces},
+    debates::{HeldIn, Traces},
     event::{EventLog, Numbered, PipelineEvent},
     models::Limit,
     pipeline::{Deps, PipelineState, Review, Reviewed},
     report::Report,
 };
 
-/// How a run is gone on with. Apart from a limit, none of it changes what it comes to.
+/// How a run is gone on with. Apart from a limit, none of it changes what it comes to. Limit and isolation are kept: a
+/// run that is gone on with later keeps to them unless it is told others.
 #[derive(Debug, Clone)]
 pub struct Going {
     /// So many debates at once.
     pub concurrency: usize,
-    /// How much isolation is wanted.
-    pub isolation: Isolation,
+    /// How much isolation is wanted; where nothing is said, as much as was before, and at first what there is.
+    pub isolation: Option<Isolation>,
     /// The one back end to use, by name.
     pub backend: Option<String>,
     /// Where sandboxes run, for back ends that have several places.
@@ -44,7 +45,7 @@ impl Default for Going {
     fn default() -> Self {
         Self {
             concurrency: 1,
-            isolation: Isolation::Preferred,
+            isolation: None,
             backend: None,
             region: None,
             limit: Limit::default(),
@@ -63,6 +64,8 @@ pub enum Ended {
     Done {
         /// What it came to.
         report: Box<Report>,
+        /// Whether it was there before, with nothing left to do.
+        was_done: bool,
         /// What it did, step by step: the pipeline, then the debates in the order of the moves. Empty unless it was
         /// asked for.
         traces: Vec<(String, Trace)>,
@@ -78,31 +81,35 @@ impl Run {
         going: Going,
         tell: impl FnMut(&Numbered) + Send,
     ) -> Result<Ended, RunProblem> {
-        self.go_as(going, None, tell).await
+        self.go_as(going, Vec::new(), tell).await
     }
 
     /// The same; a run that repeats another takes from it where the debates were held.
     pub(super) async fn go_as(
         &self,
         going: Going,
-        held: Option<Held>,
+        held_in: Vec<HeldIn>,
         mut tell: impl FnMut(&Numbered) + Send,
     ) -> Result<Ended, RunProblem> {
         let _lock = self.lock()?;
         let traces = going.traced.then(Traces::default);
-        let Parts { thread, models } = self.parts(&going, traces.clone(), held).await?;
+        let parts = self.parts(&going, traces.clone(), held_in).await?;
         let log = EventLog::open(self.folder.join("events.jsonl"))?;
         let mut teller = Teller { log, tell: &mut tell };
-        let here = thread.state().await?;
+        let here = parts.thread.state().await?;
         // What happened before a crash that its list of events does not know, or in the run that this one branched off
         // from.
         for event in here.iter().flat_map(|it| &it.values.status_updates) {
             teller.tell(event.clone())?;
         }
         let mut input = self.input(here.as_ref(), going.reviewed)?;
-        if let Some(here) = here.filter(ThreadState::is_done) {
-            return self.finish(here.values, Vec::new()).await;
+        if let Some(here) = here.filter(ThreadState::is_done)
+            && !reopen(&parts, &here.values).await?
+        {
+            let report = self.finish(here.values).await?;
+            return Ok(Ended::Done { report, was_done: true, traces: Vec::new() });
         }
+        let Parts { thread, models, .. } = parts;
         let modes = if going.traced { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
         let thread = thread.with(RunOptions::new().modes(modes));
         let mut builder = TraceBuilder::new();
@@ -120,7 +127,8 @@ impl Run {
                         let debates = traces.all();
                         all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
                     }
-                    return self.finish(state, all).await;
+                    let report = self.finish(state).await?;
+                    return Ok(Ended::Done { report, was_done: false, traces: all });
                 }
                 exit => exit,
             };
@@ -188,11 +196,7 @@ impl Run {
     }
 
     /// Writes what the run came to, which is the same however often it is written.
-    async fn finish(
-        &self,
-        state: PipelineState,
-        traces: Vec<(String, Trace)>,
-    ) -> Result<Ended, RunProblem> {
+    async fn finish(&self, state: PipelineState) -> Result<Box<Report>, RunProblem> {
         let run = self.clone();
         // A hundred files, and a ranking that is made thousands of times: nothing for a runtime's thread.
         let written = spawn_blocking(move || {
@@ -204,7 +208,7 @@ impl Run {
             Ok(Box::new(report))
         });
         let cut = |_| RunProblem::NoPlace("writing what the run came to was cut off".to_owned());
-        Ok(Ended::Done { report: written.await.map_err(cut)??, traces })
+        written.await.map_err(cut)?
     }
 }
 

@@ -1,18 +1,20 @@
 //! What a run was given, and by which program: enough to go on with it and to repeat it.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use graph_core::MemorySaver;
+use sandbox_vm::Isolation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{RunProblem, files};
 use crate::{
-    config::Config,
+    config::{Config, Group},
     data::DataSource,
     debate,
+    diff::{SettingChange, changes},
     models::{Choice, Limit},
-    pipeline,
+    pipeline, prompt,
 };
 
 /// What a run is given.
@@ -32,8 +34,7 @@ pub struct Given {
     pub review: bool,
     /// What untrusted text stands between: nobody who writes such text may know it.
     pub nonce: String,
-    /// The configuration, as it stands in its file.
-    #[serde(skip)]
+    /// The configuration, as it stood in its file.
     pub config: String,
 }
 
@@ -47,15 +48,20 @@ pub struct Manifest {
     pub versions: BTreeMap<String, String>,
     /// What the graphs declare, as hashes.
     pub graphs: BTreeMap<String, String>,
-    /// The hash of what the run was given, without the configuration.
-    pub given_hash: String,
-    /// The configuration's hash.
-    pub config_hash: String,
+    /// The hashes of what the run was given.
+    pub hashes: BTreeMap<String, String>,
+    /// Who speaks for whom, and how.
+    pub models: BTreeMap<String, Speaks>,
     /// The hashes of what everybody is told about themselves.
     pub prompts: BTreeMap<String, String>,
+    /// The hashes of what everybody is asked.
+    pub tasks: BTreeMap<String, String>,
     /// What the run may spend in all, as it was told last.
     #[serde(default, skip_serializing_if = "Limit::is_none")]
     pub limit: Limit,
+    /// How much isolation its debates need, as it was told last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// The run it branched off from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Box<Branch>>,
@@ -66,8 +72,6 @@ pub struct Manifest {
 pub struct Branch {
     /// The other run.
     pub from: Manifest,
-    /// The other run's configuration.
-    pub config: String,
     /// Where.
     pub at: String,
     /// Whether only that move was debated again.
@@ -78,12 +82,45 @@ pub struct Branch {
     pub calls: usize,
 }
 
+/// Who speaks for someone, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Speaks {
+    /// The provider and its model.
+    pub model: String,
+    /// How freely it speaks.
+    pub temperature: f64,
+    /// How long an answer may be.
+    pub max_tokens: u32,
+}
+
+impl fmt::Display for Speaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, temperature, max_tokens } = self;
+        write!(f, "{model}, temperature {temperature}, at most {max_tokens} tokens an answer")
+    }
+}
+
 impl Given {
-    fn hash(&self) -> String {
-        hash(
-            &serde_json::to_string(self)
-                .expect("what a run is given holds nothing that JSON cannot"),
-        )
+    /// The hash of each part.
+    fn hashes(&self) -> BTreeMap<String, String> {
+        let given = serde_json::to_value(self);
+        let given = given.expect("what a run is given holds nothing that JSON cannot");
+        let parts = given.as_object().into_iter().flatten();
+        parts.map(|(name, it)| (name.clone(), hash(&it.to_string()))).collect()
+    }
+
+    /// Who speaks for whom, and how.
+    fn models(&self, config: &Config) -> BTreeMap<String, Speaks> {
+        let speaks = |(group, who): (Group, String)| {
+            let voice = self.choice.voice(config, group, &who);
+            let speaks = Speaks {
+                model: self.choice.model(config, group, &who).to_string(),
+                temperature: voice.temperature,
+                max_tokens: voice.max_tokens,
+            };
+            (group.role(&who), speaks)
+        };
+        config.speakers().into_iter().map(speaks).collect()
     }
 }
 
@@ -92,10 +129,12 @@ impl Manifest {
         Ok(Self {
             versions: versions(),
             graphs: graphs()?,
-            given_hash: given.hash(),
-            config_hash: hash(&given.config),
+            hashes: given.hashes(),
+            models: given.models(config),
             prompts: prompts(config),
+            tasks: tasks(),
             limit: Limit::default(),
+            isolation: None,
             branch: None,
             given,
         })
@@ -128,21 +167,45 @@ impl Manifest {
                 ));
             }
         }
-        if self.given.hash() != self.given_hash {
+        let others = tasks().into_iter().filter(|(name, now)| self.tasks.get(name) != Some(now));
+        let others: Vec<String> = others.map(|it| it.0).collect();
+        if !others.is_empty() {
             found.push(format!(
-                "what the run was given was changed in {}; put it back, or start a new run",
-                folder.join("run.json").display()
+                "this program asks with other words ({}); use the program that made the run, or start a new run",
+                others.join(", ")
             ));
         }
-        let path = folder.join("config.toml");
-        let text = files::read(&path)?;
-        if hash(&text) != self.config_hash {
-            found.push(format!(
-                "{} was changed since the run was made; put it back, or branch off with `consulting fork --set`",
-                path.display()
-            ));
+        let path = folder.join("run.json");
+        for (name, now) in self.given.hashes() {
+            if self.hashes.get(&name) != Some(&now) {
+                found.push(format!(
+                    "`{name}` was changed in {}; put it back, or start a new run",
+                    path.display()
+                ));
+            }
         }
+        found.extend(self.config_changes(&folder.join("config.toml"))?);
         Ok(found)
+    }
+
+    /// What was changed in the file of the configuration, each setting with what it was and what it is.
+    fn config_changes(&self, path: &Path) -> Result<Vec<String>, RunProblem> {
+        let text = files::read(path)?;
+        if text == self.given.config {
+            return Ok(Vec::new());
+        }
+        let what_to_do = "put it back, or branch off with `consulting fork --set`";
+        let file = path.display();
+        let Ok(now) = toml::from_str(&text) else {
+            return Ok(vec![format!("{file} cannot be read any more; {what_to_do}")]);
+        };
+        let then = toml::from_str(&self.given.config).unwrap_or_default();
+        let change = |it: SettingChange| {
+            let or_nothing = |it: Option<String>| it.unwrap_or_else(|| "nothing".to_owned());
+            let (then, now) = (or_nothing(it.values.a), or_nothing(it.values.b));
+            format!("{file} was changed: {}: {then} → {now}; {what_to_do}", it.path)
+        };
+        Ok(changes(&then, &now).into_iter().map(change).collect())
     }
 
     /// The manifest as lines of a report.
@@ -150,8 +213,12 @@ impl Manifest {
         let versions = self.versions.iter().map(|(name, it)| (name.clone(), it.clone()));
         let graphs = self.graphs.iter().map(|(name, it)| (format!("graph {name}"), it.clone()));
         let prompts = self.prompts.iter().map(|(name, it)| (format!("prompt {name}"), it.clone()));
-        let mut lines: BTreeMap<String, String> = versions.chain(graphs).chain(prompts).collect();
-        lines.insert("configuration".to_owned(), self.config_hash.clone());
+        let models =
+            self.models.iter().map(|(name, it)| (format!("model of {name}"), it.to_string()));
+        let tasks = self.tasks.iter().map(|(name, it)| (format!("task {name}"), it.clone()));
+        let mut lines: BTreeMap<String, String> =
+            versions.chain(graphs).chain(models).chain(prompts).chain(tasks).collect();
+        lines.insert("configuration".to_owned(), hash(&self.given.config));
         lines.insert("seed".to_owned(), self.given.choice.seed.to_string());
         if let Some(branch) = &self.branch {
             let changed = branch.set.join(", ");
@@ -181,6 +248,14 @@ fn graphs() -> Result<BTreeMap<String, String>, RunProblem> {
 fn prompts(config: &Config) -> BTreeMap<String, String> {
     let personas = config.personas();
     personas.into_iter().map(|it| (it.id.clone(), hash(&it.system_prompt))).collect()
+}
+
+fn tasks() -> BTreeMap<String, String> {
+    let task = |(name, request): (&str, llm::Request)| {
+        let json = serde_json::to_string(&request);
+        (name.to_owned(), hash(&json.expect("a request holds nothing that JSON cannot")))
+    };
+    prompt::samples().into_iter().map(task).collect()
 }
 
 /// The first half of a text's SHA-256.

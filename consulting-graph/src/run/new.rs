@@ -23,10 +23,14 @@ pub fn run_id(ticker: &Ticker) -> Result<String, NoChance> {
     Ok(format!("{}-{}-{}", ticker.slug(), now().format("%Y%m%d-%H%M%S"), chance(4)?))
 }
 
-/// Sees that everybody can speak in a new run, before anything of it is left behind. A model from a file is not loaded
-/// for that.
-pub fn check(config: &str, choice: &Choice) -> Result<(), RunProblem> {
+/// Sees that everybody can speak in a new run within its limit, before anything of it is left behind. A model from a
+/// file is not loaded for that.
+pub fn check(config: &str, choice: &Choice, limit: Limit) -> Result<(), RunProblem> {
     let config = Config::parse(config)?;
+    choice.check_files(&config)?;
+    if limit.money.is_some() {
+        choice.check_prices(&config)?;
+    }
     if choice.provider != "local" {
         let nowhere = Recording::open("", RecordMode::Live)?;
         Models::new(&config, choice.clone(), None, Limit::default(), &nowhere, 0)?;

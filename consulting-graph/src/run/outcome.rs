@@ -7,7 +7,6 @@ use llm::{Catalog, RecordMode, Recording};
 use super::{CALLS, Run, RunProblem};
 use crate::{
     ask::Paid,
-    config::Group,
     data::render,
     moves::MoveId,
     pipeline::PipelineState,
@@ -48,7 +47,9 @@ pub fn outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunP
             .isolation
             .clone()
             .unwrap_or(Isolation { backend: "none".to_owned(), isolated: false }),
-        spending: spending(&state.calls, |it| Some(((it.group, it.who.clone()), role(it)))),
+        spending: spending(&state.calls, |it| {
+            Some(((it.group, it.who.clone()), it.group.role(&it.who)))
+        }),
         spending_by_move: spending(&state.calls, |it| {
             let id = it.move_id.clone()?;
             Some((MoveId::parse(&id).ok()?, id))
@@ -92,13 +93,6 @@ fn nothing(name: String) -> Spending {
         cached_tokens: 0,
         output_tokens: 0,
         dollars: Some(0.0),
-    }
-}
-
-fn role(paid: &Paid) -> String {
-    match paid.group {
-        Group::Scoring => format!("{} scoring", paid.who),
-        _ => paid.who.clone(),
     }
 }
 

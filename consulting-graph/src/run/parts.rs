@@ -7,18 +7,21 @@ use graph_store::sqlite::SqliteSaver;
 use llm::{RecordMode, Recording};
 use sandbox_vm::{Isolation, Sandboxes};
 
-use super::{CALLS, Going, PIPELINE, Run, RunProblem, THREADS, files};
+use super::{CALLS, Going, PIPELINE, Run, RunProblem, files};
 use crate::{
-    debates::{self, Debates, Held, Traces},
+    debates::{self, Debates, HeldIn, Traces},
     fence::Fence,
     models::{Limit, Models},
     pipeline::{self, Deps, PipelineState},
 };
 
-/// The pipeline's thread, and the models that its nodes ask.
+/// The pipeline's thread, the models that its nodes ask, and who keeps all threads.
 pub(super) struct Parts {
     pub(super) thread: Thread<PipelineState, Deps>,
     pub(super) models: Arc<Models>,
+    pub(super) saver: Arc<SqliteSaver>,
+    /// Whether the run may spend more than it might before.
+    pub(super) is_raised: bool,
 }
 
 impl Run {
@@ -27,11 +30,11 @@ impl Run {
         &self,
         going: &Going,
         traces: Option<Traces>,
-        held: Option<Held>,
+        held_in: Vec<HeldIn>,
     ) -> Result<Parts, RunProblem> {
         let saver = Arc::new(self.saver()?);
         let recording = Recording::open(self.folder.join(CALLS), going.calls)?;
-        let limit = self.limit(going)?;
+        let Told { limit, is_raised, isolation } = self.told(going)?;
         let choice = self.manifest.given.choice.clone();
         let taken_over = self.manifest.branch.as_ref().map_or(0, |it| it.calls);
         let speaker = going.speaker.as_ref();
@@ -43,8 +46,8 @@ impl Run {
             fence: Fence::new(&self.manifest.given.nonce),
             models: models.clone(),
             debates: Debates {
-                fallback: fallback(going).await?,
-                sandboxes: sandboxes(going).await?,
+                fallback: fallback(isolation).await?,
+                sandboxes: sandboxes(isolation, going.backend.as_deref()).await?,
                 saver: saver.clone(),
                 run_id: self.manifest.given.run_id.clone(),
                 region: going.region.clone(),
@@ -52,61 +55,55 @@ impl Run {
                 baseline: self.manifest.given.baseline,
                 folder: self.folder.join("logs"),
                 traces,
-                held,
+                held_in,
             },
             review: self.manifest.given.review,
         };
-        Ok(Parts { thread: pipeline::graph(saver)?.thread(PIPELINE, deps), models })
+        let thread = pipeline::graph(saver.clone())?.thread(PIPELINE, deps);
+        Ok(Parts { thread, models, saver, is_raised })
     }
 
-    pub(super) fn saver(&self) -> Result<SqliteSaver, RunProblem> {
-        Ok(SqliteSaver::open(self.folder.join(THREADS))?)
-    }
-
-    /// What the run may spend: what was told now, else what was told before. It is kept for the next time.
-    fn limit(&self, going: &Going) -> Result<Limit, RunProblem> {
+    /// What the run may spend and how much isolation it needs: what was told now, else what was told before. Both are
+    /// kept for the next time.
+    fn told(&self, going: &Going) -> Result<Told, RunProblem> {
         if going.calls == RecordMode::Replay {
-            return Ok(Limit::default());
+            let isolation = going.isolation.unwrap_or(Isolation::Preferred);
+            return Ok(Told { limit: Limit::default(), is_raised: false, isolation });
         }
         let mut manifest = Self::look(&self.folder)?.manifest;
+        let before = (manifest.limit, manifest.isolation);
         let limit = going.limit.or(manifest.limit);
-        if limit != manifest.limit {
-            manifest.limit = limit;
+        let isolation = going.isolation.or(manifest.isolation).unwrap_or(Isolation::Preferred);
+        let is_raised = limit.exceeds(manifest.limit);
+        (manifest.limit, manifest.isolation) = (limit, Some(isolation));
+        if before != (manifest.limit, manifest.isolation) {
             files::write(&self.folder.join("run.json"), &manifest.json())?;
         }
-        Ok(limit)
+        Ok(Told { limit, is_raised, isolation })
     }
 }
 
-/// The fields of the pipeline's newest checkpoint that say what was paid.
-pub(super) async fn pipeline_values(saver: &Arc<SqliteSaver>) -> Result<PipelineState, RunProblem> {
-    use graph_core::{Checkpointer, State, checkpoint::Lookup};
-    let head = saver.get(&Lookup::head(PIPELINE, "")).await.map_err(graph_core::RunError::from)?;
-    let mut state = PipelineState::default();
-    let names: Vec<String> = state.fields().iter().map(|it| it.name.clone().into_owned()).collect();
-    for (name, value) in head.map(|it| it.values).into_iter().flatten() {
-        if let Some(index) = names.iter().position(|it| *it == name) {
-            let set = state.set_value(index, value);
-            set.map_err(|error| RunProblem::NoPlace(error.to_string()))?;
-        }
-    }
-    Ok(state)
+/// What a run was told about going on.
+struct Told {
+    limit: Limit,
+    /// Whether it may spend more than before.
+    is_raised: bool,
+    isolation: Isolation,
 }
 
 /// Debates in this process, where isolation is only preferred.
-async fn fallback(going: &Going) -> Result<Option<Sandboxes>, RunProblem> {
-    if going.isolation != Isolation::Preferred {
+async fn fallback(isolation: Isolation) -> Result<Option<Sandboxes>, RunProblem> {
+    if isolation != Isolation::Preferred {
         return Ok(None);
     }
     Ok(Some(debates::open(Isolation::Off, Some("in-process")).await?))
 }
 
 /// The strongest sandboxes there are, or the ones that were asked for.
-async fn sandboxes(going: &Going) -> Result<Sandboxes, RunProblem> {
-    let only = going.backend.as_deref();
+async fn sandboxes(isolation: Isolation, only: Option<&str>) -> Result<Sandboxes, RunProblem> {
     if let Some(name) = only.filter(|it| !debates::BACKENDS.contains(it)) {
         let known = debates::BACKENDS.join(", ");
         return Err(RunProblem::NoBackend(name.to_owned(), known));
     }
-    Ok(debates::open(going.isolation, only).await?)
+    Ok(debates::open(isolation, only).await?)
 }

@@ -4,21 +4,13 @@ use std::{
     collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use graph_trace::Trace;
 use llm::RecordMode;
 
-use super::{
-    Branch, CALLS, Ended, Going, Manifest, REVIEWED, Run, RunProblem, files, parts::pipeline_values,
-};
-use crate::{
-    debates::Held,
-    event::Numbered,
-    report::Report,
-    score::{Mark, MoveScore},
-};
+use super::{Branch, CALLS, Ended, Going, Manifest, REVIEWED, Run, RunProblem, files};
+use crate::{debates::HeldIn, event::Numbered, report::Report};
 
 /// A run that was repeated.
 #[derive(Debug)]
@@ -48,9 +40,10 @@ impl Run {
         }
         let folder = folder.into();
         let going = Going { calls: RecordMode::Replay, reviewed: None, ..going };
-        let held = self.held().await?;
-        let run = self.again(&self.manifest, &folder, &going, &held).await?;
-        let ended = run.go_as(Going { traced: true, ..going }, held, tell).await?;
+        // Where the debates were held is a fact of the run's state; what its report says of it is compared.
+        let held_in = self.read_state().await?.held_in;
+        let run = self.again(&self.manifest, &folder, &going, &held_in).await?;
+        let ended = run.go_as(Going { traced: true, ..going }, held_in, tell).await?;
         let (report, traces) = done(ended)?;
         let files =
             BTreeSet::from_iter(results(&self.folder)?.into_iter().chain(results(&folder)?));
@@ -64,22 +57,13 @@ impl Run {
         Ok(Replayed { folder, files: files.into_iter().collect(), report, traces })
     }
 
-    /// Where the run's debates were held, as its state has it: what its report says is compared.
-    async fn held(&self) -> Result<Option<Held>, RunProblem> {
-        let state = pipeline_values(&Arc::new(self.saver()?)).await?;
-        let was_not = |it: &&MoveScore| it.marks.contains(&Mark::NotIsolated);
-        let not_isolated = state.policy_scores.iter().filter(was_not).map(|it| it.move_id);
-        let not_isolated = not_isolated.collect();
-        Ok(state.isolation.map(|isolation| Held { isolation, not_isolated }))
-    }
-
     /// A run that is as this one was at its beginning. One that branched off begins with the run it branched off from.
     async fn again(
         &self,
         manifest: &Manifest,
         folder: &Path,
         going: &Going,
-        held: &Option<Held>,
+        held_in: &[HeldIn],
     ) -> Result<Self, RunProblem> {
         let Some(branch) = &manifest.branch else {
             let run = Self::create(folder, manifest.given.clone())?;
@@ -88,12 +72,10 @@ impl Run {
             }
             return Ok(run);
         };
-        let Branch { from, config, at, only, set, calls } = &**branch;
-        let mut from = from.clone();
-        from.given.config.clone_from(config);
+        let Branch { from, at, only, set, calls } = &**branch;
         let origin = folder.join("origin");
-        let run = Box::pin(self.again(&from, &origin, going, held)).await?;
-        match run.go_as(going.clone(), held.clone(), |_| {}).await {
+        let run = Box::pin(self.again(from, &origin, going, held_in)).await?;
+        match run.go_as(going.clone(), held_in.to_vec(), |_| {}).await {
             // It need not have come to its end: what is missing lies behind the place, or is missed there.
             Ok(_) | Err(RunProblem::NotRecorded(_) | RunProblem::Run(_)) => {}
             Err(problem) => return Err(problem),
@@ -128,7 +110,7 @@ impl Run {
 
 fn done(ended: Ended) -> Result<(Box<Report>, Vec<(String, Trace)>), RunProblem> {
     match ended {
-        Ended::Done { report, traces } => Ok((report, traces)),
+        Ended::Done { report, traces, .. } => Ok((report, traces)),
         Ended::Review(_) => Err(RunProblem::NoPlace("the run waits for a review".to_owned())),
     }
 }

@@ -54,7 +54,11 @@ impl Folders {
         };
         Ok(Going {
             concurrency: kept.concurrency.max(1),
-            isolation: self.isolation,
+            // Isolation that a run was told to require is not given up because the server does not require it.
+            isolation: Some(match run.manifest().isolation {
+                Some(Isolation::Required) => Isolation::Required,
+                _ => self.isolation,
+            }),
             backend: self.backend.clone(),
             limit: order.limit.limit().or(run.manifest().limit).or(kept.limit.limit()),
             reviewed,

@@ -53,7 +53,11 @@ fn errors_name_the_file_and_the_place() {
     );
     check_error(
         &[file("a.csv", "item,FY2024\nrevenue,many\n")],
-        "a.csv:2: \"many\" is no number; write 1234, 1,234, $1.2bn, (45) or leave it empty",
+        "a.csv:2: \"many\" is no amount; write 1234, 1,234, $1.2bn, (45) or leave it empty",
+    );
+    check_error(
+        &[file("a.csv", "item,FY2024\nnet income,3%\n")],
+        "a.csv:2: \"3%\" is no amount; write 1234, 1,234, $1.2bn, (45) or leave it empty",
     );
     check_error(
         &[file("a.csv", "item,last year\n")],
@@ -73,9 +77,33 @@ fn errors_name_the_file_and_the_place() {
 }
 
 #[test]
+fn a_table_may_be_in_millions() {
+    let text = "in millions,FY2024\nrevenue,\"1,500.5\"\nnet income,$2bn\ndiluted shares,12\n";
+    let company = folder::company(&ticker(), &[file("a.csv", text)], date(2026, 6, 1)).unwrap();
+    let year = &company.annuals[0];
+    assert_eq!(year.get(Item::Revenue), Some(1_500_500_000));
+    assert_eq!(year.get(Item::NetIncome), Some(2_000_000_000), "its own unit counts");
+    assert_eq!(year.get(Item::DilutedShares), Some(12_000_000));
+    assert_eq!(company.warnings, [""; 0]);
+}
+
+#[test]
+fn what_was_hardly_meant_so_is_told() {
+    let text = "item,FY2024\nrevnue,900\nnet income,150\nstores,12\n";
+    let company = folder::company(&ticker(), &[file("a.csv", text)], date(2026, 6, 1)).unwrap();
+    assert_eq!(
+        company.warnings,
+        [
+            "a.csv:2: `revnue` is taken for a business metric; if `Revenue` is meant, write it so",
+            "a.csv: all amounts are below $10,000; if they are millions, write `in millions` in the first cell",
+        ]
+    );
+    assert!(render::financial(&company).contains("$150"), "and nothing is rounded away");
+}
+
+#[test]
 fn nothing_is_read_that_ends_after_the_day() {
-    let table =
-        "item,FY2023,FY2024,Q2 FY2024,Q3 FY2024,FY2025\nrevenue,1,2,3,4,5\nshops,6,7,8,9,10\n";
+    let table = "in millions,FY2023,FY2024,Q2 FY2024,Q3 FY2024,FY2025\nrevenue,1,2,3,4,5\nshops,6,7,8,9,10\n";
     let read = |files: &[File]| folder::company(&ticker(), files, date(2024, 6, 30)).unwrap();
     let shown = |company: &consulting_graph::data::Company| {
         let all = company.annuals.iter().chain(&company.quarters);

@@ -20,6 +20,7 @@ mod prompt;
 mod quantity;
 mod rank;
 mod report;
+mod resume;
 mod run;
 mod sample;
 mod score;

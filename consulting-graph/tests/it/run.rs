@@ -11,11 +11,13 @@ use consulting_graph::{
     data::{DataSource, From},
     event::{EventLog, Numbered, PipelineEvent, RoundStatus},
     models::{Choice, Limit},
+    offline,
     pipeline::Reviewed,
     report::Report,
     run::{Ended, Given, Going, Place, Run, RunProblem},
 };
 use graph_trace::{Detail, Shape, Trace};
+use llm::{Llm, Script, Scripted};
 use sandbox_vm::Isolation;
 
 /// A run of so many analysts with one move each, and so many rounds.
@@ -44,12 +46,16 @@ fn whole(config: String) -> Given {
 }
 
 pub(crate) fn going() -> Going {
-    Going { isolation: Isolation::Off, backend: Some("in-process".to_owned()), ..Going::default() }
+    Going {
+        isolation: Some(Isolation::Off),
+        backend: Some("in-process".to_owned()),
+        ..Going::default()
+    }
 }
 
 pub(crate) async fn finish(run: &Run, going: Going) -> (Report, Vec<(String, Trace)>) {
     match run.go(going, |_| {}).await.unwrap() {
-        Ended::Done { report, traces } => (*report, traces),
+        Ended::Done { report, traces, .. } => (*report, traces),
         Ended::Review(_) => panic!("nobody asked for a review"),
     }
 }
@@ -70,7 +76,7 @@ async fn a_run_is_what_the_documents_say() {
         seen.fetch_add(1, Ordering::Relaxed);
     };
     let ended = run.go(going, count).await.unwrap();
-    let Ended::Done { report, traces } = ended else { panic!("{ended:?}") };
+    let Ended::Done { report, traces, .. } = ended else { panic!("{ended:?}") };
 
     // 924, and what had to be asked twice.
     let calls: u64 = report.outcome.spending.iter().map(|it| it.calls).sum();
@@ -109,13 +115,35 @@ async fn a_run_is_what_the_documents_say() {
     assert!(log.starts_with("**[Round 1] CRITIC:**\n"), "{log}");
 }
 
+/// The scripted model without its slips.
+fn flawless() -> Option<Llm> {
+    let mut script: toml::Table = toml::from_str(offline::SCRIPT).unwrap();
+    let rules = script["rules"].as_array_mut().unwrap();
+    rules.retain(|it| it.get("when").is_none_or(|it| it.get("chance").is_none()));
+    let script: Script = script.try_into().unwrap();
+    Some(Llm::new(Scripted::new(script.seed(7)).unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_asked_twice_there_are_924_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path(), whole(DEFAULT.to_owned())).unwrap();
+    let going = Going { concurrency: 15, speaker: flawless(), ..going() };
+    let (report, _) = finish(&run, going).await;
+    assert_eq!(paid(folder.path()), 924);
+    assert!(report.outcome.spending_by_move.iter().all(|it| it.calls == 61));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrency_changes_nothing() {
     let mut all = Vec::new();
     for concurrency in [1, 4, 15] {
         let folder = tempfile::tempdir().unwrap();
-        let run = Run::create(folder.path(), given(5, 3)).unwrap();
+        let mut given = given(5, 2);
+        given.config = given.config.replace("moves_per_analyst = 1", "moves_per_analyst = 3");
+        let run = Run::create(folder.path(), given).unwrap();
         let (report, traces) = finish(&run, Going { concurrency, traced: true, ..going() }).await;
+        assert_eq!(report.outcome.moves.len(), 15);
         let traces: Vec<_> = traces
             .iter()
             .map(|(name, it)| (name.clone(), it.text(Shape::new(Detail::Full))))
@@ -388,4 +416,26 @@ async fn one_process_at_a_time() {
     assert!(matches!(refused, Err(RunProblem::Busy(_))), "{refused:?}");
     lock.unlock().unwrap();
     finish(&run, going()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_source_has_no_news_nobody_is_asked_to_find_any() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let table = "item,FY2023,FY2024,FY2025\nRevenue,410000000,450000000,520000000\n\
+                 Net income,41000000,39000000,60000000\nCash,90000000,80000000,120000000\n";
+    std::fs::write(data.join("statements.csv"), table).unwrap();
+    let mut given = given(1, 1);
+    given.data.from = From::Dir { folder: data };
+    let run = Run::create(folder.path().join("run"), given).unwrap();
+    let (report, _) = finish(&run, going()).await;
+    let numbers: Vec<usize> = report.outcome.findings.iter().map(|it| it.findings.len()).collect();
+    assert!(numbers[0] > 0 && numbers[1] == 0, "{numbers:?}");
+    let warnings = report.outcome.warnings.join("\n");
+    assert!(warnings.contains("F2: the source has nothing"), "{warnings}");
+    assert!(!warnings.contains("no finding of F2"), "{warnings}");
+    let recording = std::fs::read_to_string(run.folder().join("calls.jsonl")).unwrap();
+    assert!(!recording.contains("one of sentiment"));
+    assert!(recording.contains("from F1, since the source has nothing for F2"));
 }

@@ -22,7 +22,7 @@ use crate::run::{finish, given, going, paid};
 /// What a speaker does to a call that the scripted model answers.
 type Manner = Box<dyn Fn(u64, &Request) -> Manners + Send + Sync>;
 
-enum Manners {
+pub(crate) enum Manners {
     Late(Duration),
     Says(String),
     Fails(String),
@@ -41,7 +41,9 @@ impl std::fmt::Debug for Speaker {
     }
 }
 
-fn speaker(manner: impl Fn(u64, &Request) -> Manners + Send + Sync + 'static) -> Option<Llm> {
+pub(crate) fn speaker(
+    manner: impl Fn(u64, &Request) -> Manners + Send + Sync + 'static,
+) -> Option<Llm> {
     let (scripted, calls) = (offline::model(7).unwrap(), AtomicU64::new(0));
     Some(Llm::new(Speaker { scripted, calls, manner: Box::new(manner) }))
 }
@@ -81,7 +83,7 @@ fn late(seed: u64) -> Option<Llm> {
     })
 }
 
-fn last_message(request: &Request) -> String {
+pub(crate) fn last_message(request: &Request) -> String {
     request.messages.last().map(llm::Message::text).unwrap_or_default()
 }
 

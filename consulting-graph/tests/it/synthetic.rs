@@ -146,3 +146,14 @@ fn the_documents_of_one_company() {
     insta::assert_snapshot!("synthetic_financial", render::financial(&company));
     insta::assert_snapshot!("synthetic_news", render::news(&company));
 }
+
+#[test]
+fn quarters_that_are_missing_between_others_are_named() {
+    let mut company = synthetic::company(&Ticker::parse("NVDA").unwrap(), date(2026, 3, 1));
+    assert!(!render::financial(&company).contains("nothing is known between"));
+    let gap = company.quarters.len() - 3;
+    let gone = company.quarters.drain(gap..=gap).map(|it| it.period).collect::<Vec<_>>();
+    let (before, after) = (company.quarters[gap - 1].period, company.quarters[gap].period);
+    let note = format!("Note: nothing is known between {before} and {after}.\n");
+    assert!(render::financial(&company).contains(&note), "{gone:?}");
+}

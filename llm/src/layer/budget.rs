@@ -135,7 +135,7 @@ impl Budget {
 }
 
 const NO_PRICE: &str = "its price is not known, so no budget in money can hold; \
-    give its price in a catalog of your own with `Budget::priced_by`, or use `Budget::of_tokens`";
+    limit the tokens, or give its price in a catalog";
 
 /// What is set aside for a call under way. When it is dropped, `used` is spent of it: all, unless it was settled.
 struct Reservation<'a> {

@@ -119,6 +119,12 @@ impl Recording {
         self.tape.as_ref().is_some_and(|it| it.contents.is_torn())
     }
 
+    /// Whether a call could not be written to the file. None that came after it was.
+    pub fn is_broken(&self) -> bool {
+        let writer = self.tape.as_ref().and_then(|it| it.writer.as_ref());
+        writer.is_some_and(|it| lock(it).is_broken())
+    }
+
     /// Whether no call is made, and all answers come from the file.
     pub fn is_replay(&self) -> bool {
         self.tape.as_ref().is_some_and(|it| it.writer.is_none())

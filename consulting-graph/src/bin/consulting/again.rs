@@ -35,6 +35,15 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<Ending, Problem> {
     if !(limit.is_none() || args.shown.quiet) {
         eprintln!("The whole run may spend {limit}.");
     }
+    if let (None, Some(isolation)) = (args.going.isolation, run.manifest().isolation)
+        && isolation != Isolation::Preferred
+        && !args.shown.quiet
+    {
+        eprintln!(
+            "As before, isolation is {}.",
+            if isolation == Isolation::Off { "off" } else { "required" }
+        );
+    }
     go::go(&run, &args.going, args.shown, reviewed).await
 }
 

@@ -18,7 +18,8 @@ Examples:
   consulting plan NVDA                         what a run would cost
   consulting serve                             the same in a browser, at http://127.0.0.1:8000
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for a review, 130 interrupted.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for a review, 4 done but for moves without a score, which
+`consulting resume` debates again, 130 interrupted.";
 
 /// From a ticker to ranked strategic moves that were defended in debate.
 #[derive(Debug, Parser)]
@@ -130,8 +131,8 @@ pub(crate) enum Data {
 /// Who speaks.
 #[derive(Debug, Args)]
 pub(crate) struct VoiceArgs {
-    /// Who speaks: anthropic, openai, google, groq, openrouter, ollama, local or scripted
-    /// [default: the one whose key is in the environment, else scripted]
+    /// Who speaks: anthropic, openai, google, groq, openrouter, ollama, openai-compatible (at
+    /// OPENAI_COMPATIBLE_BASE_URL), local or scripted [default: the one whose key is in the environment, else scripted]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
     /// The model, instead of the configuration's
@@ -151,9 +152,9 @@ pub(crate) struct GoingArgs {
     /// Debates at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// How much isolation the debates need
-    #[arg(long, value_enum, default_value = "preferred")]
-    pub(crate) isolation: Isolation,
+    /// How much isolation the debates need [default: what the run was told before, at first preferred]
+    #[arg(long, value_enum)]
+    pub(crate) isolation: Option<Isolation>,
     /// The one sandbox to use, instead of the strongest that works
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
@@ -196,7 +197,11 @@ pub(crate) struct ShownArgs {
 #[command(after_help = "\
 Examples:
   consulting resume runs/nvda-20261115-121630-4f1c
-  consulting resume nvda-20261115-121630-4f1c --reviewed moves.json")]
+  consulting resume nvda-20261115-121630-4f1c --reviewed moves.json
+  consulting resume nvda-20261115-121630-4f1c --max-tokens 9000000    with more to spend
+
+Moves that have no score, because nobody answered or the budget was spent, are debated again; with a higher limit so
+are debates that ended for want of it.")]
 pub(crate) struct ResumeArgs {
     /// The run's folder, or its id under runs/
     pub(crate) run: PathBuf,
@@ -271,7 +276,7 @@ pub(crate) struct DiffArgs {
 #[command(after_help = "\
 Examples:
   consulting plan NVDA
-  consulting plan NVDA --rounds 3 --concurrency 4 --provider openai --model gpt-5-mini")]
+  consulting plan NVDA --rounds 3 --concurrency 4 --provider openai")]
 pub(crate) struct PlanArgs {
     /// The company, like NVDA or BRK.B
     pub(crate) ticker: String,

@@ -10,7 +10,7 @@ use consulting_graph::{
     config::DEFAULT,
     data::{DataSource, From, Ticker, edgar::Online},
     models::Choice,
-    run::{Given, Run, new},
+    run::{Given, Run, RunProblem, new},
 };
 
 use crate::{
@@ -25,7 +25,13 @@ pub(crate) fn begin(args: &RunArgs) -> Result<Run, Problem> {
     let data = data(&args.company, new::now().date_naive())?;
     let choice = choice(&args.voice);
     let config = config(&args.config)?;
-    new::check(&config, &choice)?;
+    let in_file = |problem| match (problem, &args.config.config) {
+        (RunProblem::Config(problem), Some(path)) => {
+            Problem::Config { path: path.clone(), problem }
+        }
+        (problem, _) => problem.into(),
+    };
+    new::check(&config, &choice, args.going.limit()).map_err(in_file)?;
     let run_id = new::run_id(&ticker)?;
     let nonce = new::nonce(&choice)?;
     let folder = args.out.clone().unwrap_or_else(|| folder::of(&run_id));
@@ -51,7 +57,9 @@ pub(crate) fn data(args: &CompanyArgs, today: NaiveDate) -> Result<DataSource, P
         let cache = folder.unwrap_or_else(|| PathBuf::from("edgar"));
         // A run is gone on with from anywhere; the folder may not be there yet.
         let cache = path::absolute(&cache).map_err(with(&cache))?;
-        return Ok(DataSource { from: From::EdgarOnline(Online::new(contact, cache)), as_of });
+        let online = Online::new(contact, cache);
+        online.check()?;
+        return Ok(DataSource { from: From::EdgarOnline(online), as_of });
     }
     let from = match (data, folder) {
         (Data::Synthetic, None) => From::Synthetic,

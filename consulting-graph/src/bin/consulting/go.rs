@@ -50,9 +50,12 @@ pub(crate) async fn go(
             problem => Problem::Stopped { folder: run.folder().to_owned(), problem },
         })?;
         match ended {
-            Ended::Done { report, .. } => {
+            Ended::Done { report, was_done, .. } => {
                 tell(run, &report, shown)?;
-                return Ok(Ending::Done);
+                if was_done && !shown.quiet {
+                    eprintln!("The run was at its end already: there was nothing left to do.");
+                }
+                return Ok(ending(run, &report));
             }
             Ended::Review(review) => match ask(run, review, shown).await? {
                 Answer::Debate(moves) => reviewed = Some(moves),
@@ -66,7 +69,7 @@ pub(crate) async fn go(
 /// Refuses a sandbox for debates that are to have none.
 pub(crate) fn check(args: &GoingArgs) -> Result<(), Problem> {
     match &args.sandbox {
-        Some(name) if args.isolation == Isolation::Off && name != "in-process" => {
+        Some(name) if args.isolation == Some(Isolation::Off) && name != "in-process" => {
             Err(Problem::NeedlessSandbox(name.clone()))
         }
         _ => Ok(()),
@@ -78,7 +81,7 @@ fn going(args: &GoingArgs) -> Result<Going, Problem> {
     check(args)?;
     Ok(Going {
         concurrency: args.concurrency,
-        isolation: args.isolation.into(),
+        isolation: args.isolation.map(Into::into),
         backend: args.sandbox.clone(),
         region: args.region.clone(),
         limit: args.limit(),
@@ -152,6 +155,30 @@ fn interrupted(run: &Run) -> Ending {
         run.folder().display()
     );
     Ending::Interrupted
+}
+
+/// How a run ended that came to its end. Where moves have no score, says how they get one.
+fn ending(run: &Run, report: &Report) -> Ending {
+    let missing = report.ranking.unscored.len();
+    if missing == 0 {
+        return Ending::Done;
+    }
+    let has = if missing == 1 { "has" } else { "have" };
+    let (of, folder) = (report.outcome.moves.len(), run.folder().display());
+    // It may have been told another one since the run was opened.
+    let limit = Run::look(run.folder()).map(|it| it.manifest().limit).unwrap_or_default();
+    let raise = match (limit.tokens, limit.money) {
+        (None, None) => "",
+        (Some(_), None) => "\nIf the budget is spent, raise it: --max-tokens N",
+        (None, Some(_)) => "\nIf the budget is spent, raise it: --max-cost DOLLARS",
+        (Some(_), Some(_)) => {
+            "\nIf the budget is spent, raise it: --max-tokens N --max-cost DOLLARS"
+        }
+    };
+    eprintln!(
+        "{missing} of {of} moves {has} no score. To debate them, go on with: consulting resume {folder}{raise}"
+    );
+    Ending::Unscored
 }
 
 /// Says what a run came to.

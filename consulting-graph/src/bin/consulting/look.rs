@@ -60,6 +60,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<(), Problem> {
     let provider = if found.is_scripted() { PRICED.to_owned() } else { found.provider };
     let provider = args.provider.clone().unwrap_or(provider);
     let choice = Choice { model: args.model.clone(), ..Choice::of(provider) };
+    choice.check_name().map_err(RunProblem::from)?;
     let (concurrency, baseline) = (args.concurrency, args.baseline);
     let assumed = Assumptions { concurrency, baseline, ..Assumptions::default() };
     let plan = Plan::new(&config, &choice, Catalog::builtin(), assumed);

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use consulting_graph::{data::TickerError, run::RunProblem};
+use consulting_graph::{config::ConfigError, data::TickerError, run::RunProblem};
 
 use crate::args::API_KEY;
 
@@ -17,6 +17,7 @@ pub(crate) enum Ending {
     Failed,
     Misused,
     AwaitsReview,
+    Unscored,
     Interrupted,
 }
 
@@ -27,6 +28,7 @@ impl From<Ending> for ExitCode {
             Ending::Failed => 1,
             Ending::Misused => 2,
             Ending::AwaitsReview => 3,
+            Ending::Unscored => 4,
             Ending::Interrupted => 130,
         })
     }
@@ -59,6 +61,8 @@ pub(crate) enum Problem {
     File { path: PathBuf, source: std::io::Error },
     #[error("{}: {problem}", path.display())]
     Content { path: PathBuf, problem: String },
+    #[error("{} cannot be used:\n{problem}", path.display())]
+    Config { path: PathBuf, problem: ConfigError },
     #[error(transparent)]
     Run(#[from] RunProblem),
     #[error("{problem}\nThe run is kept. When that is mended, go on with: consulting resume {}", folder.display())]
@@ -69,6 +73,8 @@ pub(crate) enum Problem {
     NothingToReview,
     #[error(transparent)]
     Serve(#[from] consulting_graph::serve::ServeProblem),
+    #[error("--contact: {0}")]
+    Contact(#[from] consulting_graph::data::edgar::EdgarError),
     #[error("{address}: {source}")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error(
@@ -99,6 +105,8 @@ impl Problem {
             | Self::NeedlessSandbox(_)
             | Self::NoSuchRun(_)
             | Self::NothingToReview
+            | Self::Contact(_)
+            | Self::Config { .. }
             | Self::NoKey(_)
             | Self::Run(
                 RunProblem::Config(_)

@@ -64,6 +64,7 @@ fn notices(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notices.extend(report.unscored_notice().map(|it| first_line(&it)));
     notices
 }
 

@@ -102,6 +102,11 @@ impl Online {
         self.ensure(&self.cache.join(file), &address, &agent).await
     }
 
+    /// Sees that somebody is named to whom the SEC can write.
+    pub fn check(&self) -> Result<(), EdgarError> {
+        self.agent().map(drop)
+    }
+
     /// The header that says who asks.
     fn agent(&self) -> Result<HeaderValue, EdgarError> {
         let is_address = |word: &str| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::super::Ticker;
+use super::super::{Ticker, near::distance};
 
 /// So many companies are proposed for one that is not listed.
 const PROPOSED: usize = 3;
@@ -51,19 +51,4 @@ impl Listed {
         near.sort_by_key(|it| it.0);
         near.iter().take(PROPOSED).map(|(_, it)| format!("{} ({})", it.ticker, it.title)).collect()
     }
-}
-
-/// How many letters have to be put in, taken out or replaced to make one text of another.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (n, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = n + 1;
-        for (m, to) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[m + 1];
-            row[m + 1] = replaced.min(diagonal + 1).min(row[m] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }

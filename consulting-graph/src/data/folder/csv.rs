@@ -1,7 +1,10 @@
 //! Tables: periods across, items down.
 
 use super::{Company, File, FolderError, Item, Period, Table, note, origin, wrong};
-use crate::quantity;
+use crate::{data::near, quantity};
+
+/// A table whose amounts are all smaller was hardly meant in dollars.
+const SMALL: f64 = 10_000.0;
 
 pub(super) fn read(
     file: &File,
@@ -9,6 +12,8 @@ pub(super) fn read(
     table: &mut Table,
 ) -> Result<(), FolderError> {
     let mut periods: Option<Vec<Period>> = None;
+    let mut scale = 1.0;
+    let mut largest: f64 = 0.0;
     for (line, text) in (1..).zip(file.text.lines()) {
         let cells = cells(text.trim_start_matches('\u{feff}'));
         let Some((name, values)) = cells.split_first().filter(|_| !text.trim().is_empty()) else {
@@ -17,6 +22,7 @@ pub(super) fn read(
         let Some(periods) = &periods else {
             let named: Result<Vec<Period>, _> = values.iter().map(|it| Period::parse(it)).collect();
             periods = Some(named.map_err(|it| wrong(file, &line, it.to_string()))?);
+            scale = scale_of(name);
             continue;
         };
         if values.len() > periods.len() {
@@ -31,6 +37,10 @@ pub(super) fn read(
             ));
         }
         let Some(item) = Item::find(name) else {
+            company.warnings.extend(misspelt(name).map(|item| {
+                let at = origin(file, &line);
+                format!("{at}: `{name}` is taken for a business metric; if `{item}` is meant, write it so")
+            }));
             let pairs: Vec<String> = periods
                 .iter()
                 .zip(values)
@@ -43,21 +53,46 @@ pub(super) fn read(
             continue;
         };
         for (period, cell) in periods.iter().zip(values).filter(|(_, cell)| !is_blank(cell)) {
-            let value = quantity::amount(cell).ok_or_else(|| {
-                wrong(
-                    file,
-                    &line,
-                    format!(
-                        "{cell:?} is no number; write 1234, 1,234, $1.2bn, (45) or leave it empty"
-                    ),
-                )
+            let value = amount(cell, scale).ok_or_else(|| {
+                let problem = format!(
+                    "{cell:?} is no amount; write 1234, 1,234, $1.2bn, (45) or leave it empty"
+                );
+                wrong(file, &line, problem)
             })?;
+            largest = largest.max(value.abs());
             table
                 .add(*period, item, value, origin(file, &line))
                 .map_err(|it| wrong(file, &line, it))?;
         }
     }
+    if largest > 0.0 && largest < SMALL {
+        company.warnings.push(format!(
+            "{}: all amounts are below $10,000; if they are millions, write `in millions` in the first cell",
+            file.name
+        ));
+    }
     Ok(())
+}
+
+/// What a number without a unit counts, by the first cell of the table: `in millions`, `thousands of dollars`.
+fn scale_of(cell: &str) -> f64 {
+    let cell = cell.to_lowercase();
+    let scales = [("thousand", 1e3), ("million", 1e6), ("billion", 1e9)];
+    scales.into_iter().find(|(word, _)| cell.contains(word)).map_or(1.0, |it| it.1)
+}
+
+/// The amount in a cell. A unit of its own counts before the table's; a share is no amount.
+fn amount(cell: &str, scale: f64) -> Option<f64> {
+    let has_unit = cell.contains(char::is_alphabetic);
+    let value = quantity::amount(cell).filter(|_| !cell.contains('%'))?;
+    Some(if has_unit { value } else { value * scale })
+}
+
+/// The item that somebody may have meant by a name that is none.
+fn misspelt(name: &str) -> Option<Item> {
+    let name = name.to_lowercase();
+    let near = |it: &&Item| (1..=2).contains(&near::distance(&name, &it.label().to_lowercase()));
+    Item::ALL.iter().filter(|_| name.chars().count() > 4).find(near).copied()
 }
 
 fn is_blank(cell: &str) -> bool {

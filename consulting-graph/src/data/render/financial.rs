@@ -12,6 +12,9 @@ const SHOWN: usize = 8;
 /// Renders the financial document in markdown.
 pub fn financial(company: &Company) -> String {
     let mut text = opening(company, "Financial data");
+    for statements in [&company.quarters, &company.annuals] {
+        text.push_str(&gaps(newest(statements)));
+    }
     let quarters = newest(&company.quarters);
     let bodies: [String; 11] = [
         revenue(company, quarters),
@@ -88,6 +91,20 @@ fn net_debt(company: &Company, statement: &Statement) -> Option<String> {
 
 fn free_cash_flow(_: &Company, statement: &Statement) -> Option<String> {
     ratio::free_cash_flow(statement).map(number::dollars)
+}
+
+/// Says where periods are missing between those that are shown: in a table they stand side by side.
+fn gaps(statements: &[Statement]) -> String {
+    let number = |it: &Statement| match it.period.quarter {
+        Some(quarter) => it.period.year * 4 + i32::from(quarter.get()),
+        None => it.period.year,
+    };
+    let pairs = statements.iter().zip(statements.iter().skip(1));
+    let apart = pairs.filter(|(before, after)| number(after) - number(before) > 1);
+    let note = |(before, after): (&Statement, &Statement)| {
+        format!("Note: nothing is known between {} and {}.\n", before.period, after.period)
+    };
+    apart.map(note).collect()
 }
 
 fn newest<T>(all: &[T]) -> &[T] {

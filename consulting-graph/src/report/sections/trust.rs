@@ -46,10 +46,13 @@ pub(super) fn trust(report: &Report) -> Vec<Block> {
             &["Scorer", "Above the mean of all scores by"],
             severity.scorers.iter().map(leaning).collect(),
         ));
-        blocks.push(Block::table(
-            &["Move", "Total", "Total without the scorers' leanings"],
-            adjusted(report, severity),
-        ));
+        let adjusted = adjusted(report, severity);
+        if !adjusted.is_empty() {
+            blocks.push(Block::table(
+                &["Move", "Total", "Total without the scorers' leanings"],
+                adjusted,
+            ));
+        }
     }
     if !report.drift.is_empty() {
         let line = |it: &Drift| {
@@ -68,15 +71,13 @@ pub(super) fn trust(report: &Report) -> Vec<Block> {
     blocks
 }
 
-/// The total of each ranked move, and what it is when the scorers' leanings are taken out.
+/// Moves whose total is another one when the scorers' leanings are taken out: those that not everybody scored.
 fn adjusted(report: &Report, severity: &Severity) -> Vec<Vec<String>> {
     let line = |ranked: &Ranked| {
-        let adjusted = severity.adjusted.get(&ranked.move_id)?;
-        Some(vec![
-            ranked.move_id.to_string(),
-            ranked.total_score.to_string(),
-            format!("{adjusted:.1}"),
-        ])
+        let adjusted = format!("{:.1}", severity.adjusted.get(&ranked.move_id)?);
+        let total = ranked.total_score;
+        let differs = adjusted != format!("{total}.0");
+        differs.then(|| vec![ranked.move_id.to_string(), total.to_string(), adjusted])
     };
     report.ranking.all().filter_map(line).collect()
 }

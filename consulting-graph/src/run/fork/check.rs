@@ -33,6 +33,11 @@ pub(super) fn check(then: &Config, now: &Config, at: Place) -> Result<(), RunPro
 fn check_debate(then: &Config, now: &Config, at: Place, round: u32) -> Result<(), RunProblem> {
     let people = |it: &Config| ids(&it.decision_makers, |it: &Persona| &it.id);
     let metrics = |it: &Config| ids(&it.metrics, |it: &Metric| &it.id);
+    if round > then.rounds && now.rounds <= then.rounds {
+        let rounds = then.rounds;
+        let problem = format!("there is no {at}: the run's debates have rounds 1 to {rounds}");
+        return Err(RunProblem::NoPlace(problem));
+    }
     let (setting, problem) = if people(then) != people(now) {
         ("decision_makers", format!("others debated before {at}; branch off at layer_2"))
     } else if metrics(then) != metrics(now) {

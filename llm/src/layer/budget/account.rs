@@ -91,7 +91,7 @@ impl Account {
         };
         Some(format!(
             "the call can come to {needs}, and {spent} of {limit} are spent; \
-             raise the budget, or ask for fewer tokens with `Request::max_tokens`"
+             raise the budget, or ask for fewer tokens"
         ))
     }
 }

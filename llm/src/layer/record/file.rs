@@ -270,6 +270,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Whether a line could not be written.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// Writes a line in one go, so that at most its end is missing if the process dies.
     fn line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
         if self.broken {

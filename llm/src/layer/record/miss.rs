@@ -17,7 +17,7 @@ pub(super) fn explain(path: &Path, contents: &Contents, key: Key, call: &Value) 
     if times > 0 {
         return format!(
             "`{path}` has the answers to {times} calls like this one, and it is asked once more: {asked}; \
-             record the run again, or use `RecordMode::ReplayOrRecord`"
+             record the run again, or what is missing"
         );
     }
     let differences = contents.lines.iter().map(|it| (it.number, Difference::of(&it.call, call)));
@@ -30,7 +30,7 @@ pub(super) fn explain(path: &Path, contents: &Contents, key: Key, call: &Value) 
     let plural = if count == 1 { "" } else { "s" };
     format!(
         "`{path}` has no call like this one: {asked}; the nearest, call {number}, differs in {count} \
-         place{plural}, first {first}; record the run again, or use `RecordMode::ReplayOrRecord`"
+         place{plural}, first {first}; record the run again, or what is missing"
     )
 }
 

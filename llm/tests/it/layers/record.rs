@@ -296,7 +296,7 @@ async fn a_miss_says_how_it_differs_from_the_nearest() {
         "`FILE` has no call like this one: \"Rate this move of the company from one t…\"; \
          the nearest, call 2, differs in 1 place, first at `request.messages[0].parts[0].text`: \
          recorded \"…n: paint the office blue, and say why.\", asked \"…n: paint the office green, and say why.\"; \
-         record the run again, or use `RecordMode::ReplayOrRecord`"
+         record the run again, or what is missing"
     );
     let told = miss(&prompts, Request::new("Sum up.").system("A judge.").max_tokens(9)).await;
     assert!(

@@ -6,7 +6,7 @@ use consulting_graph::moves::MoveId;
 
 /// What can be typed.
 pub(super) const HELP: &str = "You can type:
-  show m2    the whole move          drop m3    leave it out of the debates
+  show m2    the whole move          drop m3    leave it out of the debates, or several: drop m3 m4
   edit m5    in your editor          add FILE   moves from a file, markdown or JSON
   list       all moves again         go         debate them
   quit       later: the run waits";
@@ -16,7 +16,7 @@ pub(super) const HELP: &str = "You can type:
 pub(super) enum Command {
     List,
     Show(MoveId),
-    Drop(MoveId),
+    Drop(Vec<MoveId>),
     Edit(MoveId),
     Add(PathBuf),
     Go,
@@ -29,10 +29,15 @@ impl Command {
     pub(super) fn parse(line: &str) -> Result<Self, String> {
         let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let rest = rest.trim();
-        let id = || MoveId::parse(rest).map_err(|_| format!("which move? type `{verb} m3`"));
+        let which =
+            |word: &str| MoveId::parse(word).map_err(|_| format!("which move? type `{verb} m3`"));
+        let id = || which(rest);
         match (verb, rest) {
             ("show", _) => id().map(Self::Show),
-            ("drop", _) => id().map(Self::Drop),
+            ("drop", "") => id().map(|it| Self::Drop(vec![it])),
+            ("drop", ids) => {
+                ids.split_whitespace().map(which).collect::<Result<_, _>>().map(Self::Drop)
+            }
             ("edit", _) => id().map(Self::Edit),
             ("add", "") => Err("which file? type `add moves.md`".to_owned()),
             ("add", file) => Ok(Self::Add(PathBuf::from(file))),
@@ -52,7 +57,8 @@ mod tests {
     #[test]
     fn commands_are_read_as_they_are_typed() {
         for (line, expected) in [
-            ("drop m3", Command::Drop(MoveId(3))),
+            ("drop m3", Command::Drop(vec![MoveId(3)])),
+            ("drop m3  m4", Command::Drop(vec![MoveId(3), MoveId(4)])),
             ("  edit   m15 ", Command::Edit(MoveId(15))),
             ("show m1", Command::Show(MoveId(1))),
             ("add my moves.md", Command::Add("my moves.md".into())),
@@ -63,7 +69,7 @@ mod tests {
         ] {
             assert_eq!(Command::parse(line), Ok(expected), "{line}");
         }
-        for wrong in ["drop", "drop 3", "edit all", "add", "go now", "remove m1"] {
+        for wrong in ["drop", "drop 3", "drop m3 4", "edit all", "add", "go now", "remove m1"] {
             assert!(Command::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -45,7 +45,11 @@ pub(crate) fn talk(
             Ok(Command::Help) => Ok(HELP.to_owned()),
             Ok(Command::List) => Ok(desk.list(columns)),
             Ok(Command::Show(id)) => desk.markdown(id),
-            Ok(Command::Drop(id)) => desk.drop(id),
+            Ok(Command::Drop(ids)) => {
+                let dropped: Result<Vec<String>, String> =
+                    ids.into_iter().map(|it| desk.drop(it)).collect();
+                dropped.map(|it| it.join("\n"))
+            }
             Ok(Command::Edit(id)) => edit(&mut desk, id, folder),
             Ok(Command::Add(path)) => match fs::read_to_string(&path) {
                 Ok(text) => desk.add(&text),

@@ -186,6 +186,8 @@ impl Dashboard {
             }
             PipelineEvent::SandboxScored { breakdown, .. } => {
                 if let Some(id) = move_id(event) {
+                    // A debate that was gone on with is scored once more.
+                    self.scores.retain(|it| it.move_id != id);
                     self.scores.push(MoveScore::new(id, breakdown.clone(), []));
                 }
                 self.set(event, State::Scored);
@@ -216,8 +218,9 @@ impl Dashboard {
         }
         let progress = self.progress();
         self.debating_since = self.debating_since.map(|_| (Duration::ZERO, progress));
-        // What stopped the run then does not stop it now.
+        // What stopped the run then does not stop it now, be it that it came to an end.
         self.troubles.clear();
+        self.is_over = false;
     }
 
     pub(crate) fn pay(&mut self, spent: Spent) {

@@ -116,9 +116,9 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
 /// The first line that says something, without what steers terminals and without markdown's signs at its start.
 pub(crate) fn first_line(text: &str) -> String {
     let text = visible(text).replace('\t', " ");
-    let lines = text
-        .lines()
-        .map(|it| it.trim_matches(|it: char| it.is_whitespace() || "#*_>-".contains(it)));
+    let signs = |it: char| it.is_whitespace() || "#*_>-".contains(it);
+    let emphasis = |it: char| it.is_whitespace() || "*_".contains(it);
+    let lines = text.lines().map(|it| it.trim_start_matches(signs).trim_end_matches(emphasis));
     lines.filter(|it| !it.is_empty()).map(str::to_owned).next().unwrap_or_default()
 }
 
@@ -147,6 +147,7 @@ mod tests {
     fn a_turn_is_shown_by_its_first_words_and_steers_nothing() {
         assert_eq!(first_line("\n\n## **Too dear**\nAnd late."), "Too dear");
         assert_eq!(first_line("\x1b[2J\u{202e}Look\r\nthere"), "[2JLook");
+        assert_eq!(first_line("> Shut <script>a</script>"), "Shut <script>a</script>");
         assert_eq!(first_line("  \n"), "");
     }
 

@@ -1,0 +1,57 @@
+//! Every prompt once, about nothing in particular: the words of this program, and nobody else's. Their hashes tell
+//! programs apart that ask in other words.
+
+use llm::{Request, overflow::Passage};
+
+use super::{
+    Brief, Piece, analyst, analyst_again, baseline, critic_opening, critic_reply, inference,
+    inference_again, maker_reply, repair, score, synthesizer,
+};
+use crate::{
+    config::{Metric, Persona},
+    data::{Subject, Ticker},
+    fence::Fence,
+    finding::Inference,
+    moves::MoveProblem,
+    transcript::{Speaker, append_to_log, rounds},
+};
+
+/// Every prompt by its name.
+pub(crate) fn samples() -> Vec<(&'static str, Request)> {
+    let fence = Fence::new("0");
+    let ticker = Ticker::parse("NONE").expect("these are letters");
+    let persona = |id: &str| Persona {
+        id: id.to_owned(),
+        name: "Nobody".to_owned(),
+        system_prompt: "You are nobody.".to_owned(),
+    };
+    let (one, critic) = (persona("one"), persona("critic"));
+    let [id, name, question] = ["worth", "Worth", "Is it worth it?"].map(str::to_owned);
+    let metrics = [Metric { id, name, question }];
+    let [document, evidence] = ["A move.", "A finding."].map(str::to_owned);
+    let brief = Brief { ticker: ticker.to_string(), move_id: "m1".to_owned(), document, evidence };
+    let log = append_to_log(&[], Speaker::Critic, "No.", 1);
+    let log = rounds(&append_to_log(&log, Speaker::DecisionMaker(one.id.clone()), "Yes.", 1));
+    let log: Vec<Passage<'_>> = log.iter().map(Passage::Round).collect();
+    let piece = Some(Piece { number: 1, of: 2 });
+    let findings = |of, piece| inference(&one, &ticker, of, "A document.", piece, &fence);
+    let moves = analyst(&one, &ticker, 3, "F1", "F2", &fence);
+    let problems = [MoveProblem::TooFewCitations(1, 0)];
+    let scores = score(&one, &brief, &fence, &log, &metrics, 2);
+    vec![
+        ("synthesizer financial", synthesizer(&one, &ticker, Subject::Financial, "Data.", &fence)),
+        ("synthesizer trend", synthesizer(&one, &ticker, Subject::Trend, "Data.", &fence)),
+        ("inference F1", findings(Inference::F1, None)),
+        ("inference F2", findings(Inference::F2, None)),
+        ("inference piece", findings(Inference::F1, piece)),
+        ("inference again", inference_again(&findings(Inference::F1, None), "Hm.")),
+        ("analyst", moves.clone()),
+        ("analyst again", analyst_again(&moves, "Hm.", &problems)),
+        ("critic opening", critic_opening(&critic, &brief, &fence)),
+        ("critic reply", critic_reply(&critic, &brief, &fence, &one, &log, 2)),
+        ("decision maker reply", maker_reply(&one, &brief, &fence, &log, 1)),
+        ("score", scores.clone()),
+        ("score before", baseline(&one, &brief, &fence, &metrics)),
+        ("score again", repair(&scores, "Hm.", &metrics)),
+    ]
+}
