@@ -4,6 +4,7 @@
 //! list of all runs, `runs.db`, lies beside them; after a restart the server goes on with those that were not finished.
 
 mod desk;
+mod meters;
 mod page;
 mod results;
 mod routes;
@@ -19,12 +20,12 @@ use std::{
     time::SystemTime,
 };
 
-use axum::{Json, Router, extract::State, response::Response, routing::get};
+use axum::{Json, extract::State, http::HeaderMap, response::Response, routing::get};
 use chrono::NaiveDate;
 use graph_core::MemorySaver;
 use graph_server::{
     Capacity, NewRun, Registry, RegistryError, Service, ServiceError,
-    http::{EventStreams, Guard, Metrics, Problem, ProblemBody, page},
+    http::{EventStreams, Guard, Guarded, Metrics, Problem, ProblemBody, page},
     run::is_id,
 };
 use sandbox_vm::Isolation;
@@ -32,7 +33,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{desk::Desk, runner::Folders, wire::Setup};
+use self::{desk::Desk, meters::Meters, runner::Folders, wire::Setup};
 use crate::{
     config::Config,
     data::From,
@@ -110,7 +111,7 @@ pub enum ServeProblem {
 struct Document;
 
 /// Opens the service, goes on with unfinished runs, and gives all routes.
-pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
+pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> {
     new::check(&options.config, &options.choice, options.most)?;
     let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
@@ -131,14 +132,15 @@ pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
         data: options.data,
         as_of: options.as_of,
         concurrency: options.concurrency,
-        needs_key: options.guard.needs_key(),
+        guard: Arc::new(options.guard.clone()),
         most: options.most,
         _lock: Arc::new(lock),
-        meters: Arc::default(),
+        meters: Meters::default(),
         replaying: Arc::default(),
     };
     let locked = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
-    let (locked, locked_api) = locked.with_state(desk.clone()).split_for_parts();
+    let (locked, mut locked_api) = locked.with_state(desk.clone()).split_for_parts();
+    options.guard.describe(&mut locked_api);
     let open =
         OpenApiRouter::new().routes(routes!(setup)).routes(routes!(ready)).routes(routes!(health));
     let (open, mut api) = open.with_state(desk).split_for_parts();
@@ -188,11 +190,17 @@ fn adopt(registry: &Registry, runs: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a client needs to know before it asks for anything else.
+/// What a client needs to know before it asks for anything else. Without a key, where one is needed, that is no more
+/// than that one is needed.
 #[utoipa::path(get, path = "/api/setup", tag = "server", responses(
     (status = 200, description = "Who would speak, who takes part", body = Setup),
     (status = "4XX", description = "Too many requests, or a strange host", body = ProblemBody)))]
-async fn setup(State(desk): State<Desk>) -> Result<Json<Setup>, Problem> {
+async fn setup(State(desk): State<Desk>, headers: HeaderMap) -> Result<Json<Setup>, Problem> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let setup = Setup { needs_key: desk.guard.needs_key(), version, ..Setup::default() };
+    if !desk.guard.lets_in(&headers) {
+        return Ok(Json(setup));
+    }
     let config = Config::parse(&desk.config).map_err(|error| Problem::internal(&error))?;
     let data = match desk.data {
         From::Synthetic => "synthetic",
@@ -200,13 +208,12 @@ async fn setup(State(desk): State<Desk>) -> Result<Json<Setup>, Problem> {
         From::Dir { .. } => "dir",
     };
     Ok(Json(Setup {
-        needs_key: desk.needs_key,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        provider: desk.choice.provider.clone(),
+        provider: Some(desk.choice.provider.clone()),
         model: desk.choice.model.clone(),
-        data: data.to_owned(),
-        concurrency: desk.concurrency,
-        config: (&config).into(),
+        data: Some(data.to_owned()),
+        concurrency: Some(desk.concurrency),
+        config: Some((&config).into()),
+        ..setup
     }))
 }
 
@@ -242,7 +249,7 @@ async fn ready(State(desk): State<Desk>) -> Result<&'static str, Problem> {
 
 /// Counts for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
-    (status = 200, description = "The counts", body = String),
+    (status = 200, description = "The counts", body = String, content_type = "application/openmetrics-text"),
     (status = "4XX", description = "No key", body = ProblemBody)))]
 async fn prometheus(State(desk): State<Desk>) -> Result<Response, Problem> {
     desk.metrics.render(&desk.service).await

@@ -4,11 +4,14 @@
     reason = "tests, though much of it stands in functions of their own"
 )]
 
+mod document;
+
 use std::{path::Path, process::Stdio, time::Duration};
 
 use consulting_graph::{config::DEFAULT, offline};
 use llm::testkit::Provider;
 use reqwest::{Client, Method, Response};
+use rustix::process::{Pid, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -81,6 +84,12 @@ impl Server {
 
     async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         read(self.send(Method::POST, path, Some(body)).await).await
+    }
+
+    /// What Ctrl-C does.
+    fn interrupt(&self) {
+        let id = Pid::from_raw(self.child.id().unwrap().try_into().unwrap()).unwrap();
+        kill_process(id, rustix::process::Signal::INT).unwrap();
     }
 
     /// Starts a run and gives its id.
@@ -219,7 +228,8 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
     let (status, forked) = server.post(&format!("/api/runs/{b}/fork"), wanted).await;
     assert_eq!(status, 202, "{forked}");
     let fork = forked["analysis_id"].as_str().unwrap();
-    assert_eq!(server.follow(fork).await.1, "complete");
+    let (branched, status) = server.follow(fork).await;
+    assert_eq!(status, "complete");
     let (_, difference) = server.get(&format!("/api/compare?a={b}&b={fork}")).await;
     assert!(difference["settings"].to_string().contains("critic"), "{difference}");
     let (_, list) = server.get("/api/runs?limit=2").await;
@@ -235,12 +245,30 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
     for name in ["state.db", "calls.jsonl", "..%2f..%2fsmall.toml", "m9.md"] {
         assert_eq!(server.get(&format!("/api/runs/{b}/files/{name}")).await.0, 404, "{name}");
     }
+    let counts = server.send(Method::GET, "/metrics", None).await;
+    let kind = counts.headers()["content-type"].to_str().unwrap().to_owned();
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+    let counts = counts.text().await.unwrap();
+    let sent = first.len() + second.len() + branched.len();
+    for line in [
+        "runs{status=\"complete\"} 3",
+        "runs{status=\"running\"} 0",
+        "event_streams 0",
+        &format!("events_sent_total {sent}"),
+        "http_requests_total{method=\"POST\",route=\"/api/analyze\",status=\"202\"} 2",
+        "http_requests_total{method=\"GET\",route=\"/api/runs/{id}/files/{name}\",status=\"404\"} 4",
+        "http_request_seconds_count{route=\"/api/compare\"} 1",
+        "# EOF",
+    ] {
+        assert!(counts.lines().any(|it| it == line), "{line}\n{counts}");
+    }
     let (_, trace) = server.get(&format!("/api/runs/{a}/trace")).await;
     assert_eq!(trace.as_object().unwrap().keys().collect::<Vec<_>>(), ["m1", "m2", "pipeline"]);
 
     // What is wrong is said.
     for (path, body, expected) in [
         ("/api/analyze", json!({ "ticker": "../x" }), 422),
+        ("/api/analyze", json!({ "ticker": " NVDA" }), 422),
         ("/api/analyze", json!({ "ticker": "A", "rounds": 0 }), 422),
         ("/api/analyze", json!({ "ticker": "A", "max_dollars": -1 }), 422),
         ("/api/analyze", json!({ "ticker": "A", "wat": 1 }), 422),
@@ -248,6 +276,7 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
         ("/api/runs/nobody/fork", json!({ "at": "m1" }), 404),
         (&format!("/api/runs/{b}/fork"), json!({ "at": "m77" }), 422),
         (&format!("/api/runs/{b}/cancel"), json!({}), 409),
+        (&format!("/api/runs/{b}/resume"), json!({}), 409),
     ] {
         let (status, said) = server.post(path, body).await;
         assert_eq!(status, expected, "{path} {said}");
@@ -269,6 +298,9 @@ async fn a_person_looks_at_the_moves_and_what_they_write_stays_text() {
     let path = format!("/api/runs/{id}/resume");
     assert_eq!(server.post(&path, json!({})).await.0, 422);
     assert_eq!(server.post(&path, json!({ "moves": [] })).await.0, 422);
+    // Whoever does not want to decide is rid of it, and may think again.
+    let (status, given_up) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
+    assert_eq!((status, &given_up["status"]), (202, &json!("cancelled")));
     assert_eq!(server.post(&path, json!({ "moves": moves })).await.0, 202);
     assert_eq!(server.follow(&id).await.1, "complete");
     let results = server.send(Method::GET, &format!("/api/results/{id}"), None).await;
@@ -308,6 +340,24 @@ async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn told_once_it_waits_for_runs_and_told_twice_it_does_not() {
+    let folder = TempDir::new().unwrap();
+    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    let mut server = Server::start(folder.path(), 0, "--grace 1000", Some(&provider)).await;
+    let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
+    server.interrupt();
+    while server.get("/ready").await.0 != 503 {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let (status, said) = server.post("/api/analyze", json!({ "ticker": "NVDA" })).await;
+    assert_eq!((status, &said["error"]["code"]), (503, &json!("closing")));
+    assert_eq!(server.get(&format!("/api/runs/{id}")).await.1["status"], "running");
+    server.interrupt();
+    let ended = timeout(Duration::from_secs(30), server.child.wait()).await.unwrap().unwrap();
+    assert_eq!(ended.code(), Some(130));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_open_address_needs_a_key_which_nobody_is_shown() {
     let folder = TempDir::new().unwrap();
     let mut refused = Command::new(env!("CARGO_BIN_EXE_consulting"));
@@ -321,10 +371,21 @@ async fn an_open_address_needs_a_key_which_nobody_is_shown() {
     let server = Server::start(folder.path(), 0, &format!("--key-hash {hash}"), None).await;
     assert_eq!(server.get("/api/runs").await.0, 401);
     let setup = server.get("/api/setup").await;
-    assert_eq!((setup.0, &setup.1["needs_key"]), (200, &json!(true)));
-    assert!(!setup.1.to_string().contains("2bb80d"));
-    let request = server.client.get(format!("{}/api/runs", server.address)).bearer_auth("secret");
-    assert_eq!(request.send().await.unwrap().status(), 200);
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(setup, (200, json!({ "needs_key": true, "version": version })), "and nothing else");
+    let with_key = async |path: &str| {
+        let request = server.client.get(format!("{}{path}", server.address)).bearer_auth("secret");
+        read(request.send().await.unwrap()).await
+    };
+    assert_eq!(with_key("/api/runs").await.0, 200);
+    let (_, setup) = with_key("/api/setup").await;
+    assert_eq!((&setup["needs_key"], &setup["provider"]), (&json!(true), &json!("scripted")));
+    assert!(setup["config"]["critic"]["name"].is_string() && !setup.to_string().contains("2bb80d"));
+    let (_, document) = server.get("/openapi.json").await;
+    let either = json!([{ "bearer": [] }, { "api_key": [] }]);
+    assert_eq!(document["paths"]["/api/analyze"]["post"]["security"], either);
+    assert_eq!(document["paths"]["/api/setup"]["get"]["security"], Value::Null);
+    assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
     for path in ["/health", "/ready", "/openapi.json", "/"] {
         assert_eq!(server.get(path).await.0, 200, "{path}");
     }

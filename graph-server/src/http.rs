@@ -1,6 +1,7 @@
 //! What every HTTP server here needs, whatever it serves.
 
 mod body;
+mod document;
 mod events;
 mod guard;
 mod key;
@@ -11,8 +12,8 @@ mod rate;
 mod request;
 
 pub use body::{Body, Params, Path};
-pub use events::{EventStreams, Place, stream};
-pub use guard::Guard;
+pub use events::{EventStreams, Message, Place, stream};
+pub use guard::{Guard, Guarded};
 pub use key::{KeyHash, KeyHashError};
 pub use metrics::Metrics;
 pub use page::{Asset, page};

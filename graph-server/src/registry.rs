@@ -182,11 +182,11 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts a run that nobody works on back into the queue, with an order.
+    /// Puts a run that nobody works on back into the queue, with an order, unless it is complete.
     pub(crate) fn requeue(&self, id: &str, order: &Value) -> Result<(), RegistryError> {
         self.lock().execute(
             "UPDATE runs SET status = 'queued', error = NULL, told = ?2, updated = ?3, ended = NULL \
-             WHERE id = ?1",
+             WHERE id = ?1 AND status <> 'complete'",
             params![id, order.to_string(), to_millis(SystemTime::now())],
         )?;
         Ok(())

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tower::ServiceExt;
 
-use crate::service::Service;
+use crate::{http::Guarded, service::Service};
 
 /// Connections that are still open after the runs are put aside get so long.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -39,13 +39,20 @@ pub fn lift_descriptor_limit() -> io::Result<u64> {
 }
 
 /// Serves until it is told to end; then takes no new runs, gives the live ones so much time, and puts the others aside.
+///
+/// An address that others than this machine can reach is refused where the guard has no key.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    guarded: Guarded,
     service: Service,
     grace: Duration,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let Guarded { router, guard } = guarded;
+    if !guard.suits(listener.local_addr()?) {
+        let why = "others can reach this address, so the guard around its routes needs a key";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
     let connections = GracefulShutdown::new();
     // Half of the files are for the runs: a crowd of clients must not make one fail.
     let most =

@@ -67,7 +67,10 @@ pub enum ServiceError {
     /// The run is live.
     #[error("the run `{0}` goes on already")]
     Live(String),
-    /// The run came to its end.
+    /// The run is complete.
+    #[error("the run `{0}` is complete; there is nothing to go on with")]
+    Over(String),
+    /// The run rests.
     #[error("the run `{id}` is {}; there is nothing to stop", status.name())]
     NotLive {
         /// The run.
@@ -187,7 +190,7 @@ impl Service {
         }
     }
 
-    /// Goes on with a run that rests, with an order that its runner understands. Whoever stops waiting for it has
+    /// Goes on with a run that rests before its end, with an order that its runner understands. Whoever stops waiting for it has
     /// asked for it all the same.
     pub async fn resume(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
         let (service, id) = (self.clone(), id.to_owned());
@@ -203,27 +206,32 @@ impl Service {
             it.get(&name)
         });
         match queued.await {
-            Ok(Some(run)) => {
+            Ok(Some(run)) if run.status == Status::Queued => {
                 self.inner.work(run.clone(), live);
                 Ok(run)
             }
             other => {
                 self.inner.leave(id);
-                other.and(Err(ServiceError::Unknown(id.to_owned())))
+                other.and(Err(ServiceError::Over(id.to_owned())))
             }
         }
     }
 
-    /// Stops a live run, and waits until nobody works on it any more.
+    /// Stops a live run, and waits until nobody works on it any more. One that waits for an answer is given up. Either
+    /// can still be gone on with.
     pub async fn cancel(&self, id: &str) -> Result<RunInfo, ServiceError> {
         let run = self.inner.get(id).await?;
-        let Some(live) = self.inner.live(id) else {
+        if let Some(live) = self.inner.live(id) {
+            live.stop(Stop::Cancelled);
+            let mut head = live.feed.watch();
+            let _ = head.wait_for(|it| it.is_done).await;
+            return self.inner.get(id).await;
+        }
+        if run.status != Status::Waiting {
             return Err(ServiceError::NotLive { id: run.id, status: run.status });
-        };
-        live.stop(Stop::Cancelled);
-        let mut head = live.feed.watch();
-        let _ = head.wait_for(|it| it.is_done).await;
-        self.inner.get(id).await
+        }
+        let inner = self.inner.clone();
+        tokio::spawn(async move { inner.give_up(&run.id).await }).await?
     }
 
     /// A run.
@@ -340,6 +348,22 @@ impl Inner {
         if let Some(live) = self.map().remove(id) {
             live.feed.close();
         }
+    }
+
+    /// Notes that nobody waits for a run's answer any more.
+    async fn give_up(&self, id: &str) -> Result<RunInfo, ServiceError> {
+        // In the map, so that nobody goes on with it meanwhile.
+        Self::enter(&mut self.map(), id)?;
+        let name = id.to_owned();
+        let given_up = self.blocking(move |it| {
+            if it.get(&name)?.is_some_and(|run| run.status == Status::Waiting) {
+                it.set(&name, Status::Cancelled, None, &Value::Null)?;
+            }
+            it.get(&name)
+        });
+        let run = given_up.await;
+        self.leave(id);
+        run?.ok_or_else(|| ServiceError::Unknown(id.to_owned()))
     }
 
     async fn get(&self, id: &str) -> Result<RunInfo, ServiceError> {

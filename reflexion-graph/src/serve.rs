@@ -10,10 +10,10 @@ mod wire;
 
 use std::{fs, io, path::PathBuf, sync::Arc, time::Instant};
 
-use axum::{Json, Router, routing::get};
+use axum::{Json, routing::get};
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
-    http::{EventStreams, Guard, Metrics},
+    http::{EventStreams, Guard, Guarded, Metrics},
 };
 use utoipa::OpenApi;
 
@@ -93,7 +93,7 @@ struct Desk {
 }
 
 /// Opens the service, goes on with unfinished jobs, and gives all routes.
-pub async fn open(options: Options) -> Result<(Service, Router), ServeProblem> {
+pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> {
     let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;

@@ -43,7 +43,7 @@ enum Install {
 }
 
 /// All that the tests need.
-pub(crate) const NEEDS: [Need; 9] = [
+pub(crate) const NEEDS: [Need; 10] = [
     Need {
         name: "PostgreSQL for the tests",
         left_out: LeftOut::new("tests on PostgreSQL", "sudo apt-get install postgresql"),
@@ -132,6 +132,18 @@ fi || echo 'left out: tests in gVisor; this system has no package runsc'",
             by: ("python3", &["-m", "pip", "--version"]),
         },
         is_here: || peers::folder().join(peers::MCP).is_dir(),
+    },
+    Need {
+        name: "schemathesis for the tests",
+        left_out: LeftOut::new("tests of the servers by what their OpenAPI documents say", "sudo apt-get install python3-pip"),
+        require: "GRAPH_REQUIRE_SCHEMATHESIS",
+        is_certain: true,
+        install: Install::Folder {
+            name: peers::SCHEMATHESIS,
+            script: peers::INSTALL_SCHEMATHESIS,
+            by: ("python3", &["-m", "pip", "--version"]),
+        },
+        is_here: || peers::folder().join(peers::SCHEMATHESIS).is_dir(),
     },
     Need {
         name: "QEMU for the tests",

@@ -14,6 +14,9 @@ pub(crate) const LLAMA: &str = "llama-11549";
 /// The folder of the official client of the Model Context Protocol, in Python.
 pub(crate) const MCP: &str = "mcp-2.3.0";
 
+/// The folder of schemathesis, which asks a server whatever its OpenAPI document allows and much that it does not.
+pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
+
 pub(crate) const INSTALL_AIMOCK: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
@@ -38,7 +41,15 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp==2.3.0
 mv \"$1.new\" \"$1\"";
 
-/// Where the tests look for them, in `peers` of the crate `llm` and in `cycle` of `draft-gate`: in the folder that cargo builds into.
+/// What it asks is drawn by hypothesis: with another version of that, the same seed asks something else.
+pub(crate) const INSTALL_SCHEMATHESIS: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" schemathesis==4.32.5 hypothesis==6.170.15
+mv \"$1.new\" \"$1\"";
+
+/// Where the tests look for them, in `peers` of the crate `llm`, in `cycle` of `draft-gate` and in `schemathesis` of
+/// `graph-server`: in the folder that cargo builds into.
 pub(crate) fn folder() -> PathBuf {
     if let Some(folder) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(folder);

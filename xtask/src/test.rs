@@ -207,6 +207,7 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
                 "sudo apt-get install python3-pip",
                 "sudo apt-get install runsc, on Debian 12 with -t bookworm-backports",
                 "sudo apt-get install python3-pip",
+                "sudo apt-get install python3-pip",
                 "sudo apt-get install qemu-system-x86",
                 "sudo usermod -aG kvm $USER",
                 "sudo apt-get install docker.io",
@@ -236,8 +237,8 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph --exclude graph-server --exclude reflexion-graph
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo test -p llm -p consulting-graph -p graph-server -p reflexion-graph --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph --exclude graph-server --exclude reflexion-graph
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo test -p llm -p consulting-graph -p graph-server -p reflexion-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo run -q -p graph-core --example a
@@ -273,16 +274,18 @@ cargo deny --offline check bans licenses sources"
     fn what_goes_into_a_folder_needs_no_rights() {
         let user = Found::Installable(Rights::User);
         let mut needs = [Found::Missing; NEEDS.len()];
-        needs[..6].copy_from_slice(&[Found::Here, Found::Here, user, user, Found::Missing, user]);
+        let here = Found::Here;
+        needs[..7].copy_from_slice(&[here, here, user, user, Found::Missing, user, user]);
         let plan =
             plan(&Here { examples: vec![], cargo_deny: true, node: false, needs }, Depth::Usual);
         let lines: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
-        for (line, folder) in lines.iter().zip(["aimock-1.43.0", "llama-11549", "mcp-2.3.0"]) {
+        let folders = ["aimock-1.43.0", "llama-11549", "mcp-2.3.0", "schemathesis-4.32.5"];
+        for (line, folder) in lines.iter().zip(folders) {
             assert!(line.starts_with("sh -ec ") && line.ends_with(folder), "{line}");
         }
-        let required =
-            "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 cargo test";
-        assert!(lines[5].contains(required));
+        let required = "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 \
+                        GRAPH_REQUIRE_SCHEMATHESIS=1 cargo test";
+        assert!(lines[6].contains(required));
     }
 
     #[test]

@@ -1,22 +1,18 @@
 //! What the routes share: the service, the folder of runs, and what new runs are given.
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fs::File, path::PathBuf, sync::Arc};
 
 use chrono::NaiveDate;
 use graph_server::{
     NewRun, RunInfo, Service,
-    http::{EventStreams, Metrics, Problem},
+    http::{EventStreams, Guard, Metrics, Problem},
 };
 use llm::Catalog;
 use serde_json::json;
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
+    meters::Meters,
     runner::Folders,
     wire::{Analyze, Budget, ForkWanted, Kept},
 };
@@ -26,7 +22,7 @@ use crate::{
     models::{Choice, Limit},
     plan::{Assumptions, Plan},
     run::{Given, Run, RunProblem, new},
-    spent::{Meter, Spent},
+    spent::Spent,
 };
 
 /// Rounds a client may ask for, and debates at once.
@@ -35,9 +31,6 @@ const MOST_AT_ONCE: usize = 15;
 
 /// Settings a fork may change.
 const MOST_SETTINGS: usize = 100;
-
-/// So many recordings are remembered as far as they are counted.
-const METERS: usize = 64;
 
 /// What the routes share.
 #[derive(Debug, Clone)]
@@ -55,12 +48,13 @@ pub(super) struct Desk {
     pub(super) as_of: Option<NaiveDate>,
     /// Debates at once, where a client says nothing.
     pub(super) concurrency: usize,
-    pub(super) needs_key: bool,
+    /// Who may see what is locked.
+    pub(super) guard: Arc<Guard>,
     /// What a run may spend at most.
     pub(super) most: Limit,
     /// Held for as long as the server is there.
     pub(super) _lock: Arc<File>,
-    pub(super) meters: Arc<Mutex<HashMap<String, Meter>>>,
+    pub(super) meters: Meters,
     /// Held by who replays a run for its trace: one at a time, since that takes seconds of a processor.
     pub(super) replaying: Arc<tokio::sync::Mutex<()>>,
 }
@@ -74,8 +68,11 @@ impl Desk {
     }
 
     async fn begin_now(&self, wanted: Analyze) -> Result<RunInfo, Problem> {
-        let ticker =
-            Ticker::parse(&wanted.ticker).map_err(|error| Problem::invalid(error.to_string()))?;
+        let ticker = Ticker::parse(&wanted.ticker);
+        let ticker = ticker.map_err(|error| Problem::invalid(format!("`ticker`: {error}")))?;
+        if wanted.ticker != wanted.ticker.trim() {
+            return Err(Problem::invalid("`ticker`: leave out the blanks around it"));
+        }
         let limit = Budget { max_tokens: wanted.max_tokens, max_dollars: wanted.max_dollars };
         let kept = self.kept(wanted.concurrency, limit, None)?;
         let config = self.config_with(wanted.rounds)?;
@@ -183,17 +180,8 @@ impl Desk {
 
     /// What a run has spent so far.
     pub(super) async fn spent(&self, id: &str) -> Result<Spent, Problem> {
-        let (meters, id) = (self.meters.clone(), id.to_owned());
-        let path = self.folders.of(&id).join("calls.jsonl");
-        blocking(move || {
-            let mut meters = meters.lock().unwrap_or_else(PoisonError::into_inner);
-            if meters.len() >= METERS && !meters.contains_key(&id) {
-                // They are read again from the start, which takes longer and comes to the same.
-                meters.clear();
-            }
-            Ok(meters.entry(id).or_insert_with(|| Meter::of(path)).read_all())
-        })
-        .await
+        let (meters, recording) = (self.meters.clone(), self.folders.of(id).join("calls.jsonl"));
+        blocking(move || Ok(meters.read(&recording))).await
     }
 
     /// A run's folder, if there is such a run.
@@ -214,10 +202,12 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// What a client is told of a run that cannot be made or opened. What only names the host's files stays in the log.
 pub(super) fn problem(problem: RunProblem) -> Problem {
     match problem {
-        RunProblem::Config(_)
-        | RunProblem::NoPlace(_)
-        | RunProblem::NothingToReview
-        | RunProblem::Setting { .. } => Problem::invalid(problem.to_string()),
+        RunProblem::Config(_) | RunProblem::NoPlace(_) | RunProblem::NothingToReview => {
+            Problem::invalid(problem.to_string())
+        }
+        RunProblem::Setting { setting, problem } => {
+            Problem::invalid(format!("`set` {setting}: {problem}"))
+        }
         RunProblem::NoRun(_) => Problem::not_found("the run's folder is gone"),
         RunProblem::Busy(_) => Problem::conflict("another process is at work on the run"),
         RunProblem::Differs(_) => Problem::conflict(

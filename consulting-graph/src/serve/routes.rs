@@ -8,7 +8,7 @@ use axum::{
 };
 use graph_server::{
     Status,
-    http::{Body, Params, Path, Place, Problem, ProblemBody, stream},
+    http::{Body, Message, Params, Path, Place, Problem, ProblemBody, stream},
 };
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -18,9 +18,9 @@ use super::{
     results,
     runner::read_moves,
     wire::{
-        Analyze, BranchedOff, Budget, Cast, Events, EventsWanted, Files, ForkWanted, Kept, Order,
-        Pair, PlanWanted, Results, Resume, RunDetail, RunSummary, Runs, RunsWanted, Settings,
-        Started,
+        Analyze, BranchedOff, Budget, Cast, Events, EventsWanted, Files, ForkWanted, Kept, LARGEST,
+        Order, Pair, PlanWanted, Results, Resume, RunDetail, RunSummary, Runs, RunsWanted,
+        Settings, Started,
     },
 };
 use crate::{
@@ -70,13 +70,9 @@ async fn analyze(State(desk): State<Desk>, Body(wanted): Body<Analyze>) -> Answe
 
 /// Streams a run's events: from the start, or after the one that `Last-Event-ID` or `after` names.
 #[utoipa::path(get, path = "/api/stream/{id}", tag = "runs",
-    params(("id" = String, Path, description = "The run"),
-        ("after" = Option<u64>, Query, description = "Only events after this one"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "Only events after this one")),
-    responses(
-    (status = 200, description = "Server-sent events: each has its number as `id` and an object as `data`. \
-        The last one is named `end` and says where the run stands.", body = String,
-        content_type = "text/event-stream"),
+    params(("id" = String, Path, description = "The run"), Place), responses(
+    (status = 200, description = "Server-sent events, one for each event, and at the end where the run stands",
+        body = Message, content_type = "text/event-stream"),
     (status = "4XX", description = "There is none", body = ProblemBody)))]
 async fn events_live(
     State(desk): State<Desk>,
@@ -178,6 +174,9 @@ async fn events(
     if !(1..=MOST_EVENTS).contains(&limit) {
         return Err(Problem::invalid(format!("limit is from 1 to {MOST_EVENTS}")));
     }
+    if after > LARGEST {
+        return Err(Problem::invalid(format!("after is up to {LARGEST}")));
+    }
     let found = desk.service.stored(&id, after, limit).await?;
     let last = found.last().map_or(after, |it| it.seq);
     let events = found.iter().map(|it| serde_json::from_str(&it.data)).collect::<Result<_, _>>();
@@ -216,7 +215,7 @@ async fn review(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json
 
 /// Goes on with a run that rests.
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs",
-    params(("id" = String, Path, description = "The run")), request_body = Resume, responses(
+    params(("id" = String, Path, description = "The run")), request_body = Option<Resume>, responses(
     (status = 202, description = "It goes on", body = Started),
     (status = "4XX", description = "It cannot", body = ProblemBody),
     (status = 503, description = "The server ends", body = ProblemBody)))]
@@ -263,7 +262,7 @@ async fn fork(
     Ok((StatusCode::ACCEPTED, Json(Started::of(&run))).into_response())
 }
 
-/// Stops a run; it can go on later.
+/// Stops a run, also one that waits for a person to look at its moves; it can go on later.
 #[utoipa::path(post, path = "/api/runs/{id}/cancel", tag = "runs",
     params(("id" = String, Path, description = "The run")), responses(
     (status = 202, description = "It is stopped", body = Started),
@@ -315,7 +314,8 @@ async fn files(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<
 #[utoipa::path(get, path = "/api/runs/{id}/files/{name}", tag = "runs",
     params(("id" = String, Path, description = "The run"), ("name" = String, Path, description = "The file")),
     responses(
-    (status = 200, description = "The file, to be saved", body = Vec<u8>, content_type = "application/octet-stream"),
+    (status = 200, description = "The file, to be saved", content((String = "text/markdown"), (String = "text/html"),
+        (String = "text/csv"), (String = "text/plain"), (Object = "application/json"))),
     (status = "4XX", description = "There is no such file", body = ProblemBody)))]
 async fn file(
     State(desk): State<Desk>,

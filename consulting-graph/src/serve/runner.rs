@@ -1,7 +1,7 @@
 //! Runs of the pipeline, each in its folder.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     time::Duration,
@@ -11,11 +11,12 @@ use async_trait::async_trait;
 use graph_server::{Ended, Failure, RunEvent, RunInfo, Runner, Teller};
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
+use tokio::{task::spawn_blocking, time::sleep};
 
-use tokio::time::sleep;
-
-use super::desk::failure;
-use super::wire::{Best, Kept, Order, Outcome};
+use super::{
+    desk::failure,
+    wire::{Best, Kept, Order, Outcome},
+};
 use crate::{
     event::Numbered,
     fence::visible_json,
@@ -97,7 +98,8 @@ pub(super) fn outcome(report: &Report) -> Value {
 impl Runner for Folders {
     async fn go(&self, info: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
         let failed = |problem: RunProblem| Failure(failure(&info.id, &problem));
-        let run = Run::open(self.of(&info.id)).map_err(failed)?;
+        let folder = self.of(&info.id);
+        let run = blocking(move || Run::open(folder)).await?.map_err(failed)?;
         let ended = loop {
             let tell = |event: &Numbered| {
                 let data = serde_json::to_string(event).unwrap_or_default();
@@ -106,10 +108,14 @@ impl Runner for Folders {
             match run.go(self.going(&run, info)?, tell).await {
                 // Somebody resumed it by hand.
                 Err(RunProblem::Busy(_)) => sleep(BUSY).await,
-                ended => break ended.map_err(failed)?,
+                ended => break ended,
             }
         };
-        match ended {
+        let folder = self.of(&info.id);
+        if let Err(error) = blocking(move || sync(&folder)).await? {
+            tracing::error!(run = info.id, %error, "may be lost if the power fails now");
+        }
+        match ended.map_err(failed)? {
             run::Ended::Done { report, .. } => Ok(Ended::Complete(outcome(&report))),
             run::Ended::Review(review) => {
                 run.leave_review(&review).map_err(failed)?;
@@ -121,6 +127,25 @@ impl Runner for Folders {
     fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
         read_events(&self.of(run).join("events.jsonl"), after, most)
     }
+}
+
+/// Does what may wait for the disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let failed = |_| Failure("an internal error; the server's log has it".to_owned());
+    spawn_blocking(work).await.map_err(failed)
+}
+
+/// Lets what lies in a run's folder reach the disk, before the list of runs says that it is there.
+fn sync(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(folder)?.sync_all()
 }
 
 /// Events of a list: the one of number `n` is its line `n`. What is not a whole line yet is none.

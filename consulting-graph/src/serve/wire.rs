@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use graph_server::{RunInfo, Status};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Number, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
@@ -11,6 +11,22 @@ use crate::{
     models::Limit,
     spent::Spent,
 };
+
+/// Dollars that a budget has at least.
+const LEAST: f64 = 0.000_001;
+
+/// The largest whole number that a request may hold: what is beyond it is no `int64`.
+pub(super) const LARGEST: u64 = i64::MAX.unsigned_abs();
+
+/// Reads a whole number as JSON Schema knows it, to which 3.0 is as whole as 3.
+fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>>(from: D) -> Result<Option<N>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(from)? else { return Ok(None) };
+    let is_whole = |it: &f64| it.fract() == 0.0 && (0.0..LARGEST as f64).contains(it);
+    let read = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
+    let fits = read.filter(|it| *it <= LARGEST).and_then(|it| N::try_from(it).ok());
+    let wrong = || de::Error::custom(format!("{number} is no whole number, or too large a one"));
+    fits.map(Some).ok_or_else(wrong)
+}
 
 /// A run that is asked for.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
@@ -20,16 +36,19 @@ pub(super) struct Analyze {
     #[schema(
         min_length = 1,
         max_length = 12,
-        pattern = "^[A-Za-z^][A-Za-z0-9.-]*$",
+        pattern = "^\\^?[A-Za-z0-9]+([.=-][A-Za-z0-9]+)*$",
         example = "NVDA"
     )]
     pub(super) ticker: String,
     /// Rounds of each debate.
+    #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 50)]
     pub(super) rounds: Option<u32>,
     /// What a scripted model's answers follow from.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) seed: Option<u64>,
     /// Debates at once.
+    #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 15)]
     pub(super) concurrency: Option<usize>,
     /// Whether the moves are scored before the debates too.
@@ -39,10 +58,11 @@ pub(super) struct Analyze {
     #[serde(default)]
     pub(super) review: bool,
     /// Tokens the whole run may use, in and out together.
+    #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
     /// Dollars the whole run may cost.
-    #[schema(exclusive_minimum = 0)]
+    #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
@@ -53,7 +73,7 @@ pub(super) struct Budget {
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
     /// Dollars.
-    #[schema(exclusive_minimum = 0)]
+    #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
@@ -119,6 +139,7 @@ pub(super) struct Runs {
 /// Which runs are wanted.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct RunsWanted {
     /// At most so many.
     #[param(minimum = 1, maximum = 200, default = 50)]
@@ -227,23 +248,28 @@ pub(super) struct MetricShown {
     pub(super) question: String,
 }
 
-/// What the page needs to know before it asks for anything.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+/// What the page needs to know before it asks for anything. Without a key, where one is needed, that is the first two.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub(super) struct Setup {
     /// Whether requests need a key.
     pub(super) needs_key: bool,
     /// The program's version.
     pub(super) version: String,
     /// Who speaks in new runs.
-    pub(super) provider: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) provider: Option<String>,
     /// The model, where it is not the configuration's.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
     /// Where companies are read from: `synthetic`, `edgar` or `dir`.
-    pub(super) data: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) data: Option<String>,
     /// Debates at once, where a request says nothing.
-    pub(super) concurrency: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) concurrency: Option<usize>,
     /// Who takes part.
-    pub(super) config: Cast,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) config: Option<Cast>,
 }
 
 /// What a run came to.
@@ -264,6 +290,7 @@ pub(super) struct Results {
 /// Which events are wanted.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct EventsWanted {
     /// Only those after this number.
     #[param(minimum = 0, default = 0)]
@@ -290,10 +317,11 @@ pub(super) struct Resume {
     /// those that are dropped.
     pub(super) moves: Option<Vec<Map<String, Value>>>,
     /// Tokens the whole run may use, in and out together.
+    #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
     /// Dollars the whole run may cost.
-    #[schema(exclusive_minimum = 0)]
+    #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
@@ -316,19 +344,22 @@ pub(super) struct ForkWanted {
     #[serde(default)]
     pub(super) only: bool,
     /// Debates at once.
+    #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 15)]
     pub(super) concurrency: Option<usize>,
     /// Tokens the whole run may use, in and out together.
+    #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
     /// Dollars the whole run may cost.
-    #[schema(exclusive_minimum = 0)]
+    #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
 /// What a run would be given.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct PlanWanted {
     /// Rounds of each debate.
     #[param(minimum = 1, maximum = 50)]
@@ -343,6 +374,7 @@ pub(super) struct PlanWanted {
 /// Two runs to compare.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Pair {
     /// A run.
     pub(super) a: String,
@@ -416,8 +448,10 @@ impl Budget {
 
     /// What is wrong with it, if anything.
     pub(super) fn problem(self) -> Option<&'static str> {
-        let bad = self.max_dollars.is_some_and(|it| !(it.is_finite() && it > 0.0));
-        if bad || self.max_tokens == Some(0) { Some("a budget is above 0") } else { None }
+        if self.max_dollars.is_some_and(|it| !(it.is_finite() && it >= LEAST)) {
+            return Some("`max_dollars` is a millionth of a dollar at least");
+        }
+        if self.max_tokens == Some(0) { Some("`max_tokens` is 1 at least") } else { None }
     }
 }
 

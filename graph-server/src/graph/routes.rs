@@ -9,12 +9,17 @@ use axum::{
 use graph_core::{Mode, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
+use utoipa::{
+    IntoParams, ToSchema,
+    openapi::schema::{Array, Object, Schema, SchemaType, Type},
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{Answers, Given, Graphs, served::Served};
 use crate::{
-    http::{Body, EventStreams, Metrics, Params, Path, Place, Problem, ProblemBody, stream},
+    http::{
+        Body, EventStreams, Message, Metrics, Params, Path, Place, Problem, ProblemBody, stream,
+    },
     run::{NewRun, RunInfo, Status, is_id, to_millis},
     service::Service,
 };
@@ -39,9 +44,10 @@ struct RunWanted {
     #[serde(default)]
     input: Map<String, Value>,
     /// The thread to run on; a new one if there is none.
+    #[schema(max_length = 100, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     thread: Option<String>,
-    /// Which events are kept: `values`, `updates`, `custom`, `messages`, `tasks`, `checkpoints`, `effects`.
-    #[schema(value_type = Option<Vec<String>>)]
+    /// Which events are kept; `updates`, `custom` and `messages` if nothing is said.
+    #[schema(schema_with = modes, required = false)]
     modes: Option<Vec<Mode>>,
 }
 
@@ -70,10 +76,23 @@ struct RunShown {
     output: Value,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+/// How much of a list is wanted.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct Limit {
+    /// At most so many.
+    #[param(minimum = 1, maximum = 200, default = 50)]
     limit: Option<usize>,
+}
+
+/// The names of modes, as a document says it.
+fn modes() -> Schema {
+    let name = Object::builder()
+        .schema_type(Type::String)
+        .enum_values(Some(Mode::DEBUG.map(|it| json!(it))));
+    let types = SchemaType::from_iter([Type::Array, Type::Null]);
+    Array::builder().schema_type(types).items(name).into()
 }
 
 impl RunShown {
@@ -130,8 +149,8 @@ async fn draw(State(desk): State<Desk>, Path(graph): Path<String>) -> Answer<Jso
 
 /// Starts a run.
 #[utoipa::path(post, path = "/graphs/{graph}/runs", params(("graph" = String, Path)),
-    request_body = RunWanted, responses(
-    (status = 202, body = RunShown), (status = "4XX", body = ProblemBody)))]
+    request_body = Option<RunWanted>, responses(
+    (status = 202, body = RunShown), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
 async fn start(
     State(desk): State<Desk>,
     Path(graph): Path<String>,
@@ -165,7 +184,7 @@ async fn state(
 
 /// A thread's checkpoints, newest first.
 #[utoipa::path(get, path = "/graphs/{graph}/threads/{thread}/history",
-    params(("graph" = String, Path), ("thread" = String, Path), ("limit" = Option<usize>, Query)), responses(
+    params(("graph" = String, Path), ("thread" = String, Path), Limit), responses(
     (status = 200, body = Vec<Object>), (status = "4XX", body = ProblemBody)))]
 async fn history(
     State(desk): State<Desk>,
@@ -177,7 +196,7 @@ async fn history(
 }
 
 /// The newest runs.
-#[utoipa::path(get, path = "/runs", params(("limit" = Option<usize>, Query)), responses(
+#[utoipa::path(get, path = "/runs", params(Limit), responses(
     (status = 200, body = Vec<RunShown>), (status = "4XX", body = ProblemBody)))]
 async fn runs(
     State(desk): State<Desk>,
@@ -196,8 +215,8 @@ async fn run(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Ru
 
 /// Streams a run's events: from the start, or after the one that `Last-Event-ID` or `after` names.
 #[utoipa::path(get, path = "/runs/{id}/events",
-    params(("id" = String, Path), ("after" = Option<u64>, Query)), responses(
-    (status = 200, body = String, content_type = "text/event-stream"), (status = "4XX", body = ProblemBody)))]
+    params(("id" = String, Path), Place), responses(
+    (status = 200, body = Message, content_type = "text/event-stream"), (status = "4XX", body = ProblemBody)))]
 async fn events(
     State(desk): State<Desk>,
     Path(id): Path<String>,
@@ -208,8 +227,8 @@ async fn events(
 
 /// Answers what a run asks, or lets one go on that failed or was stopped.
 #[utoipa::path(post, path = "/runs/{id}/resume", params(("id" = String, Path)),
-    request_body = ResumeWanted, responses(
-    (status = 202, body = RunShown), (status = "4XX", body = ProblemBody)))]
+    request_body = Option<ResumeWanted>, responses(
+    (status = 202, body = RunShown), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
 async fn resume(
     State(desk): State<Desk>,
     Path(id): Path<String>,
@@ -241,7 +260,7 @@ async fn resume(
     Ok((StatusCode::ACCEPTED, Json(RunShown::of(run))).into_response())
 }
 
-/// Stops a run; it can go on later.
+/// Stops a run, also one that waits for an answer; it can go on later.
 #[utoipa::path(post, path = "/runs/{id}/cancel", params(("id" = String, Path)), responses(
     (status = 202, body = RunShown), (status = "4XX", body = ProblemBody)))]
 async fn cancel(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {

@@ -1,14 +1,15 @@
 //! A graph whose state's type is known here and nowhere else.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use graph_core::{
     CompiledGraph, Event, Exit, Input, Interrupt, RunError, RunOptions, RunStream, State, Thread,
-    ThreadState,
+    ThreadState, checkpoint::CheckpointError,
 };
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 
 use super::{Given, Graphs};
 use crate::{
@@ -18,6 +19,11 @@ use crate::{
 
 /// So many events are stored together, if they are there at once.
 const TOGETHER: usize = 64;
+
+/// A run that was stopped holds its thread until what it queued is stored. Whoever goes on with it tries again so
+/// often, for so long.
+const PAUSE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A graph of any state.
 #[async_trait]
@@ -92,17 +98,28 @@ impl<S: State, C: Send + Sync + 'static> Served for Typed<S, C> {
         answers: Map<String, Value>,
         teller: &Teller,
     ) -> Result<Ended, Failure> {
-        let options = RunOptions::new().run_named(run).modes(given.modes.clone()).subgraphs();
-        let thread = self.thread(&given.thread);
-        let input = self.input(graphs, &thread, run, given, answers).await?;
-        let mut stream = thread.with(options).stream(input);
-        while let Some(events) = several(&mut stream).await {
-            let events = events.iter().map(shown).collect();
-            for event in graphs.store(run, events).await? {
-                teller.tell(event);
+        let until = Instant::now() + PATIENCE;
+        let exit = loop {
+            let options = RunOptions::new().run_named(run).modes(given.modes.clone()).subgraphs();
+            let thread = self.thread(&given.thread);
+            let input = self.input(graphs, &thread, run, given.clone(), answers.clone()).await?;
+            let mut stream = thread.with(options).stream(input);
+            while let Some(events) = several(&mut stream).await {
+                let events = events.iter().map(shown).collect();
+                for event in graphs.store(run, events).await? {
+                    teller.tell(event);
+                }
             }
-        }
-        match stream.finish().await.map_err(failure)? {
+            match stream.finish().await {
+                Err(RunError::Checkpoint(CheckpointError::Busy { .. }))
+                    if Instant::now() < until =>
+                {
+                    sleep(PAUSE).await;
+                }
+                ended => break ended.map_err(failure)?,
+            }
+        };
+        match exit {
             Exit::Done(state) => Ok(Ended::Complete(values(&state))),
             _ => Ok(Ended::Waiting),
         }

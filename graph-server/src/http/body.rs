@@ -5,7 +5,10 @@ use std::time::Duration;
 use axum::{
     Json,
     body::Bytes,
-    extract::{FromRequest, FromRequestParts, Query, Request, rejection::BytesRejection},
+    extract::{
+        FromRequest, FromRequestParts, Query, Request,
+        rejection::{BytesRejection, JsonRejection},
+    },
     http::{StatusCode, header, request::Parts},
 };
 use serde::de::DeserializeOwned;
@@ -16,7 +19,7 @@ use super::Problem;
 /// A body that takes longer is not waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A JSON body. An empty one counts as `{}`.
+/// A JSON body. Where there is none, or null, it counts as `{}`.
 #[derive(Debug, Clone, Copy)]
 pub struct Body<T>(pub T);
 
@@ -53,11 +56,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             let message = "send JSON, with `content-type: application/json`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", message));
         }
-        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        Json::from_bytes(text)
-            .map(|Json(it)| Self(it))
-            .map_err(|error| Problem::invalid(error.body_text()))
+        let is_nothing = matches!(bytes.trim_ascii(), b"" | b"null");
+        let text: &[u8] = if is_nothing { b"{}" } else { &bytes };
+        Json::from_bytes(text).map(|Json(it)| Self(it)).map_err(|error| match error {
+            JsonRejection::JsonSyntaxError(_) => wrong("the body is no JSON", &error.body_text()),
+            _ => wrong("the body", &error.body_text()),
+        })
     }
+}
+
+/// What is wrong, in place of the words with which the reader of it begins.
+fn wrong(what: &str, text: &str) -> Problem {
+    let detail = text.split_once(": ").map_or(text, |it| it.1);
+    Problem::invalid(format!("{what}: {detail}"))
 }
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
@@ -65,7 +76,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
         let read = Query::try_from_uri(&parts.uri);
-        read.map(|Query(it)| Self(it)).map_err(|error| Problem::invalid(error.body_text()))
+        read.map(|Query(it)| Self(it)).map_err(|error| wrong("the query", &error.body_text()))
     }
 }
 

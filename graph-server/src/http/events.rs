@@ -13,6 +13,13 @@ use axum::{
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use utoipa::{
+    IntoParams, ToSchema,
+    openapi::{
+        KnownFormat, Object, Required, SchemaFormat, Type,
+        path::{Parameter, ParameterIn},
+    },
+};
 
 use super::{Metrics, Params, Problem};
 use crate::{
@@ -22,6 +29,9 @@ use crate::{
 
 /// A sign of life goes out when nothing else did for so long.
 const BEAT: Duration = Duration::from_secs(5);
+
+/// No event has a larger number.
+const LARGEST: u64 = i64::MAX.unsigned_abs();
 
 /// How many readers there may be at once.
 #[derive(Debug, Clone)]
@@ -35,8 +45,30 @@ pub struct EventStreams {
 pub struct Place(pub u64);
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct After {
     after: Option<u64>,
+}
+
+/// What a document says of it.
+impl IntoParams for Place {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let number = Object::builder()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0))
+            .build();
+        let param = |name: &str, place, description| {
+            let param =
+                Parameter::builder().name(name).parameter_in(place).required(Required::False);
+            param.description(Some(description)).schema(Some(number.clone())).build()
+        };
+        let header = "The same; it goes before `after`, since browsers send it when they come back";
+        vec![
+            param("after", ParameterIn::Query, "Only events after this one"),
+            param("Last-Event-ID", ParameterIn::Header, header),
+        ]
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Place {
@@ -44,11 +76,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Params(After { after }) = Params::from_request_parts(parts, state).await?;
-        let Some(seen) = parts.headers.get("last-event-id") else {
-            return Ok(Self(after.unwrap_or(0)));
+        let seen = match parts.headers.get("last-event-id") {
+            None => Some(after.unwrap_or(0)),
+            Some(seen) => seen.to_str().ok().and_then(|it| it.trim().parse().ok()),
         };
-        let seen = seen.to_str().ok().and_then(|it| it.trim().parse().ok());
-        seen.map(Self).ok_or_else(|| Problem::invalid("Last-Event-ID is no number of an event"))
+        let wrong = || Problem::invalid("`after` and Last-Event-ID are numbers of events");
+        seen.filter(|it| *it <= LARGEST).map(Self).ok_or_else(wrong)
     }
 }
 
@@ -78,6 +111,37 @@ impl Drop for Open {
     }
 }
 
+/// What is sent: an event of a run, or at the end where the run stands.
+#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
+pub struct Message {
+    /// The event's number. The last message has none.
+    pub id: Option<String>,
+    /// `end` for the last message, and nothing for the others.
+    pub event: Option<String>,
+    /// JSON: the event, or where the run stands as `{"status": "complete"}`.
+    #[schema(value_type = String)]
+    pub data: Arc<str>,
+}
+
+impl Message {
+    fn of(event: RunEvent) -> Self {
+        Self { id: Some(event.seq.to_string()), event: None, data: event.data }
+    }
+
+    fn end(status: Status) -> Self {
+        let data = format!(r#"{{"status":"{}"}}"#, status.name());
+        Self { id: None, event: Some("end".to_owned()), data: data.into() }
+    }
+}
+
+impl From<Message> for Event {
+    fn from(message: Message) -> Self {
+        let event = message.id.into_iter().fold(Self::default(), Self::id);
+        let event = message.event.into_iter().fold(event, Self::event);
+        event.data(message.data)
+    }
+}
+
 /// What is still to be sent.
 struct Sending {
     reader: Reader,
@@ -94,8 +158,8 @@ pub fn stream(reader: Reader, streams: &EventStreams) -> Result<Response, Proble
     let open = streams.take()?;
     let sending = Sending { reader, ready: VecDeque::new(), is_over: false, open };
     let events = stream::unfold(sending, |mut sending| async move {
-        let event = sending.next().await?;
-        Some((Ok::<_, Infallible>(event), sending))
+        let message = sending.next().await?;
+        Some((Ok::<_, Infallible>(Event::from(message)), sending))
     });
     let beat = KeepAlive::new().interval(BEAT).text("beat");
     let mut response = Sse::new(events).keep_alive(beat).into_response();
@@ -107,7 +171,7 @@ pub fn stream(reader: Reader, streams: &EventStreams) -> Result<Response, Proble
 }
 
 impl Sending {
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<Message> {
         if self.is_over {
             return None;
         }
@@ -116,7 +180,7 @@ impl Sending {
                 Ok(Read::Events(events)) => self.ready.extend(events),
                 Ok(Read::End(status)) => {
                     self.is_over = true;
-                    return Some(end(status));
+                    return Some(Message::end(status));
                 }
                 Ok(Read::Closing) => return None,
                 Err(error) => {
@@ -127,10 +191,6 @@ impl Sending {
         }
         let event = self.ready.pop_front()?;
         self.open.metrics.events_sent.inc();
-        Some(Event::default().id(event.seq.to_string()).data(&*event.data))
+        Some(Message::of(event))
     }
-}
-
-fn end(status: Status) -> Event {
-    Event::default().event("end").data(format!(r#"{{"status":"{}"}}"#, status.name()))
 }

@@ -35,6 +35,13 @@ pub struct Guard {
     rate: u32,
 }
 
+/// Routes with a [`Guard`] around them, which is what [`serve`](crate::serve) takes.
+#[derive(Debug, Clone)]
+pub struct Guarded {
+    pub(crate) router: Router,
+    pub(crate) guard: Arc<Guard>,
+}
+
 impl Default for Guard {
     fn default() -> Self {
         Self { keys: vec![], hosts: vec![], origins: vec![], body: 1 << 20, rate: 1200 }
@@ -87,13 +94,19 @@ impl Guard {
         !self.keys.is_empty()
     }
 
+    /// Whether a request with these headers may use what is locked.
+    pub fn lets_in(&self, headers: &HeaderMap) -> bool {
+        !self.needs_key() || self.keys.iter().any(|it| it.is_shown(headers))
+    }
+
     /// Whether it is safe to listen at an address: others than this machine can reach it only with a key.
     pub fn suits(&self, address: SocketAddr) -> bool {
         address.ip().is_loopback() || self.needs_key()
     }
 
-    /// Puts itself around routes: those that are open to all, and those that need a key where there is one.
-    pub fn around(self, open: Router, locked: Router, metrics: Metrics) -> Router {
+    /// Puts itself around routes: those that are open to all, and those that need a key where there is one. What has no
+    /// route, or not for that method, is answered as any other error.
+    pub fn around(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
         let expose = ["x-request-id", "retry-after"].map(HeaderName::from_static);
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION];
         let more = ["x-api-key", "last-event-id"].map(HeaderName::from_static);
@@ -106,20 +119,26 @@ impl Guard {
         let guard = Arc::new(self);
         let locked = locked.layer(middleware::from_fn_with_state(guard.clone(), key));
         // The last one is the first to see a request.
-        open.merge(locked)
+        let router = open
+            .merge(locked)
+            .fallback(async || Problem::not_found("there is nothing at this address"))
+            .method_not_allowed_fallback(async || {
+                let message = "this address does not take that method; `Allow` says which it takes";
+                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
+            })
             .layer(DefaultBodyLimit::max(body))
             .layer(CompressionLayer::new())
             .layer(middleware::from_fn_with_state(rate, pace))
-            .layer(middleware::from_fn_with_state(guard, origin))
+            .layer(middleware::from_fn_with_state(guard.clone(), origin))
             .layer(cors)
-            .layer(middleware::from_fn_with_state(metrics, request::note))
+            .layer(middleware::from_fn_with_state(metrics, request::note));
+        Guarded { router, guard }
     }
 }
 
 async fn key(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let shown = guard.keys.iter().any(|it| it.is_shown(request.headers()));
-    if guard.needs_key() && !shown {
-        let message = "this server needs a key: send it as `Authorization: Bearer KEY`";
+    if !guard.lets_in(request.headers()) {
+        let message = "this server needs a key: send it as `Authorization: Bearer KEY` or as `X-Api-Key: KEY`";
         let mut response =
             Problem::new(StatusCode::UNAUTHORIZED, "no_key", message).into_response();
         let challenge = HeaderValue::from_static("Bearer");

@@ -27,7 +27,7 @@ pub fn page<S: Clone + Send + Sync + 'static>(file: fn(&str) -> Option<Asset>) -
 
 fn answer(file: fn(&str) -> Option<Asset>, path: &str) -> Response {
     let name = path.trim_start_matches('/');
-    if name.starts_with("api/") {
+    if name == "api" || name.starts_with("api/") {
         return Problem::not_found("there is nothing at this address").into_response();
     }
     if let Some(bytes) = file(name).filter(|_| name != "index.html") {

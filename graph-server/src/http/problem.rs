@@ -74,7 +74,9 @@ impl From<ServiceError> for Problem {
         match error {
             ServiceError::Unknown(_) => Self::not_found(message),
             ServiceError::Id(_) => Self::invalid(message),
-            ServiceError::Live(_) | ServiceError::NotLive { .. } => Self::conflict(message),
+            ServiceError::Live(_) | ServiceError::Over(_) | ServiceError::NotLive { .. } => {
+                Self::conflict(message)
+            }
             ServiceError::Full(_) => Self::too_many(message, 30),
             ServiceError::Closing => Self {
                 retry_after: Some(5),

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use graph_core::{Context, MemorySaver, NodeError, START, State, StateGraph};
+use graph_core::{Checkpointer, Context, MemorySaver, NodeError, START, State, StateGraph};
 use graph_server::{
     Capacity, Registry, Service,
     graph::{Graphs, routes},
@@ -10,7 +10,10 @@ use graph_server::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, time::sleep};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
 
 use crate::web::Server;
 
@@ -176,7 +179,8 @@ async fn wrong_requests_are_told_what_is_wrong() {
     for (wanted, says) in [
         (json!({ "input": { "dish": 7 } }), "dish"),
         (json!({ "input": { "plate": "x" } }), "plate"),
-        (json!({ "inputs": {} }), "inputs"),
+        (json!({ "inputs": {} }), "the body: inputs: unknown field"),
+        (json!("soup"), "the body: "),
         (json!({ "thread": "../x" }), "thread"),
     ] {
         let (status, body) = server.post("/graphs/orders/runs", &wanted).await;
@@ -189,4 +193,86 @@ async fn wrong_requests_are_told_what_is_wrong() {
     assert_eq!(stream.status().as_u16(), 404);
     let cancel = server.post("/runs/nobody/cancel", &json!({})).await;
     assert_eq!(cancel.0, 404);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_not_free_yet_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
+    let server = server(folder.path(), &saver, &stove).await;
+    // As a run that was stopped holds it until what it queued is stored.
+    let held = saver.lease("t").await.unwrap();
+    let wanted = json!({ "input": { "dish": "soup" }, "thread": "t" });
+    let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
+    let id = run["id"].as_str().unwrap();
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(server.get(&format!("/runs/{id}")).await.1["status"], "running");
+    drop(held);
+    assert_eq!(rests(&server, id).await["status"], "waiting");
+}
+
+#[tokio::test]
+async fn a_run_that_waits_can_be_given_up_and_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
+    let server = server(folder.path(), &saver, &stove).await;
+    let wanted = json!({ "input": { "dish": "soup" } });
+    let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
+    let id = run["id"].as_str().unwrap();
+    assert_eq!(rests(&server, id).await["status"], "waiting");
+    let (status, run) = server.post(&format!("/runs/{id}/cancel"), &json!({})).await;
+    assert_eq!((status, &run["status"]), (202, &json!("cancelled")));
+    let (status, said) = server.post(&format!("/runs/{id}/cancel"), &json!({})).await;
+    assert_eq!(status, 409, "{said}");
+    assert_eq!(
+        server.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await.0,
+        202
+    );
+    assert_eq!(rests(&server, id).await["output"]["log"], json!(["asked: yes", "cooked soup"]));
+}
+
+#[tokio::test]
+async fn what_a_browser_saw_last_goes_before_where_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
+    let server = server(folder.path(), &saver, &stove).await;
+    let modes = json!({ "modes": ["tasks", "values"], "input": { "dish": "soup" } });
+    let (_, run) = server.post("/graphs/orders/runs", &modes).await;
+    let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
+    let numbers = async |path: &str, seen: &str| -> Vec<u64> {
+        let request = server.ask(Method::GET, path).header("last-event-id", seen);
+        let text = request.send().await.unwrap().text().await.unwrap();
+        text.lines().filter_map(|it| it.strip_prefix("id: ")?.parse().ok()).collect()
+    };
+    let all = numbers(&path, "0").await;
+    assert!(all.len() > 2, "{all:?}");
+    // A browser that comes back asks for the same address again.
+    assert_eq!(numbers(&format!("{path}?after=1"), "2").await, all[2..]);
+    let asked = server.ask(Method::GET, &format!("{path}?after=1")).send().await.unwrap();
+    assert!(asked.text().await.unwrap().starts_with("id: 2\n"));
+    for (path, seen) in [(path.clone(), "soup"), (format!("{path}?after=-1"), "0")] {
+        let wrong = server.ask(Method::GET, &path).header("last-event-id", seen);
+        assert_eq!(wrong.send().await.unwrap().status().as_u16(), 422, "{path} {seen}");
+    }
+}
+
+/// Time is passed by the runtime whenever nothing else is to be done.
+#[tokio::test(start_paused = true)]
+async fn a_stream_on_which_nothing_happens_gives_signs_of_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
+    let server = server(folder.path(), &saver, &stove).await;
+    let (_, run) = server.post("/graphs/orders/runs", &json!({ "thread": "t" })).await;
+    let id = run["id"].as_str().unwrap();
+    rests(&server, id).await;
+    // The cook has no stove, so nothing happens.
+    server.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
+    let mut stream = server.ask(Method::GET, &format!("/runs/{id}/events")).send().await.unwrap();
+    let (mut beats, begun) = (0, Instant::now());
+    while beats < 3 {
+        let chunk = stream.chunk().await.unwrap().unwrap();
+        beats += String::from_utf8_lossy(&chunk).matches(": beat").count();
+    }
+    let waited = begun.elapsed();
+    assert!((Duration::from_secs(10)..Duration::from_secs(25)).contains(&waited), "{waited:?}");
 }

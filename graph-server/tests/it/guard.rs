@@ -1,16 +1,21 @@
 //! Who may ask, and how much.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{Router, http::HeaderValue, routing::post};
 use graph_core::{MemorySaver, START, State, StateGraph};
 use graph_server::{
     Capacity, Registry, Service,
     graph::{Graphs, routes},
-    http::{Asset, Guard, KeyHash, Metrics, page},
+    http::{Asset, Guard, Guarded, KeyHash, Metrics, page},
 };
 use reqwest::Method;
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::Instant,
+};
 
 use crate::web::Server;
 
@@ -24,6 +29,11 @@ async fn idle(_: &Nothing) {
 }
 
 async fn server(guard: Guard, streams: usize) -> Server {
+    let (guarded, service) = routes_of(guard, streams).await;
+    Server::start(guarded, service).await
+}
+
+async fn routes_of(guard: Guard, streams: usize) -> (Guarded, Service) {
     let graph = StateGraph::<Nothing>::new().node(idle).edge(START, idle);
     let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
     let registry = Registry::in_memory().unwrap();
@@ -33,7 +43,7 @@ async fn server(guard: Guard, streams: usize) -> Server {
     let metrics = Metrics::default();
     let (locked, _) = routes(graphs, service.clone(), streams, metrics.clone());
     let open = Router::new().route("/echo", post(|body: String| async { body })).merge(page(file));
-    Server::start(guard.around(open, locked, metrics), service).await
+    (guard.around(open, locked, metrics), service)
 }
 
 fn file(name: &str) -> Option<Asset> {
@@ -57,6 +67,56 @@ async fn a_key_opens_and_nothing_else_does() {
     assert_eq!(ask("x-api-key", "right").await, 200);
     // The page asks for the key, so it is open.
     assert_eq!(server.get("/").await.0, 200);
+}
+
+#[tokio::test]
+async fn an_open_address_is_not_served_without_a_key() {
+    let (guarded, service) = routes_of(Guard::new(), 9).await;
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let end = std::future::pending();
+    let served = graph_server::serve(listener, guarded, service, Duration::ZERO, end).await;
+    assert!(served.unwrap_err().to_string().contains("needs a key"));
+}
+
+/// Time is passed by the runtime whenever nothing else is to be done.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_never_ends_is_not_waited_for() {
+    let server = server(Guard::new(), 9).await;
+    let begun = Instant::now();
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    slow.write_all(b"GET /graphs HTTP/1.1\r\nhost: localhost\r\nx-more: ").await.unwrap();
+    let mut said = String::new();
+    slow.read_to_string(&mut said).await.unwrap();
+    assert!(!said.contains("200 OK"), "{said}");
+    let waited = begun.elapsed();
+    assert!((Duration::from_secs(10)..Duration::from_secs(30)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test]
+async fn a_browser_is_told_which_sites_may_ask_and_how() {
+    let guard = Guard::new().key(KeyHash::of("right"));
+    let server = server(guard.origin(HeaderValue::from_static("https://friend.example")), 9).await;
+    let ask = async |origin: &str| {
+        let request = server.ask(Method::OPTIONS, "/graphs/idle/runs").header("origin", origin);
+        let request = request.header("access-control-request-method", "POST");
+        let wanted = "content-type,authorization,x-api-key,last-event-id";
+        request.header("access-control-request-headers", wanted).send().await.unwrap()
+    };
+    let friend = ask("https://friend.example").await;
+    assert_eq!(friend.status().as_u16(), 200, "a browser shows no key when it asks for leave");
+    let said = |name: &str| friend.headers()[name].to_str().unwrap().to_ascii_lowercase();
+    assert_eq!(said("access-control-allow-origin"), "https://friend.example");
+    assert!(said("access-control-allow-methods").contains("post"));
+    for name in ["content-type", "authorization", "x-api-key", "last-event-id"] {
+        assert!(said("access-control-allow-headers").contains(name), "{name}");
+    }
+    let stranger = ask("https://evil.example").await;
+    assert!(!stranger.headers().contains_key("access-control-allow-origin"));
+    // What went wrong can be read by pages that may ask.
+    let refused = server.ask(Method::GET, "/graphs").header("origin", "https://friend.example");
+    let refused = refused.send().await.unwrap();
+    assert_eq!(refused.status().as_u16(), 401);
+    assert_eq!(refused.headers()["access-control-allow-origin"], "https://friend.example");
 }
 
 #[tokio::test]
@@ -91,6 +151,7 @@ async fn bodies_requests_and_streams_are_bounded() {
     let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
     let open = server.ask(Method::GET, &path).send().await.unwrap();
     assert_eq!(open.headers()["cache-control"], "no-store");
+    assert_eq!(open.headers()["x-accel-buffering"], "no", "or a proxy collects events");
     let second = server.ask(Method::GET, &path).send().await.unwrap();
     assert_eq!(
         (second.status().as_u16(), &second.headers()["retry-after"]),
@@ -117,6 +178,14 @@ async fn the_page_runs_nothing_of_others_and_its_files_are_kept() {
     let asset = server.ask(Method::GET, "/assets/x-1.js").send().await.unwrap();
     assert!(asset.headers()["cache-control"].to_str().unwrap().contains("immutable"));
     assert_eq!(server.get("/assets/x-2.js").await.0, 404);
-    let (status, body) = server.get("/api/nothing").await;
-    assert_eq!((status, &body["error"]["code"]), (404, &json!("not_found")));
+    for path in ["/api", "/api/nothing"] {
+        let (status, body) = server.get(path).await;
+        assert_eq!((status, &body["error"]["code"]), (404, &json!("not_found")), "{path}");
+    }
+    let other = server.ask(Method::DELETE, "/graphs").send().await.unwrap();
+    assert_eq!(
+        (other.status().as_u16(), &other.headers()["allow"]),
+        (405, &"GET,HEAD".parse().unwrap())
+    );
+    assert!(other.text().await.unwrap().contains("method"));
 }

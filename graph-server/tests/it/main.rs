@@ -1,7 +1,9 @@
 //! Runs over HTTP and without it, with real files, sockets and restarts.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
+mod document;
 mod graphs;
 mod guard;
+mod schemathesis;
 mod service;
 mod web;

@@ -202,6 +202,9 @@ async fn a_run_can_be_stopped_and_gone_on_with() {
     service.resume("a", Value::Null).await.unwrap();
     assert_eq!(all(&service, "a", 3).await, ((4..=6).collect(), Status::Complete));
     assert!(matches!(service.cancel("nobody").await, Err(ServiceError::Unknown(_))));
+    let over = service.resume("a", json!(9)).await;
+    assert!(matches!(over, Err(ServiceError::Over(_))), "{over:?}");
+    assert_eq!(service.get("a").await.unwrap().status, Status::Complete, "and stays so");
 }
 
 #[tokio::test]

@@ -2,8 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use axum::Router;
-use graph_server::Service;
+use graph_server::{Service, http::Guarded};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
@@ -16,14 +15,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start(router: Router, service: Service) -> Self {
+    pub(crate) async fn start(guarded: Guarded, service: Service) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end, mut told) = watch::channel(false);
         let grace = Duration::from_millis(20);
         let ended = tokio::spawn(async move {
             let told = async move { drop(told.wait_for(|it| *it).await) };
-            graph_server::serve(listener, router, service, grace, told).await.unwrap();
+            graph_server::serve(listener, guarded, service, grace, told).await.unwrap();
         });
         Self { address, end, ended }
     }

@@ -63,7 +63,7 @@ async fn command(command: Command) -> Result<Ending, Problem> {
         Command::Graph(args) => look::graph(&args)?,
         Command::Config => out::say(config::DEFAULT)?,
         Command::Events(args) => look::events(&args).await?,
-        Command::Serve(args) => serve::serve(&args).await?,
+        Command::Serve(args) => return serve::serve(&args).await,
         Command::Doctor => look::doctor().await?,
     }
     Ok(Ending::Done)

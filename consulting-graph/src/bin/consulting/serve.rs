@@ -13,20 +13,21 @@ use graph_server::{
 };
 use tokio::{
     net::TcpListener,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
 };
 
 use crate::{
     args::{API_KEY, ServeArgs},
     begin,
-    problem::Problem,
+    problem::{Ending, Problem},
 };
 
 /// Runs that may wait for their turn.
 const QUEUED: usize = 1000;
 
-/// Serves until it is told to end.
-pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
+/// Serves until it is told to end. Told once more, it ends at once: every run goes on from where it is stored.
+pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
     let guard = guard(args);
     if !guard.suits(args.address) {
         return Err(Problem::NoKey(args.address));
@@ -50,8 +51,8 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
     // Before any run goes on: where the address is taken, another server may be at work on them.
     let listener = TcpListener::bind(args.address).await.map_err(problem)?;
     let address = listener.local_addr().map_err(problem)?;
-    let end = asked_to_end().map_err(problem)?;
-    let (service, router) = serve::open(options).await?;
+    let mut signals = Signals::new().map_err(problem)?;
+    let (service, guarded) = serve::open(options).await?;
     eprintln!(
         "Serving at http://{address}. Ctrl-C ends it; unfinished runs go on at the next start."
     );
@@ -59,7 +60,20 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), Problem> {
         tracing::warn!(%error, "has no more open files than usual");
     }
     let grace = Duration::from_secs(args.grace);
-    graph_server::serve(listener, router, service, grace, end).await.map_err(problem)
+    let (end, told) = oneshot::channel::<()>();
+    let told = async move { drop(told.await) };
+    let serving = graph_server::serve(listener, guarded, service, grace, told);
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return served.map(|()| Ending::Done).map_err(problem),
+        () = signals.next() => {}
+    }
+    eprintln!("Ending: runs get {} s to come to their end. Ctrl-C ends at once.", args.grace);
+    drop(end);
+    tokio::select! {
+        served = serving => served.map(|()| Ending::Done).map_err(problem),
+        () = signals.next() => Ok(Ending::Interrupted),
+    }
 }
 
 fn guard(args: &ServeArgs) -> Guard {
@@ -72,14 +86,24 @@ fn guard(args: &ServeArgs) -> Guard {
     args.origin.iter().cloned().fold(guard, Guard::origin)
 }
 
-/// Resolves when the process is interrupted or terminated.
-fn asked_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+/// Whoever wants the process to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    })
+    }
 }

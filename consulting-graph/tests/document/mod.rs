@@ -1,0 +1,48 @@
+//! The server does what its OpenAPI document says.
+
+#[path = "../../../graph-server/tests/it/schemathesis.rs"]
+mod schemathesis;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::task::block_in_place;
+
+use crate::Server;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_does_what_its_document_says() {
+    let Some(program) = schemathesis::folder() else { return };
+    let folder = TempDir::new().unwrap();
+    let options = "--sandbox in-process --isolation off --rate 1000000";
+    let server = Server::start(folder.path(), 0, options, None).await;
+    let complete = server.analyze(json!({ "ticker": "NVDA", "rounds": 1 })).await;
+    let waiting = server.analyze(json!({ "ticker": "NVDA", "review": true })).await;
+    assert_eq!(server.follow(&complete).await.1, "complete");
+    assert_eq!(server.follow(&waiting).await.1, "waiting");
+    // Half of the time runs that are there, or nearly everything would be answered that there is no such run.
+    let configuration = format!(
+        r#"
+[dictionaries]
+runs.values = ["{complete}", "{complete}", "{waiting}"]
+files.values = ["report.html", "report.json", "m1.md", "scores.csv"]
+places.values = ["layer_0", "m1", "m2:r1"]
+# Most runs that it starts are short: it also reads their events to the end.
+rounds.values = [1]
+
+[parameters]
+"path.id" = {{ dictionary = "runs", probability = 0.7 }}
+"path.name" = {{ dictionary = "files", probability = 0.7 }}
+"query.a" = {{ dictionary = "runs", probability = 0.9 }}
+"query.b" = {{ dictionary = "runs", probability = 0.9 }}
+"query.before" = {{ dictionary = "runs", probability = 0.5 }}
+"body.at" = {{ dictionary = "places", probability = 0.5 }}
+"body.rounds" = {{ dictionary = "rounds", probability = 0.9 }}
+
+# Which places and moves a run has is its own affair.
+[[operations]]
+include-name = ["POST /api/runs/{{id}}/fork", "POST /api/runs/{{id}}/resume"]
+checks.positive_data_acceptance.enabled = false
+"#
+    );
+    block_in_place(|| schemathesis::ask(&program, &server.address, &configuration, &[]));
+}
