@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { checkBoth, checkPage, launchBrowser, openPage, shoot, startRun, untilRun } from "./browser.mjs";
-import { startServer } from "./server.mjs";
+import { SLOW, startServer } from "./server.mjs";
 
 let server, browser;
 before(async () => {
@@ -16,7 +16,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("a review drops a move, edits one, and what is injected stays text", { timeout: 120_000 }, async () => {
+test("a review drops a move, edits one, and what is injected stays text", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "REVW", rounds: 1, review: true });
   await untilRun(server, id, "waiting");
   const { page, close } = await openPage(browser, server);
@@ -30,7 +30,7 @@ test("a review drops a move, edits one, and what is injected stays text", { time
   await page.getByLabel("Title").fill(`Sell it ${attack}`);
   await page.getByLabel("Thesis").fill(`${attack} [read](javascript:alert(2)) and so on [F1-01].`);
   await shoot(page, "review-edit");
-  await page.getByRole("button", { name: "Keep the change" }).click();
+  await page.getByRole("button", { name: "Done", exact: true }).click();
   await page.getByRole("button", { name: "Debate 14 moves" }).click();
   await untilRun(server, id, "complete");
 
@@ -51,7 +51,69 @@ test("a review drops a move, edits one, and what is injected stays text", { time
   await close();
 });
 
-test("a fork from a round, and the comparison with its source", { timeout: 120_000 }, async () => {
+test("a review adds a move and changes steps, and a reload loses nothing of it", { timeout: 360_000 }, async () => {
+  const id = await startRun(server, { ticker: "MORE", rounds: 1, review: true });
+  await untilRun(server, id, "waiting");
+  const { page, close } = await openPage(browser, server, { expected: [/status of 4(09|22)/] });
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByRole("button", { name: "Drop m2", exact: true }).click();
+  await page.getByRole("button", { name: "Edit m1", exact: true }).click();
+  await page.getByLabel("Action of step 1").fill("Ask the treasurer first");
+  await page.getByRole("button", { name: "Remove step 2" }).click();
+  await page.getByRole("button", { name: "Add a step" }).click();
+  await page.getByRole("tab", { name: "Pipeline" }).click();
+  await page.getByRole("tab", { name: "Review" }).click();
+  await page.reload();
+  await page.getByText("14 of 15 moves go into debate").waitFor();
+  await page.getByText("edited", { exact: true }).waitFor();
+
+  await page.getByRole("button", { name: "Add a move" }).click();
+  const form = page.getByRole("form", { name: "Edit m16" });
+  await page.getByRole("button", { name: "Debate 15 moves" }).click();
+  await form.getByText("m16 lacks a title, a thesis.").waitFor();
+  await page.waitForFunction(() => document.activeElement?.textContent === "m16 lacks a title, a thesis.");
+  await checkBoth(page, "review-add");
+  await form.getByLabel("Title").fill("Buy the only supplier of glass");
+  await form.getByLabel("Thesis").fill("Whoever holds the glass sets the price [F1-01].");
+  await form.getByLabel("Risk").selectOption("high");
+  await form.getByLabel("Owner of step 1").fill("The board");
+  await page.getByRole("button", { name: "Debate 15 moves" }).click();
+  await form.getByText("m16 lacks what step 1 does.").waitFor();
+  await form.getByLabel("Action of step 1").fill("Make an offer");
+  await page.getByRole("button", { name: "Debate 15 moves" }).click();
+  await untilRun(server, id, "complete");
+
+  await page.goto(`${server.url}/runs/${id}?view=documents&file=m16.md`);
+  await page.getByText("Make an offer").waitFor();
+  await page.getByRole("button", { name: "m1 ·" }).click();
+  await page.getByText("Ask the treasurer first").waitFor();
+  await page.getByRole("tab", { name: "Pipeline" }).click();
+  await page.getByRole("button", { name: /^Debates 15 of 15 debated/ }).waitFor();
+  const board = await page.locator("[data-move]").evaluateAll((all) => all.map((it) => it.dataset.move));
+  assert.ok(board.includes("m16") && !board.includes("m2"), "the board has the moves that were debated");
+  await close();
+});
+
+test(
+  "a review that the server refuses is refused in its words, and can be sent again",
+  { timeout: 180_000 },
+  async () => {
+    const id = await startRun(server, { ticker: "TWOS", rounds: 1, review: true });
+    await untilRun(server, id, "waiting");
+    const { page, close } = await openPage(browser, server, { expected: [/status of 422/] });
+    const refusal = { error: { code: "invalid", message: "m3 stands in it twice; give each move a number" } };
+    await page.route("**/resume", (it) => it.fulfill({ status: 422, json: refusal }));
+    await page.goto(`${server.url}/runs/${id}`);
+    await page.getByRole("button", { name: "Debate 15 moves" }).click();
+    await page.getByRole("alert").getByText("m3 stands in it twice").waitFor();
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Debate 15 moves" }).click();
+    await untilRun(server, id, "complete");
+    await close();
+  },
+);
+
+test("a fork from a round, and the comparison with its source", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "FORK", rounds: 2 });
   await untilRun(server, id, "complete");
   const { page, close } = await openPage(browser, server);
@@ -95,7 +157,7 @@ test("a fork from a round, and the comparison with its source", { timeout: 120_0
   await close();
 });
 
-test("a run that fails says why, and goes on with a larger budget", { timeout: 120_000 }, async () => {
+test("a run that fails says why, and goes on with a larger budget", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "FAIL", rounds: 1, max_tokens: 1000 });
   await untilRun(server, id, "error");
   const { page, close } = await openPage(browser, server);
@@ -114,13 +176,15 @@ test("a run that fails says why, and goes on with a larger budget", { timeout: 1
     .getByText("The run is complete: read the results")
     .or(page.getByRole("heading", { name: "Recommended" }))
     .first()
-    .waitFor({ timeout: 60_000 });
+    .waitFor();
   assert.equal(await page.getByRole("alert").count(), 0, "the failure is over");
   await close();
 });
 
-test("a run is cancelled and kept", { timeout: 60_000 }, async () => {
-  const id = await startRun(server, { ticker: "STOP", rounds: 20, concurrency: 1 });
+test("a run is cancelled and kept", { timeout: 360_000 }, async (t) => {
+  const server = await startServer({ args: SLOW });
+  t.after(() => server.stop());
+  const id = await startRun(server, { ticker: "STOP", rounds: 50, concurrency: 1 });
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/runs/${id}`);
   await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
@@ -129,10 +193,13 @@ test("a run is cancelled and kept", { timeout: 60_000 }, async () => {
   await page.getByRole("button", { name: "Resume" }).waitFor();
   await checkPage(page, "cancelled");
   await shoot(page, "cancelled");
+  await page.getByRole("button", { name: "Downloads" }).click();
+  await page.getByRole("dialog", { name: "Downloads" }).getByText("events.jsonl").waitFor();
+  assert.equal(await page.getByText("trace.json").count(), 0, "what was not told to the end has no trace");
   await close();
 });
 
-test("what the server refuses is shown as what it is", { timeout: 60_000 }, async () => {
+test("what the server refuses is shown as what it is", { timeout: 180_000 }, async () => {
   const { page, close } = await openPage(browser, server, { expected: [/status of 4(04|22)/] });
   await page.goto(server.url);
   await page.getByLabel("Ticker").fill("!!");
@@ -141,10 +208,41 @@ test("what the server refuses is shown as what it is", { timeout: 60_000 }, asyn
     .getByRole("alert")
     .getByText(/a ticker cannot hold/)
     .waitFor();
+
+  await page.getByText("Options").click();
+  await page.getByLabel("Rounds").fill("99");
+  await page.getByText("Options").click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.waitForFunction(() => document.activeElement?.labels?.[0]?.textContent === "Rounds");
+
   await page.goto(`${server.url}/runs/nothing-here`);
   await page.getByRole("alert").getByText("There is no such run").waitFor();
   await checkBoth(page, "refused");
   await page.goto(`${server.url}/nowhere`);
   await page.getByRole("alert").getByText("There is no such page").waitFor();
+  await close();
+});
+
+test("what cannot be followed or drawn is said too", { timeout: 180_000 }, async () => {
+  const id = await startRun(server, { ticker: "ODDS", rounds: 1 });
+  await untilRun(server, id, "complete");
+  const { page, close } = await openPage(browser, server, { expected: [/status of 403/, /undefined|null/] });
+  const refusal = { error: { code: "forbidden", message: "streams are closed to you" } };
+  await page.route("**/api/stream/**", (it) => it.fulfill({ status: 403, json: refusal }));
+  await page.goto(`${server.url}/runs/${id}?view=pipeline`);
+  await page.getByRole("alert").getByText("streams are closed to you").waitFor();
+  await page.unrouteAll();
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("button", { name: /^Debates 15 of 15 debated/ }).waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0, "it is followed again");
+
+  await page.route(`**/api/runs/${id}`, async (it) => {
+    const run = await (await it.fetch()).json();
+    await it.fulfill({ json: { ...run, config: null } });
+  });
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByRole("alert").getByText("This page cannot be shown").waitFor();
+  await page.getByRole("link", { name: "Runs" }).click();
+  await page.getByLabel("Ticker").waitFor();
   await close();
 });

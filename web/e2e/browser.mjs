@@ -17,11 +17,21 @@ export async function launchBrowser() {
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 }
 
-/** Opens a page. `expected` are messages of the console that belong to the test, like a refused request's. */
+/**
+ * Opens a page. `expected` are messages of the console that belong to the test, like a refused request's.
+ *
+ * Nothing moves unless a test asks for it: rows on their way to another place lie over each other for a moment, which
+ * axe takes for where they stay.
+ */
 export async function openPage(browser, server, { expected = [], ...options } = {}) {
-  const context = await browser.newContext({ ...DESKTOP, colorScheme: "light", ...options });
+  const context = await browser.newContext({
+    ...DESKTOP,
+    colorScheme: "light",
+    reducedMotion: "reduce",
+    ...options,
+  });
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(120_000);
   const faults = [];
   page.on("console", (it) => {
     const text = it.text();
@@ -104,7 +114,7 @@ export async function startRun(server, options) {
 
 /** Waits until a run has one of some states, and gives the run. */
 export async function untilRun(server, id, ...states) {
-  for (let attempt = 0; attempt < 600; attempt += 1) {
+  for (let attempt = 0; attempt < 1200; attempt += 1) {
     const run = await (await fetch(`${server.url}/api/runs/${id}`)).json();
     if (states.includes(run.status)) return run;
     await new Promise((resolve) => setTimeout(resolve, 250));

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { PHONE, checkBoth, checkPage, launchBrowser, openPage, shoot, startRun, untilRun } from "./browser.mjs";
-import { startServer } from "./server.mjs";
+import { SLOW, startServer } from "./server.mjs";
 
 let server, browser, done;
 before(async () => {
@@ -18,7 +18,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("everything fits on a phone", { timeout: 120_000 }, async () => {
+test("everything fits on a phone", { timeout: 360_000 }, async () => {
   const { page, close } = await openPage(browser, server, PHONE);
   await page.goto(server.url);
   await page.getByRole("link", { name: /DONE/ }).first().waitFor();
@@ -31,14 +31,14 @@ test("everything fits on a phone", { timeout: 120_000 }, async () => {
   await checkBoth(page, "phone-pipeline");
   await page.getByRole("button", { name: "Agents", exact: true }).click();
   await page.getByRole("button", { name: /^m5 .*: debate/ }).click();
-  await page.getByRole("tab", { name: /D2/ }).click();
+  await page.getByRole("button", { name: /^D2/ }).click();
   await page.getByText("Operational Pragmatist (D2)").last().waitFor();
   await page.getByRole("region", { name: "Round 1" }).scrollIntoViewIfNeeded();
   await checkBoth(page, "phone-debate");
   await close();
 });
 
-test("the keyboard is enough, from the ticker to a finding", { timeout: 120_000 }, async () => {
+test("the keyboard is enough, from the ticker to a finding", { timeout: 360_000 }, async () => {
   const { page, close } = await openPage(browser, server, { reducedMotion: "reduce" });
   await page.goto(server.url);
   await page.getByLabel("Ticker").waitFor();
@@ -63,6 +63,7 @@ test("the keyboard is enough, from the ticker to a finding", { timeout: 120_000 
   await page.keyboard.type("1");
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/runs\/keys-/);
+  await page.waitForFunction(() => document.activeElement?.id === "main");
   const id = page.url().match(/runs\/([^?]+)/)[1];
   await untilRun(server, id, "complete");
   await page
@@ -89,16 +90,26 @@ test("the keyboard is enough, from the ticker to a finding", { timeout: 120_000 
   await page.getByRole("dialog", { name: /^Finding/ }).waitFor();
   await page.keyboard.press("Escape");
   await tabTo(/^Fork here/);
-  await page.keyboard.press("Enter");
-  await page.getByRole("dialog", { name: /^Fork/ }).waitFor();
-  await page.keyboard.press("Escape");
-  await page.waitForFunction(() => !document.querySelector("dialog[open]"));
+  const dialog = page.getByRole("dialog", { name: /^Fork/ });
+  for (const leave of [
+    () => page.keyboard.press("Escape"),
+    () => dialog.getByText("Close", { exact: true }).press("Enter"),
+  ]) {
+    await page.keyboard.press("Enter");
+    await dialog.waitFor();
+    await leave();
+    await dialog.waitFor({ state: "detached" });
+    const focus = await page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
+    assert.match(focus ?? "", /^Fork here/, "a dialog gives the focus back");
+  }
   await close();
 });
 
-test("a lost connection is said, and nothing is lost by it", { timeout: 120_000 }, async () => {
+test("a lost connection is said, and nothing is lost by it", { timeout: 600_000 }, async (t) => {
+  const server = await startServer({ args: SLOW });
+  t.after(() => server.stop());
   const { page, close } = await openPage(browser, server, { expected: [/ERR_|Failed to load resource/] });
-  const id = await startRun(server, { ticker: "LOST", rounds: 10, concurrency: 2 });
+  const id = await startRun(server, { ticker: "LOST", rounds: 50, concurrency: 1 });
   await page.goto(`${server.url}/runs/${id}`);
   await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
   for (let cut = 0; cut < 3; cut += 1) {
@@ -111,32 +122,48 @@ test("a lost connection is said, and nothing is lost by it", { timeout: 120_000 
     server.mend();
     await page.getByText("Connection lost, trying again.").waitFor({ state: "detached" });
   }
-  await untilRun(server, id, "complete");
-  await page.getByRole("heading", { name: "Recommended" }).or(page.getByText("read the results")).first().waitFor();
-  await page.goto(`${server.url}/runs/${id}?view=debates&move=m1`);
-  await page.getByRole("region", { name: "Round 10" }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await untilRun(server, id, "cancelled");
+  await page.locator("[data-status=cancelled]").waitFor();
+  await page.getByRole("tab", { name: "Debates" }).click();
   const { events } = await (await fetch(`${server.url}/api/runs/${id}/events?after=0&limit=1000`)).json();
   const turns = events.filter((it) => it.move === "m1" && it.said).length * 3;
+  await page.waitForFunction((n) => document.querySelectorAll("article").length >= n, turns);
   assert.equal(await page.getByRole("article").count(), turns, "each turn stands there once");
   await close();
 });
 
-test("the colours can be chosen and stay chosen", { timeout: 60_000 }, async () => {
-  const { page, close } = await openPage(browser, server);
-  await page.goto(server.url);
-  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
-  const light = await ground();
-  const choose = page.getByRole("button", { name: /^Colours:/ });
-  await choose.click();
-  await choose.click();
-  assert.notEqual(await ground(), light);
-  const dark = await ground();
-  await page.reload();
-  assert.equal(await ground(), dark);
+test("what could not be had when the connection was lost comes by itself", { timeout: 180_000 }, async () => {
+  const { page, close } = await openPage(browser, server, { expected: [/ERR_|Failed to load resource/] });
+  await page.route("**/api/results/**", (it) => it.abort());
+  await page.route("**/api/graph", (it) => it.abort());
+  await page.goto(`${server.url}/runs/${done}`);
+  await page.getByRole("alert").getByText("The result cannot be shown").waitFor();
+  await page.getByRole("alert").getByText("The picture of the pipeline cannot be drawn").waitFor();
+  await page.unrouteAll();
+  await page.getByRole("heading", { name: "Recommended" }).waitFor();
+  await page.getByRole("tab", { name: "Pipeline" }).click();
+  await page.getByRole("button", { name: /^Debates .*: layer/ }).waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0, "and nothing is said of it any more");
   await close();
 });
 
-test("a server with a key asks for it", { timeout: 60_000 }, async (t) => {
+test("the colours can be chosen and stay chosen", { timeout: 180_000 }, async () => {
+  const { page, close } = await openPage(browser, server);
+  await page.goto(server.url);
+  const ground = (color) =>
+    page.waitForFunction((it) => getComputedStyle(document.documentElement).backgroundColor === it, color);
+  await ground("rgb(245, 246, 248)");
+  const choose = page.getByRole("button", { name: /^Colours:/ });
+  await choose.click();
+  await choose.click();
+  await ground("rgb(14, 17, 23)");
+  await page.reload();
+  await ground("rgb(14, 17, 23)");
+  await close();
+});
+
+test("a server with a key asks for it", { timeout: 180_000 }, async (t) => {
   if (process.env.SERVER) return t.skip("needs a server of its own");
   const locked = await startServer({ env: { CONSULTING_API_KEY: "a key for this test alone 0123456789" } });
   try {
@@ -153,6 +180,8 @@ test("a server with a key asks for it", { timeout: 60_000 }, async (t) => {
     await page.getByLabel("Ticker").fill("LOCK");
     await page.getByRole("button", { name: "Run", exact: true }).click();
     await page.getByRole("button", { name: /^m1 .*: debate/ }).waitFor();
+    await page.evaluate(() => sessionStorage.setItem("consulting.key", "no longer the key"));
+    await dialog.getByText("The server does not accept this key.").waitFor();
     await close();
   } finally {
     await locked.stop();

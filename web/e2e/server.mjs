@@ -6,6 +6,9 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** A model that answers so slowly that a run of many rounds is not over before it was looked at, on any machine. */
+export const SLOW = ["--answer-ms", "2000"];
+
 /**
  * Uses the server at `SERVER`, or starts `CONSULTING_BIN` (by default `consulting`) with an empty folder of runs.
  * Everything goes through a proxy, so that a test can cut the connection without ending the server.
@@ -58,7 +61,7 @@ async function launch(args, env) {
       () => false,
     );
     if (ready) break;
-    if (attempt > 100 || child.exitCode !== null) throw new Error(`${command} does not serve: ${said}`);
+    if (attempt > 600 || child.exitCode !== null) throw new Error(`${command} does not serve: ${said}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   return {

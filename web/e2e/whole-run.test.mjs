@@ -4,12 +4,12 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { checkBoth, checkPage, launchBrowser, openPage, shoot, startRun } from "./browser.mjs";
-import { startServer } from "./server.mjs";
+import { SLOW, startServer } from "./server.mjs";
 
 let server, browser;
 before(async () => {
   // No faster than can be watched.
-  server = await startServer({ args: ["--answer-ms", "20"] });
+  server = await startServer({ args: ["--answer-ms", "150"] });
   browser = await launchBrowser();
 });
 after(async () => {
@@ -17,8 +17,8 @@ after(async () => {
   await server?.stop();
 });
 
-test("a whole run, with a reload in the middle", { timeout: 240_000 }, async () => {
-  const { page, close } = await openPage(browser, server);
+test("a whole run, with a reload in the middle", { timeout: 900_000 }, async () => {
+  const { page, close } = await openPage(browser, server, { reducedMotion: "no-preference" });
   await page.goto(server.url);
   await page.getByText("924").first().waitFor();
   await checkBoth(page, "home");
@@ -28,9 +28,8 @@ test("a whole run, with a reload in the middle", { timeout: 240_000 }, async () 
   await page.getByLabel("Debates at once").fill("3");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL(/\/runs\/nvda-/);
-  await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
   await page.getByRole("tab", { name: "Pipeline" }).click();
-  await page.getByRole("button", { name: /rank 1, \d+ of 120 points/ }).waitFor({ timeout: 60_000 });
+  await page.getByRole("button", { name: /rank 1, \d+ of 120 points/ }).waitFor({ timeout: 240_000 });
 
   const scored = () => page.getByRole("button", { name: /rank \d+, \d+ of 120 points/ }).count();
   const before = await scored();
@@ -39,7 +38,7 @@ test("a whole run, with a reload in the middle", { timeout: 240_000 }, async () 
   assert.ok((await scored()) >= before, "a reload loses no score");
   assert.equal(await page.getByRole("button", { name: /: agent done$/ }).count(), 9, "nor an agent");
 
-  await page.getByText("The run is complete: read the results").waitFor({ timeout: 200_000 });
+  await page.getByText("The run is complete: read the results").waitFor({ timeout: 800_000 });
   await page.getByText("The run is complete: read the results").click();
   await page.getByRole("heading", { name: "Recommended" }).waitFor();
   assert.equal(await page.getByRole("article").count(), 3, "three are recommended");
@@ -66,33 +65,106 @@ test("a whole run, with a reload in the middle", { timeout: 240_000 }, async () 
   await close();
 });
 
-test("a run while it works", { timeout: 180_000 }, async () => {
-  // Slow enough that it still goes on when everything about it is looked at.
-  const server = await startServer({ args: ["--answer-ms", "400"] });
+test("a run while it works", { timeout: 900_000 }, async (t) => {
+  const server = await startServer({ args: SLOW });
+  t.after(() => server.stop());
   const { page, close } = await openPage(browser, server);
   const id = await startRun(server, { ticker: "LIVE", rounds: 50 });
   await page.goto(`${server.url}/runs/${id}`);
   await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
+  // The server is asked how the run stands again and again; no arrow of the picture goes away by that.
+  await page.evaluate(() => {
+    globalThis.lost = 0;
+    const watch = new MutationObserver((all) => all.forEach((it) => (globalThis.lost += it.removedNodes.length)));
+    watch.observe(document.querySelector(".react-flow__edges"), { childList: true, subtree: true });
+  });
+  for (let asked = 0; asked < 3; asked += 1) await page.waitForResponse((it) => it.url().endsWith(`/api/runs/${id}`));
+  assert.equal(await page.evaluate(() => globalThis.lost), 0);
+  assert.ok((await page.locator(".flow-edge-live path.react-flow__edge-path").count()) > 0, "work flows to debates");
   await checkBoth(page, "live");
 
-  await page.getByRole("button", { name: /^m1 .*: debate running/ }).click();
+  await page
+    .getByRole("button", { name: /^m\d+ .*: debate running/ })
+    .last()
+    .click();
   await page.getByRole("heading", { name: /Critic against Growth Strategist/ }).waitFor();
   const opened = await page.getByRole("region", { name: /^Round \d+$/ }).count();
-  await page.waitForFunction((n) => document.querySelectorAll('section[aria-label^="Round "]').length > n, opened);
+  await page.waitForFunction((n) => document.querySelectorAll('section[aria-label^="Round "]').length > n, opened, {
+    timeout: 240_000,
+  });
   assert.ok(await page.getByRole("img", { name: /^Graph of the debate, now: (critic|makers)/ }).isVisible());
+  assert.equal(await page.getByRole("button", { name: /^Fork/ }).count(), 0, "a run that works has no fork");
   await checkPage(page, "a debate that goes on");
   await shoot(page, "debate-live");
+
+  await page.getByRole("button", { name: "Follow the debate" }).click();
+  const rounds = await page.getByRole("region", { name: /^Round \d+$/ }).count();
+  const latest = page.getByRole("region", { name: `Round ${rounds + 2}`, exact: true });
+  await latest.waitFor({ timeout: 240_000 });
+  await page.waitForFunction(() => document.documentElement.scrollHeight - window.innerHeight - window.scrollY < 120);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator("[data-status=cancelled]").waitFor();
   await close();
-  await server.stop();
 });
 
-test("zoom from layers to agents to a debate and its citations", { timeout: 120_000 }, async () => {
+/** Documents of findings as the program writes them, each with all numbers that a debate may cite. */
+const WRITTEN = Object.fromEntries(
+  ["F1", "F2"].map((name) => [
+    `${name}.md`,
+    Array.from({ length: 20 }, (_, idx) => `${name}-${String(idx + 1).padStart(2, "0")}`)
+      .map((id) => `## ${id} (growth, positive, strength 3)\n\nRevenue grew.\n\n- Evidence, Key Ratios: "9.2%"\n`)
+      .reduce((text, it) => `${text}\n${it}`, `# ${name} — Inference\n`),
+  ]),
+);
+
+test("findings are read as soon as they are written", { timeout: 600_000 }, async (t) => {
+  const server = await startServer({ args: SLOW });
+  t.after(() => server.stop());
+  const { page, close } = await openPage(browser, server);
+  const id = await startRun(server, { ticker: "EARLY", rounds: 50, concurrency: 1 });
+  await page.route("**/files", (it) =>
+    it.fulfill({ json: { files: Object.keys(WRITTEN).map((name) => ({ name, bytes: 9 })) } }),
+  );
+  await page.route("**/files/*", (it) => it.fulfill({ body: WRITTEN[it.request().url().split("/").at(-1)] }));
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByRole("tab", { name: "Documents" }).click();
+  await page.getByRole("button", { name: "Findings F1" }).click();
+  await page.getByText(/^F1 — Inference/).waitFor();
+  await page.reload();
+  await page.getByText(/^F1 — Inference/).waitFor();
+
+  await page.getByRole("tab", { name: "Pipeline" }).click();
+  await page.getByRole("button", { name: /^Trend inference .*: agent done/ }).click();
+  await page.getByRole("region", { name: "F2.md" }).getByText("F2-01").first().waitFor();
+  await page
+    .getByRole("button", { name: /^m\d+ .*: debate running/ })
+    .last()
+    .click();
+  const opened = page.getByRole("region", { name: "Round 1", exact: true });
+  await opened
+    .getByRole("button", { name: /^Finding F\d-\d+$/ })
+    .first()
+    .click();
+  await page
+    .getByRole("dialog", { name: /^Finding F/ })
+    .getByText(/strength \d/)
+    .waitFor();
+  assert.equal(await page.locator("[data-status=running]").count(), 1, "while the run goes on");
+  await close();
+});
+
+test("zoom from layers to agents to a debate and its citations", { timeout: 360_000 }, async () => {
   const { page, close } = await openPage(browser, server);
   const { runs } = await (await fetch(`${server.url}/api/runs`)).json();
   const done = runs.find((it) => it.status === "complete");
   await page.goto(`${server.url}/runs/${done.id}?view=pipeline`);
+  await page.getByRole("button", { name: /^Ranking/ }).waitFor();
+  await page.setViewportSize({ width: 960, height: 800 });
+  await page.waitForFunction(() => {
+    const right = (it) => document.querySelector(it).getBoundingClientRect().right;
+    return right(".react-flow__node[data-id=rank]") <= right(".react-flow");
+  });
+  await page.setViewportSize({ width: 1280, height: 800 });
 
   await page.getByRole("button", { name: "Layers" }).click();
   await page.waitForFunction(() => document.querySelectorAll('button[aria-label*=": agent "]').length === 0);

@@ -1,24 +1,21 @@
-import { type ReactElement, useEffect, useState } from "react";
+import type { ReactElement } from "react";
 
-import { api } from "@/lib/api";
+import { api, comparison } from "@/lib/api";
 import { when } from "@/lib/format";
 import type { Run, RunSummary } from "@/lib/types";
+import { useFetched } from "@/lib/use-fetched";
 import { Link } from "@/ui/link";
 import { Modal } from "@/ui/modal";
 import { Problem } from "@/ui/problem";
 
 /** Picks the run to compare with: complete ones, the one it branched off from first. */
 export function CompareDialog({ run, onClose }: { run: Run; onClose: () => void }): ReactElement {
-  const [others, setOthers] = useState<RunSummary[] | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  useEffect(() => {
-    api.runs().then(({ runs }) => {
-      const fit = runs.filter((it) => it.id !== run.id && it.status === "complete");
-      const near = (it: RunSummary): number =>
-        it.id === run.from || it.from === run.id ? 0 : it.ticker === run.ticker ? 1 : 2;
-      setOthers(fit.toSorted((a, b) => near(a) - near(b)));
-    }, setError);
-  }, [run]);
+  const { value, error } = useFetched("runs", (signal) => api.runs({ limit: 200 }, signal));
+  const near = (it: RunSummary): number =>
+    it.id === run.from || it.from === run.id ? 0 : it.ticker === run.ticker ? 1 : 2;
+  const others = value?.runs
+    .filter((it) => it.id !== run.id && it.status === "complete")
+    .toSorted((a, b) => near(a) - near(b));
   return (
     <Modal title="Compare with" onClose={onClose}>
       {error !== null && <Problem title="The runs cannot be listed" error={error} />}
@@ -27,7 +24,7 @@ export function CompareDialog({ run, onClose }: { run: Run; onClose: () => void 
         {others?.map((it) => (
           <li key={it.id}>
             <Link
-              href={`/compare?a=${encodeURIComponent(it.id)}&b=${encodeURIComponent(run.id)}`}
+              href={comparison(it.id, run.id)}
               className="flex items-center gap-3 px-2 py-2.5 text-sm hover:bg-sunk"
             >
               <b className="w-16 shrink-0">{it.ticker}</b>

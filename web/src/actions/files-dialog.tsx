@@ -1,20 +1,25 @@
 import { Download } from "lucide-react";
-import { type ReactElement, useEffect, useState } from "react";
+import type { ReactElement } from "react";
 
 import { api } from "@/lib/api";
 import { size } from "@/lib/format";
-import type { RunFile } from "@/lib/types";
+import type { Run } from "@/lib/types";
+import { useFetched } from "@/lib/use-fetched";
 import { Modal } from "@/ui/modal";
 import { Problem } from "@/ui/problem";
 
+import { useAction } from "./use-action";
+
 /** The documents of a run, to be saved. */
-export function FilesDialog({ id, onClose }: { id: string; onClose: () => void }): ReactElement {
+export function FilesDialog({ run, onClose }: { run: Run; onClose: () => void }): ReactElement {
   return (
     <Modal title="Downloads" onClose={onClose}>
-      <FileList id={id} />
+      <FileList run={run} />
     </Modal>
   );
 }
+
+const TRACE = { name: "trace.json", bytes: null };
 
 const TEXTS: Record<string, string> = {
   "report.html": "The report as one page, with its charts",
@@ -24,25 +29,18 @@ const TEXTS: Record<string, string> = {
   "trace.json": "Every step of the run, with its times",
 };
 
-export function FileList({ id }: { id: string }): ReactElement {
-  const [files, setFiles] = useState<RunFile[]>([]);
-  const [error, setError] = useState<unknown>(null);
-  useEffect(() => {
-    const stop = new AbortController();
-    api.files(id, stop.signal).then(
-      (it) => setFiles(it.files.toSorted((a, b) => rank(a.name) - rank(b.name))),
-      (cause: unknown) => {
-        if (!stop.signal.aborted) setError(cause);
-      },
-    );
-    return () => stop.abort();
-  }, [id]);
-  const save = (name: string): void => void api.download(id, name).catch(setError);
+/** The files that are there. What a run did, step by step, is told once it is complete. */
+export function FileList({ run: { id, status } }: { run: Run }): ReactElement {
+  const { value, error } = useFetched(id, (signal) => api.files(id, signal));
+  const saving = useAction();
+  const files = value?.files.toSorted((a, b) => rank(a.name) - rank(b.name)) ?? [];
+  const save = (name: string): void => saving.run(() => api.download(id, name));
   return (
     <>
-      {error !== null && <Problem title="A file cannot be fetched" error={error} />}
+      {error !== null && <Problem title="The files cannot be listed" error={error} />}
+      {saving.error !== null && <Problem title="The file cannot be fetched" error={saving.error} />}
       <ul className="grid gap-1 sm:grid-cols-2">
-        {[...files, { name: "trace.json", bytes: null }].map((it) => (
+        {[...files, ...(status === "complete" ? [TRACE] : [])].map((it) => (
           <li key={it.name}>
             <button
               type="button"

@@ -4,7 +4,7 @@ import { api } from "@/lib/api";
 import { go } from "@/lib/router";
 import type { Run } from "@/lib/types";
 import { Button } from "@/ui/button";
-import { Area, Check, Field, inputLook } from "@/ui/field";
+import { Area, Check, Field, Select } from "@/ui/field";
 import { Modal } from "@/ui/modal";
 import { Problem } from "@/ui/problem";
 
@@ -52,28 +52,18 @@ export function ForkDialog({ run, at, moves, onClose }: Props): ReactElement {
           A new run takes over everything before the place and does what follows anew. The old run stays as it is.
         </p>
         <div className="grid grid-cols-[1fr_8rem] gap-3">
-          <div>
-            <label htmlFor="fork-place" className="mb-1 block text-[13px] font-medium">
-              Place
-            </label>
-            <select
-              id="fork-place"
-              value={place}
-              onChange={(event) => setPlace(event.target.value)}
-              className={`${inputLook} h-9`}
-            >
-              {LAYERS.map((it) => (
-                <option key={it.id} value={it.id}>
-                  {it.name}
-                </option>
-              ))}
-              {moves.map((it) => (
-                <option key={it} value={it}>
-                  Debate of {it}
-                </option>
-              ))}
-            </select>
-          </div>
+          <Select label="Place" value={place} onChange={(event) => setPlace(event.target.value)}>
+            {LAYERS.map((it) => (
+              <option key={it.id} value={it.id}>
+                {it.name}
+              </option>
+            ))}
+            {moves.map((it) => (
+              <option key={it} value={it}>
+                Debate of {it}
+              </option>
+            ))}
+          </Select>
           <Field
             label="Round"
             type="number"

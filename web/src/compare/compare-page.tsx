@@ -1,10 +1,11 @@
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { type ReactElement, type ReactNode, useEffect, useState } from "react";
+import { type ReactElement, type ReactNode, useEffect } from "react";
 
-import { api } from "@/lib/api";
+import { api, comparison } from "@/lib/api";
 import { count, dollars } from "@/lib/format";
 import { usePlace } from "@/lib/router";
 import type { RunDiff, Sides } from "@/lib/types";
+import { useFetched } from "@/lib/use-fetched";
 import { Link } from "@/ui/link";
 import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
@@ -13,14 +14,10 @@ import { Problem } from "@/ui/problem";
 export function ComparePage(): ReactElement {
   const { query } = usePlace();
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
-  const [diff, setDiff] = useState<RunDiff | null>(null);
-  const [error, setError] = useState<unknown>(null);
+  const { value: diff, error } = useFetched(comparison(a, b), (signal) => api.compare(a, b, signal));
   useEffect(() => {
     document.title = "Comparison · Consulting";
-    setDiff(null);
-    setError(null);
-    api.compare(a, b).then(setDiff, setError);
-  }, [a, b]);
+  }, []);
   return (
     <div className="space-y-4">
       <header>

@@ -15,7 +15,7 @@ interface Props {
 }
 
 /** Which node of the debate's graph is at work. */
-export function activeNode(debate: DebateView, rounds: number, baseline: boolean): string | null {
+function activeNode(debate: DebateView, rounds: number, baseline: boolean): string | null {
   if (debate.status !== "running") return null;
   if (debate.step === null) return baseline ? "score_before" : "critic_round_1";
   if (debate.step === "makers") return "dm_respond";

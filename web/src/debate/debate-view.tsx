@@ -1,11 +1,12 @@
-import { ArrowLeft, ChevronLeft, ChevronRight, GitFork } from "lucide-react";
+import { ArrowDown, ArrowLeft, ChevronLeft, ChevronRight, GitFork } from "lucide-react";
 import { type ReactElement, useEffect, useRef, useState } from "react";
 
 import { cn } from "@/lib/cn";
+import { useEndInSight } from "@/lib/end-in-sight";
+import { makerColor } from "@/lib/people";
 import type { Report, Turn } from "@/lib/report";
 import type { Drawing, Run } from "@/lib/types";
 import { useMedia } from "@/lib/media";
-import { MAKER_COLORS } from "@/run/leaderboard";
 import { type DebateView as Debate, type RunView, emptyDebate } from "@/run/view";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
@@ -24,7 +25,8 @@ interface Props {
   move: string;
   onMove: (move: string) => void;
   onBack: () => void;
-  onFork: (place: string) => void;
+  /** None while the run cannot be branched off from. */
+  onFork: ((place: string) => void) | null;
 }
 
 /** A debate: the critic against each decision maker, side by side, round by round. */
@@ -46,6 +48,11 @@ export function DebateView(props: Props): ReactElement {
         <Button onClick={onBack}>
           <ArrowLeft aria-hidden /> Pipeline
         </Button>
+        {debate.status === "running" && debate.round > 1 && (
+          <Button onClick={() => window.scrollTo({ top: document.documentElement.scrollHeight })}>
+            <ArrowDown aria-hidden /> Follow the debate
+          </Button>
+        )}
         <div className="ml-auto flex items-center gap-1.5">
           <Button
             size="icon"
@@ -117,7 +124,7 @@ export function DebateView(props: Props): ReactElement {
             />
           )}
         </div>
-        {debate.score !== null && <ScoreStrip debate={debate} config={run.config} />}
+        {debate.score !== null && <ScoreStrip scores={debate.breakdown} config={run.config} />}
       </section>
       <Threads key={move} {...props} debate={debate} />
     </div>
@@ -138,7 +145,7 @@ function logs(run: Run): { log: string; maker: string; name: string; color: stri
     log: `i${idx + 1}`,
     maker: it.id,
     name: it.name,
-    color: MAKER_COLORS[idx % 3]!,
+    color: makerColor(idx),
   }));
 }
 
@@ -152,17 +159,17 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
   const rounds = Array.from({ length: Math.max(debate.round, 0) }, (_, idx) => idx + 1);
   // What is there when the debate is opened does not move; what is said from then on does.
   const [opened] = useState(debate.round);
+  useEndInSight(`${debate.round} ${debate.step}`);
   return (
     <section aria-label="Threads of the debate" className="space-y-3">
       <div className={cn("sticky top-14 z-10 grid gap-3 bg-page py-2", !narrow && "md:grid-cols-3")}>
         {narrow ? (
-          <div role="tablist" aria-label="Thread" className="flex gap-1 rounded-lg bg-sunk p-1">
+          <div role="group" aria-label="Thread" className="flex gap-1 rounded-lg bg-sunk p-1">
             {threads.map((it) => (
               <button
                 key={it.log}
                 type="button"
-                role="tab"
-                aria-selected={it.log === shown}
+                aria-pressed={it.log === shown}
                 onClick={() => setShown(it.log)}
                 className={cn(
                   "flex-1 rounded-md px-1 py-1.5 text-xs font-medium",
@@ -192,14 +199,16 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
           <div className="mb-2 flex items-center gap-3">
             <h3 className="text-xs font-semibold tracking-wide text-dim uppercase">Round {round}</h3>
             <span className="h-px flex-1 bg-line" />
-            <Button
-              look="ghost"
-              className="h-7 text-xs text-dim"
-              aria-label={`Fork here, ${move} round ${round}`}
-              onClick={() => onFork(`${move}:r${round}`)}
-            >
-              <GitFork aria-hidden /> Fork here
-            </Button>
+            {onFork && (
+              <Button
+                look="ghost"
+                className="h-7 text-xs text-dim"
+                aria-label={`Fork here, ${move} round ${round}`}
+                onClick={() => onFork(`${move}:r${round}`)}
+              >
+                <GitFork aria-hidden /> Fork here
+              </Button>
+            )}
           </div>
           <div className={cn("grid gap-3", !narrow && "md:grid-cols-3")}>
             {visible.map((it) => (

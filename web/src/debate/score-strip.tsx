@@ -1,28 +1,22 @@
 import type { ReactElement } from "react";
 
+import type { MakerScore } from "@/lib/events";
+import { makerColor } from "@/lib/people";
 import type { Config } from "@/lib/types";
 import { makerTotals } from "@/run/board";
-import { MAKER_COLORS } from "@/run/leaderboard";
-import type { DebateView } from "@/run/view";
 import { Radar } from "@/results/radar";
 import { Said } from "@/text/said";
 
 /** What each decision maker gave, as a radar, a sum and a reason. */
-export function ScoreStrip({
-  debate,
-  config,
-}: {
-  debate: Pick<DebateView, "breakdown">;
-  config: Config;
-}): ReactElement {
+export function ScoreStrip({ scores, config }: { scores: Record<string, MakerScore>; config: Config }): ReactElement {
   const metrics = config.metrics.map((it) => it.id);
-  const totals = makerTotals(debate as DebateView, metrics);
+  const totals = makerTotals(scores, metrics);
   return (
     <ul className="mt-4 grid gap-4 border-t border-line pt-4 md:grid-cols-3">
       {config.decision_makers.map((it, idx) => {
-        const score = debate.breakdown[it.id];
+        const score = scores[it.id];
         if (!score) return null;
-        const color = MAKER_COLORS[idx % 3]!;
+        const color = makerColor(idx);
         return (
           <li key={it.id} className="min-w-0">
             <p className="flex items-baseline justify-between gap-2 text-[13px] font-semibold">

@@ -5,7 +5,7 @@ import type { RunView, Status } from "@/run/view";
 
 import type { StageId } from "./scene";
 
-export interface StageState {
+interface StageState {
   status: Status;
   /** The share of its work that is done, from 0 to 1. */
   share: number;
@@ -13,9 +13,14 @@ export interface StageState {
   note: string;
 }
 
-/** All moves that a run has or will have: those of the configuration, and those that its events name. */
+/**
+ * All moves that a run has or will have. Until the moves are there it is those that the analysts are to propose; then
+ * it is those that were proposed and left in by whoever looked at them.
+ */
 export function movesOf(config: Config, view: RunView): string[] {
-  const planned = config.analysts.flatMap((it) => it.moves);
+  const made = view.layers["2"];
+  const proposed = made?.status === "done" ? made.artifacts.map((it) => it.replace(/\.md$/, "")) : [];
+  const planned = proposed.length > 0 ? proposed : config.analysts.flatMap((it) => it.moves);
   const told = Object.keys(view.debates).filter((it) => !planned.includes(it));
   return [...planned, ...told];
 }

@@ -1,4 +1,4 @@
-import { type Edge, type Node, ReactFlow, ReactFlowProvider, useReactFlow, useStore } from "@xyflow/react";
+import { type Edge, type Node, Position, ReactFlow, ReactFlowProvider, useReactFlow, useStore } from "@xyflow/react";
 import { Minus, Plus } from "lucide-react";
 import { type ReactElement, useEffect, useMemo, useState } from "react";
 
@@ -10,7 +10,7 @@ import { Button } from "@/ui/button";
 import { GraphContext, type GraphContextValue } from "./context";
 import { arrowState, stageState } from "./live";
 import { AgentNode, DebateNode, FAR, RankingNode, StageNode, isFar } from "./nodes";
-import { type Arrow, HEAD, type Scene, type StageId, scene } from "./scene";
+import { type Arrow, type Box, HEAD, type Scene, type StageId, scene } from "./scene";
 
 const TYPES = { stage: StageNode, agent: AgentNode, debate: DebateNode, ranking: RankingNode };
 
@@ -57,10 +57,12 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
     if (narrow) document.getElementById("focus")?.scrollIntoView();
     else void flow.fitView({ nodes: [{ id: stage }], padding: 0.08, maxZoom: 1.3, duration });
   };
+  // Another picture, or a window of another width, is shown as a whole.
+  const width = useStore((it) => it.width);
   useEffect(() => {
     const timer = setTimeout(() => void flow.fitView({ padding: 0.04 }), 60);
     return () => clearTimeout(timer);
-  }, [flow, layout]);
+  }, [flow, picture, width]);
 
   // On a phone the picture is as high as it needs to be and does not catch the finger that scrolls the page.
   const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 410 };
@@ -133,23 +135,39 @@ function toNodes(picture: Scene, narrow: boolean): Node[] {
     const group: Node = {
       id: stage.id,
       type: "stage",
-      position: { x: stage.x, y: stage.y },
-      width: stage.width,
-      height: stage.height,
+      ...placed(stage, narrow),
       data: { stage: stage.id, title: stage.title, narrow },
     };
     const members = stage.members.map((it): Node => ({
       id: it.id,
       type: stage.id === "rank" ? "ranking" : it.kind,
       parentId: stage.id,
-      position: { x: it.x, y: it.y },
-      width: it.width,
-      height: it.height,
-      ...(stage.id === "rank" && { width: stage.width - 24, height: stage.height - HEAD - 12 }),
+      ...placed(
+        stage.id === "rank" ? { ...it, width: stage.width - 24, height: stage.height - HEAD - 12 } : it,
+        narrow,
+      ),
       data: { id: it.id, name: it.name, narrow },
     }));
     return [group, ...members];
   });
+}
+
+/**
+ * Where a node stands and where its arrows begin and end. All of it is said beforehand: a node that has to be measured
+ * first has no arrows until then, and every new list of nodes would begin anew.
+ */
+function placed({ x, y, width, height }: Box, narrow: boolean) {
+  const [middle, centre] = [width / 2, height / 2];
+  const handles: Node["handles"] = narrow
+    ? [
+        { type: "target", position: Position.Top, x: middle, y: 0 },
+        { type: "source", position: Position.Bottom, x: middle, y: height },
+      ]
+    : [
+        { type: "target", position: Position.Left, x: 0, y: centre },
+        { type: "source", position: Position.Right, x: width, y: centre },
+      ];
+  return { position: { x, y }, width, height, measured: { width, height }, handles };
 }
 
 function toEdges(picture: Scene, far: boolean, status: (id: string) => Status): Edge[] {

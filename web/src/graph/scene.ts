@@ -16,13 +16,13 @@ export interface Box {
   height: number;
 }
 
-export interface Member extends Box {
+interface Member extends Box {
   id: string;
   name: string;
   kind: "agent" | "debate";
 }
 
-export interface Stage extends Box {
+interface Stage extends Box {
   id: StageId;
   title: string;
   members: Member[];
@@ -51,9 +51,10 @@ const WIDE = { width: 178, height: 78 };
 const NARROW = { width: 118, height: 78 };
 
 /** How the picture is laid out: from left to right, or from top to bottom with or without those who work in a stage. */
-export type Layout = "wide" | "narrow" | "folded";
+type Layout = "wide" | "narrow" | "folded";
 
-const TITLES: Record<StageId, string> = {
+/** What the stages are called. */
+export const STAGES: Record<StageId, string> = {
   "0": "Data",
   "1": "Findings",
   "2": "Moves",
@@ -62,7 +63,7 @@ const TITLES: Record<StageId, string> = {
 };
 
 /** The stage that a node of the compiled graph belongs to. */
-export function stageOf(node: string): StageId | null {
+function stageOf(node: string): StageId | null {
   if (node.startsWith("layer_0")) return "0";
   if (node.startsWith("layer_1") || node.startsWith("inference")) return "1";
   if (node.startsWith("layer_2") || node.startsWith("analyst")) return "2";
@@ -104,7 +105,7 @@ export function scene(drawing: Drawing, config: Config, moves: readonly string[]
     const { x, y, width, height } = graph.node(id) as Box;
     const shown = layout === "folded" ? [] : who[id];
     const members = shown.map((it, idx) => ({ ...it, ...place(idx, columns(id, layout), layout) }));
-    return { id, title: TITLES[id], x: x - width / 2, y: y - height / 2, width, height, members };
+    return { id, title: STAGES[id], x: x - width / 2, y: y - height / 2, width, height, members };
   });
   const { width = 0, height = 0 } = graph.graph();
   return { width, height, stages, trunk, twigs: wide ? twigs(config, moves) : [] };

@@ -1,39 +1,42 @@
 import { type ReactElement, useCallback, useEffect, useState } from "react";
 
-import { api } from "@/lib/api";
+import { api, comparison } from "@/lib/api";
 import { when } from "@/lib/format";
 import { go } from "@/lib/router";
-import type { RunSummary } from "@/lib/types";
+import { isLive } from "@/lib/status";
+import type { RunSummary, Runs } from "@/lib/types";
 import { Button } from "@/ui/button";
 import { Link } from "@/ui/link";
 import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 import { RunBadge } from "@/ui/status";
 
+import { extended, refreshed } from "./listed";
+
+/** So many runs are asked for at once. */
+const PAGE = 20;
+
 /** Earlier runs, newest first; two complete ones can be picked and compared. */
 export function RunList(): ReactElement {
-  const [runs, setRuns] = useState<RunSummary[] | null>(null);
-  const [next, setNext] = useState<string | null>(null);
+  const [listed, setListed] = useState<Runs | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [picked, setPicked] = useState<string[]>([]);
   const load = useCallback(() => {
-    api.runs().then((it) => {
-      setRuns(it.runs);
-      setNext(it.next);
+    api.runs({ limit: PAGE }).then((newest) => {
+      setListed((it) => refreshed(it, newest));
       setError(null);
     }, setError);
   }, []);
-  const busy = runs?.some((it) => it.status === "running" || it.status === "queued") ?? false;
+  const runs = listed?.runs;
+  const next = listed?.next;
+  const busy = runs?.some((it) => isLive(it.status)) ?? false;
   useEffect(() => {
     load();
     const timer = setInterval(load, busy ? 3000 : 15_000);
     return () => clearInterval(timer);
   }, [load, busy]);
-  const more = (): void =>
-    void api.runs(next ?? undefined).then((it) => {
-      setRuns([...(runs ?? []), ...it.runs]);
-      setNext(it.next);
-    }, setError);
+  const more = (before: string): void =>
+    void api.runs({ limit: PAGE, before }).then((earlier) => setListed((it) => extended(it, earlier)), setError);
   const pick = (id: string): void =>
     setPicked((it) => (it.includes(id) ? it.filter((one) => one !== id) : [...it.slice(-1), id]));
   return (
@@ -42,10 +45,7 @@ export function RunList(): ReactElement {
       title="Runs"
       inner="p-0"
       aside={
-        <Button
-          disabled={picked.length !== 2}
-          onClick={() => go(`/compare?a=${encodeURIComponent(picked[0]!)}&b=${encodeURIComponent(picked[1]!)}`)}
-        >
+        <Button disabled={picked.length !== 2} onClick={() => go(comparison(picked[0]!, picked[1]!))}>
           Compare {picked.length === 2 ? "these two" : `(${picked.length} of 2 picked)`}
         </Button>
       }
@@ -86,7 +86,7 @@ export function RunList(): ReactElement {
       </ul>
       {next && (
         <div className="border-t border-line p-3 text-center">
-          <Button onClick={more}>Earlier runs</Button>
+          <Button onClick={() => more(next)}>Earlier runs</Button>
         </div>
       )}
     </Panel>

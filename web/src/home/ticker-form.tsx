@@ -1,6 +1,7 @@
 import { ArrowRight } from "lucide-react";
 import { type FormEvent, type ReactElement, useState } from "react";
 
+import { BudgetFields, type BudgetDraft, NO_BUDGET, budget, number } from "@/actions/budget";
 import { useAction } from "@/actions/use-action";
 import { api } from "@/lib/api";
 import { go } from "@/lib/router";
@@ -11,12 +12,10 @@ import { Problem } from "@/ui/problem";
 
 import { PlanView } from "./plan-view";
 
-interface Draft {
+interface Draft extends BudgetDraft {
   rounds: string;
   seed: string;
   concurrency: string;
-  tokens: string;
-  money: string;
   baseline: boolean;
   review: boolean;
 }
@@ -28,8 +27,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
     rounds: String(setup.config.rounds),
     seed: "",
     concurrency: String(setup.concurrency),
-    tokens: "",
-    money: "",
+    ...NO_BUDGET,
     baseline: false,
     review: false,
   });
@@ -45,8 +43,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
         ...number("rounds", draft.rounds),
         ...number("seed", draft.seed),
         ...number("concurrency", draft.concurrency),
-        ...number("max_tokens", draft.tokens),
-        ...number("max_dollars", draft.money),
+        ...budget(draft),
       });
       go(`/runs/${started.analysis_id}`);
     });
@@ -68,7 +65,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
             autoComplete="off"
             autoCapitalize="characters"
             spellCheck={false}
-            maxLength={20}
+            maxLength={12}
             placeholder="NVDA"
             value={ticker}
             aria-describedby="ticker-hint"
@@ -87,7 +84,13 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
             <Problem title="The run was not started" error={error} />
           </div>
         )}
-        <details className="mt-4">
+        <details
+          className="mt-4"
+          onInvalidCapture={(event) => {
+            // What is wrong has to be seen before it can be put right.
+            event.currentTarget.open = true;
+          }}
+        >
           <summary className="text-sm font-medium text-accent">Options</summary>
           <div className="mt-3 grid grid-cols-2 gap-x-4 gap-y-3 sm:grid-cols-3">
             <Field
@@ -114,23 +117,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
               value={draft.seed}
               onChange={(it) => change({ seed: it.target.value })}
             />
-            <Field
-              label="Tokens at most"
-              type="number"
-              min={1}
-              placeholder="no limit"
-              value={draft.tokens}
-              onChange={(it) => change({ tokens: it.target.value })}
-            />
-            <Field
-              label="Dollars at most"
-              type="number"
-              min={0}
-              step="any"
-              placeholder="no limit"
-              value={draft.money}
-              onChange={(it) => change({ money: it.target.value })}
-            />
+            <BudgetFields draft={draft} onChange={change} />
           </div>
           <div className="mt-4 grid gap-3 sm:grid-cols-2">
             <Check
@@ -141,7 +128,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
             />
             <Check
               label="Review the moves first"
-              hint="The run waits until you have dropped or edited moves."
+              hint="The run waits until you have dropped, edited or added moves."
               checked={draft.review}
               onChange={(it) => change({ review: it.target.checked })}
             />
@@ -156,11 +143,6 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
       />
     </form>
   );
-}
-
-/** A number that was given, under its name; an empty field gives nothing. */
-function number(name: string, text: string): Record<string, number> {
-  return text.trim() === "" ? {} : { [name]: Number(text) };
 }
 
 function hint(setup: Setup): string {

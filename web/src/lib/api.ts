@@ -5,13 +5,14 @@ import type { RunEvent } from "./events";
 import type {
   Drawings,
   Fork,
+  Greeting,
   Move,
   Plan,
   Run,
   RunDiff,
   RunFile,
   RunOptions,
-  RunSummary,
+  Runs,
   Setup,
   Started,
 } from "./types";
@@ -28,17 +29,14 @@ export class ApiError extends Error {
     super(message);
     this.name = "ApiError";
   }
-
-  /** Whether the server wants an API key. */
-  get wantsKey(): boolean {
-    return this.status === 401;
-  }
 }
 
 /** The key lives as long as the tab and goes nowhere but into the header. */
 export const key = {
   get: (): string | null => sessionStorage.getItem(KEY),
   set: (value: string): void => sessionStorage.setItem(KEY, value),
+  /** Called whenever the server wants another key than it was given. */
+  onRefused: (): void => {},
 };
 
 /** Sends a request with the key, and turns every answer that is no success into an `ApiError`. */
@@ -53,6 +51,7 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
     if (init.signal?.aborted) throw cause;
     throw new ApiError(0, "unreachable", "The server cannot be reached.", null);
   }
+  if (answer.status === 401) key.onRefused();
   if (!answer.ok) throw await refusal(answer);
   return answer;
 }
@@ -82,36 +81,34 @@ async function post<T>(path: string, body: unknown): Promise<T> {
   return (await answer.json()) as T;
 }
 
+/** Where two runs are compared, on the page and, below `/api`, on the server. */
+export const comparison = (a: string, b: string): string =>
+  `/compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`;
+
 const of = (id: string): string => `/api/runs/${encodeURIComponent(id)}`;
 
 export const api = {
-  setup: () => get<Setup>("/api/setup"),
-  graph: () => get<Drawings>("/api/graph"),
+  /** Without a key, where one is needed, the server says no more than a greeting. */
+  setup: () => get<Greeting | Setup>("/api/setup"),
+  graph: (signal?: AbortSignal) => get<Drawings>("/api/graph", signal),
   plan: (it: { rounds: number; baseline: boolean; concurrency: number }, signal?: AbortSignal) =>
     get<Plan>(`/api/plan?rounds=${it.rounds}&baseline=${it.baseline}&concurrency=${it.concurrency}`, signal),
   analyze: (options: RunOptions) => post<Started>("/api/analyze", options),
-  runs: (before?: string) =>
-    get<{ runs: RunSummary[]; next: string | null }>(
-      `/api/runs?limit=20${before ? `&before=${encodeURIComponent(before)}` : ""}`,
-    ),
+  runs: ({ limit, before }: { limit: number; before?: string }, signal?: AbortSignal) =>
+    get<Runs>(`/api/runs?limit=${limit}${before ? `&before=${encodeURIComponent(before)}` : ""}`, signal),
   run: (id: string, signal?: AbortSignal) => get<Run>(of(id), signal),
   events: (id: string, after: number, signal?: AbortSignal) =>
     get<{ events: RunEvent[]; last: number }>(`${of(id)}/events?after=${after}&limit=1000`, signal),
   result: (id: string, signal?: AbortSignal) => get<ResultAnswer>(`/api/results/${encodeURIComponent(id)}`, signal),
-  review: (id: string) => get<{ moves: Move[] }>(`${of(id)}/review`),
+  review: (id: string, signal?: AbortSignal) => get<{ moves: Move[] }>(`${of(id)}/review`, signal),
   resume: (id: string, body: { moves?: Move[]; max_tokens?: number; max_dollars?: number }) =>
     post<Started>(`${of(id)}/resume`, body),
   fork: (id: string, fork: Fork) => post<Started>(`${of(id)}/fork`, fork),
   cancel: (id: string) => post<Started>(`${of(id)}/cancel`, {}),
-  compare: (a: string, b: string) => get<RunDiff>(`/api/compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`),
+  compare: (a: string, b: string, signal?: AbortSignal) => get<RunDiff>(`/api${comparison(a, b)}`, signal),
   files: (id: string, signal?: AbortSignal) => get<{ files: RunFile[] }>(`${of(id)}/files`, signal),
   file: async (id: string, name: string, signal?: AbortSignal) =>
     (await send(`${of(id)}/files/${encodeURIComponent(name)}`, signal ? { signal } : {})).text(),
-  /** A file of a run that may not have written it yet. */
-  fileIfThere: async (id: string, name: string, signal?: AbortSignal): Promise<string | null> => {
-    const { files } = await api.files(id, signal);
-    return files.some((it) => it.name === name) ? api.file(id, name, signal) : null;
-  },
   /** Fetches a file with the key and hands it to the browser to save. */
   download: async (id: string, name: string) => {
     const path = name === "trace.json" ? `${of(id)}/trace` : `${of(id)}/files/${encodeURIComponent(name)}`;

@@ -2,7 +2,7 @@
 
 export type LayerId = 0 | 1 | 2 | "sandbox";
 
-export type RoundStatus = "critic_responding" | "critic_responded" | "dm_responding" | "dm_responded";
+type RoundStatus = "critic_responding" | "critic_responded" | "dm_responding" | "dm_responded";
 
 /** One decision maker's scores: a number for each metric, and why. */
 export interface MakerScore {

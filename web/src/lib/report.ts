@@ -19,7 +19,7 @@ export interface Turn {
 }
 
 /** What was said in each thread of each move's debate. */
-export type Logs = Record<string, Record<string, Turn[]>>;
+type Logs = Record<string, Record<string, Turn[]>>;
 
 export interface Ranked {
   rank: number;
@@ -36,7 +36,7 @@ export interface Ranking {
   unscored: Unscored[];
 }
 
-export interface Unscored {
+interface Unscored {
   move_id: string;
   reason: string;
 }
@@ -63,7 +63,7 @@ export interface Scored {
   marks: string[];
 }
 
-export interface Outcome {
+interface Outcome {
   run_id: string;
   company: { ticker: string; name: string; sector?: string; source: string; as_of: string; warnings: string[] };
   documents: string[];

@@ -26,11 +26,12 @@ function update(): void {
 window.addEventListener("popstate", update);
 
 /** Goes to an address within the page. */
-export function go(to: string, how: "push" | "replace" = "push"): void {
+export function go(to: string): void {
   if (to === current.key) return;
-  if (how === "push") history.pushState(null, "", to);
-  else history.replaceState(null, "", to);
+  const { path } = current;
+  history.pushState(null, "", to);
   update();
+  if (current.path !== path) window.scrollTo({ top: 0 });
 }
 
 /** The same place with some of its query changed; null takes a part out. */

@@ -9,7 +9,7 @@ import { ApiError, send } from "./api";
 import type { RunEvent } from "./events";
 import type { RunStatus } from "./types";
 
-export interface Listener {
+interface Listener {
   /** The last event that was read, from which to go on. */
   last: () => number;
   event: (event: RunEvent) => void;
@@ -52,12 +52,6 @@ async function readOnce(id: string, listener: Listener, outer: AbortSignal): Pro
   const watchdog = new AbortController();
   const signal = AbortSignal.any([outer, watchdog.signal]);
   const last = listener.last();
-  const answer = await send(`/api/stream/${encodeURIComponent(id)}`, {
-    headers: { Accept: "text/event-stream", ...(last > 0 && { "Last-Event-ID": String(last) }) },
-    cache: "no-store",
-    signal,
-  });
-  listener.connected(true);
   let ended: RunStatus | null = null;
   const parser = createParser({
     onEvent: ({ event, data }) => {
@@ -65,9 +59,15 @@ async function readOnce(id: string, listener: Listener, outer: AbortSignal): Pro
       else listener.event(JSON.parse(data) as RunEvent);
     },
   });
-  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let timer = setTimeout(() => watchdog.abort(), SILENCE);
   try {
+    const answer = await send(`/api/stream/${encodeURIComponent(id)}`, {
+      headers: { Accept: "text/event-stream", ...(last > 0 && { "Last-Event-ID": String(last) }) },
+      cache: "no-store",
+      signal,
+    });
+    listener.connected(true);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;

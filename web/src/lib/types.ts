@@ -7,7 +7,7 @@ export interface Person {
   name: string;
 }
 
-export interface Analyst extends Person {
+interface Analyst extends Person {
   moves: string[];
 }
 
@@ -26,9 +26,13 @@ export interface Config {
   top_k: number;
 }
 
-export interface Setup {
+/** What everybody may know of the server. */
+export interface Greeting {
   needs_key: boolean;
   version: string;
+}
+
+export interface Setup extends Greeting {
   provider: string;
   model: string | null;
   /** Where companies are read from: `synthetic`, `edgar` or `dir`. */
@@ -76,7 +80,13 @@ export interface RunSummary {
   from: string | null;
 }
 
-export interface Usage {
+/** A page of runs, newest first, and what to ask for those that follow. */
+export interface Runs {
+  runs: RunSummary[];
+  next: string | null;
+}
+
+interface Usage {
   calls: number;
   input_tokens: number;
   cached_tokens: number;

@@ -1,33 +1,45 @@
-import { type ReactElement, useEffect, useState } from "react";
+import type { ReactElement } from "react";
 
-import { ApiError, api } from "@/lib/api";
-import type { Report } from "@/lib/report";
+import { api } from "@/lib/api";
+import { useFetched } from "@/lib/use-fetched";
+import { moveNumber } from "@/run/board";
 import { Document } from "@/text/document";
 import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 
-const NAMES = [
-  { file: "financial.md", title: "Financial data" },
-  { file: "news.md", title: "Market intelligence" },
-  { file: "F1.md", title: "Findings F1" },
-  { file: "F2.md", title: "Findings F2" },
-];
+const TITLES: Record<string, string> = {
+  "financial.md": "Financial data",
+  "news.md": "Market intelligence",
+  "F1.md": "Findings F1",
+  "F2.md": "Findings F2",
+};
 
-/** What everything was drawn from. */
-export function Documents({ id, report }: { id: string; report: Report | null }): ReactElement {
-  const [file, setFile] = useState(NAMES[0]!.file);
-  const [text, setText] = useState<string | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  useEffect(() => {
-    const stop = new AbortController();
-    setText(null);
-    setError(null);
-    api.file(id, file, stop.signal).then(setText, (it: unknown) => {
-      if (!stop.signal.aborted) setError(it instanceof ApiError ? it : String(it));
-    });
-    return () => stop.abort();
-  }, [id, file]);
-  const moves = report?.outcome.moves ?? [];
+const MOVE = /^(m\d+)\.md$/;
+
+/** Whether a file of a run is a document that the page shows. */
+export const readable = (file: string): boolean => file in TITLES || MOVE.test(file);
+
+interface Props {
+  id: string;
+  /** The run's files so far. */
+  files: readonly string[];
+  /** What the moves are called. */
+  titles: Readonly<Record<string, string>>;
+  /** The document that is asked for. */
+  file: string | null;
+  onFile: (file: string) => void;
+}
+
+/** What everything was drawn from, as far as it is written. */
+export function Documents({ id, files, titles, file: wanted, onFile }: Props): ReactElement {
+  const known = Object.keys(TITLES).filter((it) => files.includes(it));
+  const moves = files
+    .flatMap((it) => MOVE.exec(it)?.[1] ?? [])
+    .toSorted((a, b) => moveNumber(a) - moveNumber(b))
+    .map((it) => ({ file: `${it}.md`, title: titles[it] ? `${it} · ${titles[it]}` : it }));
+  const all = [...known.map((it) => ({ file: it, title: TITLES[it] })), ...moves];
+  const file = all.find((it) => it.file === wanted)?.file ?? all[0]?.file ?? null;
+  const { value: text, error } = useFetched(file && `${id} ${file}`, (signal) => api.file(id, file!, signal));
   return (
     <div className="grid grid-cols-1 items-start gap-4 md:grid-cols-[16rem_minmax(0,1fr)]">
       <nav
@@ -35,20 +47,18 @@ export function Documents({ id, report }: { id: string; report: Report | null })
         className="rounded-xl border border-line bg-panel p-2 max-md:max-h-56 max-md:overflow-auto"
       >
         <ul>
-          {[...NAMES, ...moves.map((it) => ({ file: `${it.move_id}.md`, title: `${it.move_id} · ${it.title}` }))].map(
-            (it) => (
-              <li key={it.file}>
-                <button
-                  type="button"
-                  aria-current={it.file === file}
-                  onClick={() => setFile(it.file)}
-                  className="w-full truncate rounded-md px-2 py-1.5 text-left text-[13px] hover:bg-sunk aria-[current=true]:bg-accent-soft aria-[current=true]:font-medium aria-[current=true]:text-accent"
-                >
-                  {it.title}
-                </button>
-              </li>
-            ),
-          )}
+          {all.map((it) => (
+            <li key={it.file}>
+              <button
+                type="button"
+                aria-current={it.file === file}
+                onClick={() => onFile(it.file)}
+                className="w-full truncate rounded-md px-2 py-1.5 text-left text-[13px] hover:bg-sunk aria-[current=true]:bg-accent-soft aria-[current=true]:font-medium aria-[current=true]:text-accent"
+              >
+                {it.title}
+              </button>
+            </li>
+          ))}
         </ul>
       </nav>
       <Panel id="document" title={file}>

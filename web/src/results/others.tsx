@@ -2,8 +2,7 @@ import { ChevronRight } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { makerTotals } from "@/run/board";
-import { MAKER_COLORS } from "@/run/leaderboard";
-import type { DebateView } from "@/run/view";
+import { makerColor } from "@/lib/people";
 import type { Ranked, Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { ScoreStrip } from "@/debate/score-strip";
@@ -35,9 +34,8 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
   const move = report.outcome.moves.find((it) => it.move_id === ranked.move_id);
   const score = report.outcome.scores.find((it) => it.move_id === ranked.move_id);
   if (!move || !score) return null;
-  const breakdown = { breakdown: score.scores_by_agent } as DebateView;
   const totals = makerTotals(
-    breakdown,
+    score.scores_by_agent,
     run.config.metrics.map((it) => it.id),
   );
   const flags = report.flags.filter((it) => it.place.document === move.move_id);
@@ -57,7 +55,7 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
           </span>
           <span className="hidden justify-end gap-2 text-xs tabular-nums sm:flex">
             {run.config.decision_makers.map((it, idx) => (
-              <span key={it.id} style={{ color: MAKER_COLORS[idx % 3] }}>
+              <span key={it.id} style={{ color: makerColor(idx) }}>
                 {it.id} {totals[it.id]}
               </span>
             ))}
@@ -71,7 +69,7 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
           <p className="flex flex-wrap gap-1.5">
             <Marks marks={ranked.marks} />
           </p>
-          <ScoreStrip debate={breakdown} config={run.config} />
+          <ScoreStrip scores={score.scores_by_agent} config={run.config} />
           <Flags flags={flags} />
           <MoveText move={move} />
           <Button aria-label={`Read the debate of ${move.move_id}`} onClick={() => onDebate(move.move_id)}>

@@ -13,14 +13,8 @@ export function Radar({ label, axes, color }: { label: string; axes: Axis[]; col
     const angle = (2 * Math.PI * idx) / axes.length - Math.PI / 2;
     return [WIDTH / 2 + (Math.cos(angle) * REACH * value) / 10, HEIGHT / 2 + (Math.sin(angle) * REACH * value) / 10];
   };
-  const ring = (value: number): string =>
-    axes
-      .map((_, idx) =>
-        at(idx, value)
-          .map((it) => it.toFixed(1))
-          .join(),
-      )
-      .join(" ");
+  const outline = (values: number[]): string =>
+    values.map((value, idx) => at(idx, value).map((it) => it.toFixed(1))).join(" ");
   return (
     <svg
       role="img"
@@ -29,20 +23,14 @@ export function Radar({ label, axes, color }: { label: string; axes: Axis[]; col
       className="mx-auto block w-full max-w-60"
     >
       {[2.5, 5, 7.5, 10].map((it) => (
-        <polygon key={it} points={ring(it)} fill="none" stroke="var(--line)" />
+        <polygon key={it} points={outline(axes.map(() => it))} fill="none" stroke="var(--line)" />
       ))}
       {axes.map((it, idx) => {
         const [x, y] = at(idx, 10);
         return <line key={it.name} x1={WIDTH / 2} y1={HEIGHT / 2} x2={x} y2={y} stroke="var(--line)" />;
       })}
       <polygon
-        points={axes
-          .map((it, idx) =>
-            at(idx, it.value)
-              .map((one) => one.toFixed(1))
-              .join(),
-          )
-          .join(" ")}
+        points={outline(axes.map((it) => it.value))}
         fill={color}
         fillOpacity={0.18}
         stroke={color}

@@ -65,7 +65,7 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
         </Panel>
       </div>
       <Panel id="downloads" title="Downloads">
-        <FileList id={run.id} />
+        <FileList run={run} />
       </Panel>
     </div>
   );

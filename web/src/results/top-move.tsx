@@ -72,7 +72,7 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
             <Badge>apart by {ranked.spread}</Badge>
             <Marks marks={ranked.marks} />
           </p>
-          <ScoreStrip debate={{ breakdown: score.scores_by_agent }} config={run.config} />
+          <ScoreStrip scores={score.scores_by_agent} config={run.config} />
         </div>
       </div>
       <div className="flex flex-wrap items-start gap-2 border-t border-line px-4 py-3 sm:px-5">

@@ -1,5 +1,6 @@
 import { type ReactElement, useEffect, useRef, useState } from "react";
 
+import { STAGES } from "@/graph/scene";
 import type { Run } from "@/lib/types";
 
 import type { RunView } from "./view";
@@ -47,7 +48,6 @@ function sentence(run: Run, view: RunView, moves: number): string {
   if (end) return end;
   const scored = Object.values(view.debates).filter((it) => it.score !== null).length;
   if (scored > 0) return `${scored} of ${moves} moves scored.`;
-  const layer = ["sandbox", "2", "1", "0"].find((it) => view.layers[it]?.status === "running");
-  const names: Record<string, string> = { "0": "Data", "1": "Findings", "2": "Moves", sandbox: "Debates" };
-  return layer ? `Layer ${names[layer]} is running.` : "The run begins.";
+  const layer = (["sandbox", "2", "1", "0"] as const).find((it) => view.layers[it]?.status === "running");
+  return layer ? `Layer ${STAGES[layer]} is running.` : "The run begins.";
 }

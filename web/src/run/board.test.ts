@@ -15,7 +15,7 @@ const order = (debates: DebateView[]): string[] => board(debates, ["impact"]).ma
 describe("the leaderboard", () => {
   it("adds up only the metrics", () => {
     const debate = { ...scored("m1", 7), breakdown: { D1: { reasoning: "9", impact: 7, feasibility: 2, other: 99 } } };
-    expect(makerTotals(debate, ["impact", "feasibility"])).toEqual({ D1: 9 });
+    expect(makerTotals(debate.breakdown, ["impact", "feasibility"])).toEqual({ D1: 9 });
   });
 
   it("ranks by the sum, then by the strictest, then by agreement, then by number", () => {

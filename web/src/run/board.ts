@@ -1,5 +1,7 @@
 /** The order of the debates by their scores, as far as they are known. */
 
+import type { MakerScore } from "@/lib/events";
+
 import type { DebateView } from "./view";
 
 export interface Place {
@@ -9,9 +11,12 @@ export interface Place {
 }
 
 /** The sums that the decision makers gave, by their ids. */
-export function makerTotals(debate: DebateView, metrics: readonly string[]): Record<string, number> {
+export function makerTotals(
+  scores: Readonly<Record<string, MakerScore>>,
+  metrics: readonly string[],
+): Record<string, number> {
   return Object.fromEntries(
-    Object.entries(debate.breakdown).map(([id, score]) => [
+    Object.entries(scores).map(([id, score]) => [
       id,
       metrics.reduce((sum, metric) => sum + (typeof score[metric] === "number" ? score[metric] : 0), 0),
     ]),
@@ -21,10 +26,10 @@ export function makerTotals(debate: DebateView, metrics: readonly string[]): Rec
 /** Scored ones first, by the rules of the final ranking; then those at work; then those that wait; failed ones last. */
 export function board(debates: readonly DebateView[], metrics: readonly string[]): Place[] {
   const keyed = debates.map((debate) => {
-    const totals = Object.values(makerTotals(debate, metrics));
+    const totals = Object.values(makerTotals(debate.breakdown, metrics));
     const lowest = totals.length > 0 ? Math.min(...totals) : 0;
     const spread = totals.length > 0 ? Math.max(...totals) - lowest : 0;
-    return { debate, key: [group(debate), -(debate.score ?? debate.round), -lowest, spread, number(debate.move)] };
+    return { debate, key: [group(debate), -(debate.score ?? debate.round), -lowest, spread, moveNumber(debate.move)] };
   });
   keyed.sort((a, b) => compare(a.key, b.key));
   return keyed.map(({ debate }, idx) => ({ rank: debate.score === null ? null : idx + 1, debate }));
@@ -44,6 +49,6 @@ function compare(a: number[], b: number[]): number {
 }
 
 /** `m12` is 12. */
-export function number(move: string): number {
+export function moveNumber(move: string): number {
   return Number.parseInt(move.slice(1), 10) || 0;
 }

@@ -53,6 +53,10 @@ describe("the view of a run", () => {
     ]);
     expect(whole.debates["m2"]).toMatchObject({ status: "failed", score: null, reason: "the model refused" });
     expect(whole.notices.map((it) => it.kind)).toEqual(["degraded", "skipped"]);
+    expect(whole.notices[0]).toMatchObject({
+      text: "Debates run without isolation (in-process).",
+      detail: "isolation is switched off",
+    });
     expect(whole.recommended).toEqual(["m1"]);
     expect(whole.last).toBe(13);
   });

@@ -56,7 +56,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
     case "agent_failed":
       return {
         ...agent(view, event.agent_id, { status: "failed", reason: event.reason }),
-        ...notice(view, event.seq, "failed", `${event.agent_id} failed: ${event.reason}`),
+        ...notice(view, { seq: event.seq, kind: "failed", text: `${event.agent_id} failed: ${event.reason}` }),
       };
     case "sandbox_ready":
       return debate(view, event.move, {
@@ -77,18 +77,27 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
     case "sandbox_skipped":
       return {
         ...debate(view, event.move, { status: "failed", step: null, reason: event.reason }),
-        ...notice(view, event.seq, "skipped", `${event.move} has no score: ${event.reason}`),
+        ...notice(view, { seq: event.seq, kind: "skipped", text: `${event.move} has no score: ${event.reason}` }),
       };
     case "sandbox_degraded":
-      return notice(view, event.seq, "degraded", `Debates run without isolation (${event.backend}): ${event.reason}`);
+      return notice(view, {
+        seq: event.seq,
+        kind: "degraded",
+        text: `Debates run without isolation (${event.backend}).`,
+        detail: event.reason,
+      });
     case "budget_warning":
-      return notice(view, event.seq, "budget", `${event.percent} % of the budget is spent.`);
+      return notice(view, { seq: event.seq, kind: "budget", text: `${event.percent} % of the budget is spent.` });
     case "budget_exceeded":
-      return notice(view, event.seq, "budget", `The budget is spent, no new round is opened: ${event.reason}`);
+      return notice(view, {
+        seq: event.seq,
+        kind: "budget",
+        text: `The budget is spent, no new round is opened: ${event.reason}`,
+      });
     case "pipeline_complete":
-      return { recommended: event.recommended, other: event.other, error: null };
+      return { recommended: event.recommended, error: null };
     case "pipeline_error":
-      return { error: event.message, ...notice(view, event.seq, "error", event.message) };
+      return { error: event.message, ...notice(view, { seq: event.seq, kind: "error", text: event.message }) };
     default:
       return {};
   }
@@ -113,8 +122,8 @@ function debate(view: RunView, id: string, it: Partial<DebateView>): Partial<Run
   return { debates: { ...view.debates, [id]: { ...old, ...it } } };
 }
 
-function notice(view: RunView, seq: number, kind: Notice["kind"], text: string): Partial<RunView> {
-  return { notices: [...view.notices, { seq, kind, text }] };
+function notice(view: RunView, it: Notice): Partial<RunView> {
+  return { notices: [...view.notices, it] };
 }
 
 const STEPS: Record<string, DebateStep> = {

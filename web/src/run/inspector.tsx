@@ -1,10 +1,13 @@
-import { type ReactElement, useEffect, useState } from "react";
+import type { ReactElement } from "react";
 
 import { api } from "@/lib/api";
 import { words } from "@/lib/format";
+import { writers } from "@/lib/people";
 import type { Run } from "@/lib/types";
+import { useFetched } from "@/lib/use-fetched";
 import { Document } from "@/text/document";
 import { Badge } from "@/ui/badge";
+import { Problem } from "@/ui/problem";
 import { STATUS_WORDS, WorkIcon } from "@/ui/status";
 
 import { type RunView, emptyDebate } from "./view";
@@ -12,6 +15,10 @@ import { type RunView, emptyDebate } from "./view";
 interface Props {
   run: Run;
   view: RunView;
+  /** The moves that are there or are to come. */
+  moves: readonly string[];
+  /** The run's files so far. */
+  files: readonly string[];
   selected: string;
   onAgent: (id: string) => void;
   onDebate: (move: string) => void;
@@ -26,11 +33,10 @@ const LAYER_TEXTS: Record<string, string> = {
 };
 
 /** What a layer or an agent is, how it stands, and what it wrote. */
-export function Inspector({ run, view, selected, onAgent, onDebate }: Props): ReactElement {
+export function Inspector(props: Props): ReactElement {
+  const { run, view, selected, onAgent } = props;
   const { synthesizers, inferences, analysts } = run.config;
-  const people = [...synthesizers, ...inferences, ...analysts];
-  const person = people.find((it) => it.id === selected);
-  if (person) return <Agent run={run} view={view} id={person.id} onDebate={onDebate} />;
+  if (writers(run.config).some((it) => it.id === selected)) return <Agent {...props} />;
   const members = { "0": synthesizers, "1": inferences, "2": analysts }[selected];
   return (
     <div className="space-y-3 text-sm">
@@ -79,17 +85,7 @@ function Sandboxes({ view }: { view: RunView }): ReactElement | null {
   );
 }
 
-function Agent({
-  run,
-  view,
-  id,
-  onDebate,
-}: {
-  run: Run;
-  view: RunView;
-  id: string;
-  onDebate: (move: string) => void;
-}): ReactElement {
+function Agent({ run, view, moves, files, selected: id, onDebate }: Props): ReactElement {
   const agent = view.agents[id];
   const analyst = run.config.analysts.find((it) => it.id === id);
   const status = agent?.status ?? "idle";
@@ -102,47 +98,46 @@ function Agent({
       {agent?.reason && <p className="rounded-md bg-bad-soft px-3 py-2 text-bad">{agent.reason}</p>}
       {analyst && (
         <ul className="space-y-1.5">
-          {analyst.moves.map((move) => {
-            const debate = view.debates[move] ?? emptyDebate(move);
-            return (
-              <li key={move}>
-                <button
-                  type="button"
-                  onClick={() => onDebate(move)}
-                  className="flex w-full items-center gap-2.5 rounded-lg border border-line px-3 py-2 text-left hover:border-accent"
-                >
-                  <WorkIcon status={debate.status} />
-                  <span className="font-mono text-xs text-dim">{move}</span>
-                  <span className="flex-1">{debate.title || "its title is told when its debate begins"}</span>
-                  <b className="tabular-nums">{debate.score ?? ""}</b>
-                </button>
-              </li>
-            );
-          })}
+          {analyst.moves
+            .filter((it) => moves.includes(it))
+            .map((move) => {
+              const debate = view.debates[move] ?? emptyDebate(move);
+              return (
+                <li key={move}>
+                  <button
+                    type="button"
+                    onClick={() => onDebate(move)}
+                    className="flex w-full items-center gap-2.5 rounded-lg border border-line px-3 py-2 text-left hover:border-accent"
+                  >
+                    <WorkIcon status={debate.status} />
+                    <span className="font-mono text-xs text-dim">{move}</span>
+                    <span className="flex-1">{debate.title || "not debated yet"}</span>
+                    <b className="tabular-nums">{debate.score ?? ""}</b>
+                  </button>
+                </li>
+              );
+            })}
         </ul>
       )}
-      {!analyst &&
-        status === "done" &&
-        agent?.outputs.map((it) => <Output key={it} run={run.id} name={it} done={run.status === "complete"} />)}
+      {agent?.outputs
+        .map((it) => (it.endsWith(".md") ? it : `${it}.md`))
+        .filter((it) => files.includes(it))
+        .map((it) => (
+          <Output key={it} run={run.id} file={it} open={!analyst} />
+        ))}
     </div>
   );
 }
 
-/** A document that an agent wrote, as far as it is there already. */
-function Output({ run, name, done }: { run: string; name: string; done: boolean }): ReactElement {
-  const file = name.endsWith(".md") ? name : `${name}.md`;
-  const [text, setText] = useState<string | null>(null);
-  useEffect(() => {
-    const stop = new AbortController();
-    api.fileIfThere(run, file, stop.signal).then(setText, () => setText(null));
-    return () => stop.abort();
-  }, [run, file, done]);
-  if (text === null) return <p className="text-dim">It wrote {file}, which can be read when the run is complete.</p>;
+/** A document that an agent wrote. */
+function Output({ run, file, open }: { run: string; file: string; open: boolean }): ReactElement {
+  const { value: text, error } = useFetched(`${run} ${file}`, (signal) => api.file(run, file, signal));
   return (
-    <details className="rounded-lg border border-line" open>
+    <details className="rounded-lg border border-line" open={open}>
       <summary className="px-3 py-2 font-medium">{file}</summary>
       <div className="max-h-96 overflow-auto border-t border-line p-3" role="region" aria-label={file} tabIndex={0}>
-        <Document text={text} />
+        {error !== null && <Problem title="The document cannot be read" error={error} />}
+        {text !== null && <Document text={text} />}
       </div>
     </details>
   );

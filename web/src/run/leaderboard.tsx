@@ -2,6 +2,7 @@ import { motion, useReducedMotion } from "motion/react";
 import type { ReactElement } from "react";
 
 import { cn } from "@/lib/cn";
+import { makerColor } from "@/lib/people";
 import type { Run } from "@/lib/types";
 import { STATUS_WORDS, WorkIcon } from "@/ui/status";
 
@@ -14,8 +15,6 @@ interface Props {
   moves: string[];
   onOpen: (move: string) => void;
 }
-
-export const MAKER_COLORS = ["var(--dm-0)", "var(--dm-1)", "var(--dm-2)"];
 
 /** The moves in the order of their scores so far; a move that gets its score travels to its place. */
 export function Leaderboard({ run, view, moves, onOpen }: Props): ReactElement {
@@ -51,7 +50,7 @@ interface RowProps {
 }
 
 function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps): ReactElement {
-  const totals = makerTotals(debate, metrics);
+  const totals = makerTotals(debate.breakdown, metrics);
   const title = debate.title || (run.status === "complete" ? "not debated" : "not debated yet");
   const state =
     debate.score !== null
@@ -79,7 +78,7 @@ function Row({ place: { rank, debate }, run, best, metrics, onOpen }: RowProps):
                 <span
                   key={it.id}
                   className="h-full transition-[width] duration-500"
-                  style={{ width: `${((totals[it.id] ?? 0) / best) * 100}%`, background: MAKER_COLORS[idx % 3] }}
+                  style={{ width: `${((totals[it.id] ?? 0) / best) * 100}%`, background: makerColor(idx) }}
                 />
               ))
             : debate.status === "running" && (

@@ -1,13 +1,14 @@
 import { type ReactElement, useEffect, useState } from "react";
 
 import { count, dollars, duration, percent, short } from "@/lib/format";
+import { isLive } from "@/lib/status";
 import type { Run } from "@/lib/types";
 
 import { type Sample, secondsLeft, share } from "./estimate";
 
 /** Calls, tokens, cost and time of a run, and how far it is. */
 export function Meters({ run, samples }: { run: Run; samples: Sample[] }): ReactElement {
-  const live = run.status === "running" || run.status === "queued";
+  const live = isLive(run.status);
   const now = useNow(live);
   const end = run.ended_at ? Date.parse(run.ended_at) : live ? now : Date.parse(run.updated_at);
   const elapsed = Math.max(0, (end - Date.parse(run.created_at)) / 1000);
@@ -23,10 +24,7 @@ export function Meters({ run, samples }: { run: Run; samples: Sample[] }): React
         aria-valuenow={Math.round(done * 100)}
         className="h-1 overflow-hidden rounded-t-xl bg-sunk"
       >
-        <div
-          className="h-full bg-accent transition-[width] duration-700"
-          style={{ width: percent(done).replace(" ", "") }}
-        />
+        <div className="h-full bg-accent transition-[width] duration-700" style={{ width: `${done * 100}%` }} />
       </div>
       <dl className="grid grid-cols-3 gap-x-4 gap-y-3 px-4 py-3 sm:grid-cols-6">
         <Meter name="Calls" value={count(run.usage.calls)} note={`of ${count(run.planned_calls)}`} />

@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 
 import type { Run } from "@/lib/types";
 
-import type { RunView } from "./view";
+import type { Notice, RunView } from "./view";
 
 /** What a person has to know beside the picture: a lost connection, a failure, what did not go as it should. */
 export function Notices({ run, view, connected }: { run: Run; view: RunView; connected: boolean }): ReactElement {
@@ -31,9 +31,9 @@ export function Notices({ run, view, connected }: { run: Run; view: RunView; con
         </div>
       )}
       {rest.length === 1 && (
-        <p className="flex items-center gap-2 rounded-lg border border-line bg-panel px-4 py-2 text-[13px]">
-          <Info aria-hidden className="size-4 shrink-0 text-dim" /> {rest[0]!.text}
-        </p>
+        <div className="flex gap-2 rounded-lg border border-line bg-panel px-4 py-2 text-[13px]">
+          <Info aria-hidden className="mt-0.5 size-4 shrink-0 text-dim" /> <Told notice={rest[0]!} />
+        </div>
       )}
       {rest.length > 1 && (
         <details className="rounded-lg border border-line bg-panel text-[13px]" open={rest.length <= 3}>
@@ -43,11 +43,26 @@ export function Notices({ run, view, connected }: { run: Run; view: RunView; con
           </summary>
           <ul className="space-y-1 px-4 pb-3 pl-10">
             {rest.map((it) => (
-              <li key={it.seq}>{it.text}</li>
+              <li key={it.seq}>
+                <Told notice={it} />
+              </li>
             ))}
           </ul>
         </details>
       )}
     </div>
+  );
+}
+
+/** A notice in a line; what is long about it is there for who wants to know. */
+function Told({ notice: { text, detail } }: { notice: Notice }): ReactElement {
+  if (!detail) return <span>{text}</span>;
+  return (
+    <details className="min-w-0">
+      <summary>
+        {text} <span className="text-accent underline underline-offset-2">Why</span>
+      </summary>
+      <p className="mt-1 text-dim">{detail}</p>
+    </details>
   );
 }

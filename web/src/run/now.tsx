@@ -1,5 +1,6 @@
 import type { ReactElement } from "react";
 
+import { writers } from "@/lib/people";
 import type { Run } from "@/lib/types";
 import { tokens } from "@/text/tokens";
 import { WorkIcon } from "@/ui/status";
@@ -15,8 +16,7 @@ interface Props {
 /** Who is at work now and what was said last. */
 export function Now({ run, view, onDebate }: Props): ReactElement {
   const debates = Object.values(view.debates).filter((it) => it.status === "running");
-  const people = [...run.config.synthesizers, ...run.config.inferences, ...run.config.analysts];
-  const agents = people.filter((it) => view.agents[it.id]?.status === "running");
+  const agents = writers(run.config).filter((it) => view.agents[it.id]?.status === "running");
   if (debates.length === 0 && agents.length === 0) {
     return <p className="py-6 text-center text-sm text-dim">{silence(run)}</p>;
   }

@@ -2,6 +2,8 @@ import { ArrowLeft } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { PipelineGraph } from "@/graph/pipeline-graph";
+import { STAGES } from "@/graph/scene";
+import { makerColor, writers } from "@/lib/people";
 import type { Drawings, Run } from "@/lib/types";
 import { Button } from "@/ui/button";
 import { Panel } from "@/ui/panel";
@@ -17,22 +19,16 @@ interface Props {
   view: RunView;
   moves: string[];
   drawings: Drawings | null;
+  /** The run's files so far. */
+  files: readonly string[];
   selected: string | null;
   onSelect: (id: string | null) => void;
   onDebate: (move: string) => void;
 }
 
-const STAGES: Record<string, string> = {
-  "0": "Data",
-  "1": "Findings",
-  "2": "Moves",
-  sandbox: "Debates",
-  rank: "Ranking",
-};
-
-export function PipelineTab({ run, view, moves, drawings, selected, onSelect, onDebate }: Props): ReactElement {
-  const people = [...run.config.synthesizers, ...run.config.inferences, ...run.config.analysts];
-  const name = selected && (STAGES[selected] ?? people.find((it) => it.id === selected)?.name);
+export function PipelineTab(props: Props): ReactElement {
+  const { run, view, moves, drawings, files, selected, onSelect, onDebate } = props;
+  const name = selected && (nameOfStage(selected) ?? writers(run.config).find((it) => it.id === selected)?.name);
   const openAgent = (id: string): void => {
     onSelect(id);
     document.getElementById("focus")?.scrollIntoView({ block: "nearest" });
@@ -72,7 +68,15 @@ export function PipelineTab({ run, view, moves, drawings, selected, onSelect, on
             }
           >
             {name && selected ? (
-              <Inspector run={run} view={view} selected={selected} onAgent={onSelect} onDebate={onDebate} />
+              <Inspector
+                run={run}
+                view={view}
+                moves={moves}
+                files={files}
+                selected={selected}
+                onAgent={onSelect}
+                onDebate={onDebate}
+              />
             ) : (
               <Now run={run} view={view} onDebate={onDebate} />
             )}
@@ -89,12 +93,16 @@ export function PipelineTab({ run, view, moves, drawings, selected, onSelect, on
   );
 }
 
+function nameOfStage(id: string): string | undefined {
+  return (STAGES as Record<string, string>)[id];
+}
+
 function Legend({ run }: { run: Run }): ReactElement {
   return (
     <ul className="flex gap-3 text-xs text-dim" aria-label="Colours">
       {run.config.decision_makers.map((it, idx) => (
         <li key={it.id} className="flex items-center gap-1" title={it.name}>
-          <span aria-hidden className="size-2 rounded-full" style={{ background: `var(--dm-${idx % 3})` }} /> {it.id}
+          <span aria-hidden className="size-2 rounded-full" style={{ background: makerColor(idx) }} /> {it.id}
         </li>
       ))}
     </ul>

@@ -3,6 +3,7 @@ import type { ReactElement } from "react";
 
 import { when } from "@/lib/format";
 import type { Report } from "@/lib/report";
+import { isLive } from "@/lib/status";
 import type { Run } from "@/lib/types";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
@@ -14,7 +15,8 @@ interface Props {
   report: Report | null;
   synthetic: boolean;
   onCancel: () => void;
-  onFork: () => void;
+  /** None while the run cannot be branched off from. */
+  onFork: (() => void) | null;
   onResume: () => void;
   onCompare: () => void;
   onFiles: () => void;
@@ -22,7 +24,7 @@ interface Props {
 
 /** What the run is, how it stands, and what can be done with it. */
 export function RunHeader({ run, report, synthetic, ...act }: Props): ReactElement {
-  const live = run.status === "running" || run.status === "queued";
+  const live = isLive(run.status);
   const stopped = run.status === "error" || run.status === "cancelled";
   const invented = report ? report.outcome.company.source === "synthetic" : synthetic;
   return (
@@ -61,20 +63,20 @@ export function RunHeader({ run, report, synthetic, ...act }: Props): ReactEleme
             <Play aria-hidden /> Resume
           </Button>
         )}
-        {!live && (
+        {act.onFork && (
           <Button onClick={act.onFork}>
             <GitFork aria-hidden /> Fork
           </Button>
         )}
         {run.status === "complete" && (
-          <>
-            <Button onClick={act.onCompare}>
-              <GitCompareArrows aria-hidden /> Compare
-            </Button>
-            <Button onClick={act.onFiles}>
-              <FileDown aria-hidden /> Downloads
-            </Button>
-          </>
+          <Button onClick={act.onCompare}>
+            <GitCompareArrows aria-hidden /> Compare
+          </Button>
+        )}
+        {!live && (
+          <Button onClick={act.onFiles}>
+            <FileDown aria-hidden /> Downloads
+          </Button>
         )}
       </div>
     </header>

@@ -3,16 +3,19 @@ import { type ReactElement, useEffect, useState } from "react";
 
 import { DebateView } from "@/debate/debate-view";
 import { movesOf } from "@/graph/live";
-import { ApiError, api } from "@/lib/api";
+import { api } from "@/lib/api";
+import type { Report } from "@/lib/report";
 import { go, usePlace, withQuery } from "@/lib/router";
-import type { Drawings, Setup } from "@/lib/types";
+import { isLive } from "@/lib/status";
+import type { Setup } from "@/lib/types";
+import { useFetched } from "@/lib/use-fetched";
 import { CompareDialog } from "@/actions/compare-dialog";
 import { FilesDialog } from "@/actions/files-dialog";
 import { ForkDialog } from "@/actions/fork-dialog";
 import { ResumeDialog } from "@/actions/resume-dialog";
 import { Review } from "@/actions/review";
 import { Results } from "@/results/results";
-import { Documents } from "@/results/documents";
+import { Documents, readable } from "@/results/documents";
 import { FindingsContext } from "@/text/citation";
 import { Button } from "@/ui/button";
 import { Link } from "@/ui/link";
@@ -24,20 +27,23 @@ import { Meters } from "./meters";
 import { Notices } from "./notices";
 import { PipelineTab } from "./pipeline-tab";
 import { RunHeader } from "./run-header";
-import { useFindings, useResult } from "./use-result";
+import { useFiles, useFindings, useResult } from "./use-result";
 import { useRun } from "./use-run";
+import type { RunView } from "./view";
 
 type Open = null | { kind: "fork"; at: string } | { kind: "compare" | "files" | "resume" };
 
 /** One run, from its first call to its report. */
 export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactElement {
   const place = usePlace();
-  const { run, view, connected, error, samples, refresh } = useRun(id);
-  const { report, error: resultError } = useResult(id, run?.status);
-  const findings = useFindings(id, report, view.layers["1"]?.status === "done");
-  const drawings = useDrawings();
+  const { run, view, connected, error, refused, samples, refresh } = useRun(id);
+  const result = useResult(id, run?.status);
+  const report = result.value?.result ?? null;
+  const files = useFiles(id, run?.status, view);
+  const findings = useFindings(id, report, files);
+  const drawings = useFetched("graph", api.graph);
   const [open, setOpen] = useState<Open>(null);
-  const [refused, setRefused] = useState<ApiError | null>(null);
+  const [undone, setUndone] = useState<unknown>(null);
   useEffect(() => {
     document.title = run ? `${run.ticker} ${run.status} · Consulting` : "Consulting";
   }, [run]);
@@ -61,14 +67,19 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
     ...(run.status === "waiting" ? [{ id: "review", title: "Review" }] : []),
     { id: "pipeline", title: "Pipeline" },
     { id: "debates", title: "Debates" },
-    ...(run.status === "complete" ? [{ id: "documents", title: "Documents" }] : []),
+    ...(files.some(readable) ? [{ id: "documents", title: "Documents" }] : []),
   ];
   const asked = place.query.get("view");
   const current = tabs.find((it) => it.id === asked)?.id ?? tabs[0]!.id;
   const move = place.query.get("move") ?? firstDebate(moves, view.debates);
   const show = (change: Record<string, string | null>): void => go(withQuery(place, change));
   const openDebate = (it: string): void => show({ view: "debates", move: it });
-  const cancel = (): void => void api.cancel(id).then(refresh, (it: unknown) => setRefused(it as ApiError));
+  const cancel = (): void => {
+    setUndone(null);
+    void api.cancel(id).then(refresh, setUndone);
+  };
+  // Only a run that rests can be branched off from.
+  const fork = isLive(run.status) ? null : (at: string): void => setOpen({ kind: "fork", at });
 
   return (
     <FindingsContext value={findings}>
@@ -78,21 +89,32 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
           report={report}
           synthetic={setup.data === "synthetic"}
           onCancel={cancel}
-          onFork={() => setOpen({ kind: "fork", at: "layer_2" })}
+          onFork={fork && (() => fork("layer_2"))}
           onResume={() => setOpen({ kind: "resume" })}
           onCompare={() => setOpen({ kind: "compare" })}
           onFiles={() => setOpen({ kind: "files" })}
         />
         <Announcer run={run} view={view} moves={moves.length} />
         <Notices run={run} view={view} connected={connected} />
-        {refused && <Problem title="That could not be done" error={refused} />}
-        {resultError && <Problem title="The result cannot be shown" error={resultError} />}
+        {refused && (
+          <Problem title="What happens in the run cannot be followed" error={refused}>
+            <Button className="mt-3" onClick={refresh}>
+              Try again
+            </Button>
+          </Problem>
+        )}
+        {Object.entries({
+          "How the run stands cannot be asked": error,
+          "The run cannot be cancelled": undone,
+          "The result cannot be shown": result.error,
+          "The picture of the pipeline cannot be drawn": drawings.error,
+        }).map(([title, it]) => it !== null && <Problem key={title} title={title} error={it} />)}
         <Meters run={run} samples={samples} />
         <Tabs
           tabs={tabs}
           current={current}
           label="Views of the run"
-          onPick={(it) => show({ view: it, move: null, at: null })}
+          onPick={(it) => show({ view: it, move: null, at: null, file: null })}
         >
           {current === "results" && <Results run={run} report={report} onDebate={openDebate} />}
           {current === "review" && <Review run={run} onDone={refresh} />}
@@ -107,7 +129,8 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
                 run={run}
                 view={view}
                 moves={moves}
-                drawings={drawings}
+                drawings={drawings.value}
+                files={files}
                 selected={place.query.get("at")}
                 onSelect={(it) => show({ view: "pipeline", at: it })}
                 onDebate={openDebate}
@@ -119,20 +142,28 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
               run={run}
               view={view}
               report={report}
-              drawing={drawings?.debate ?? null}
+              drawing={drawings.value?.debate ?? null}
               moves={moves}
               move={move}
               onMove={openDebate}
               onBack={() => show({ view: "pipeline", move: null })}
-              onFork={(at) => setOpen({ kind: "fork", at })}
+              onFork={fork}
             />
           )}
-          {current === "documents" && <Documents id={id} report={report} />}
+          {current === "documents" && (
+            <Documents
+              id={id}
+              files={files}
+              titles={titles(view, report)}
+              file={place.query.get("file")}
+              onFile={(file) => show({ file })}
+            />
+          )}
         </Tabs>
       </div>
       {open?.kind === "fork" && <ForkDialog run={run} at={open.at} moves={moves} onClose={() => setOpen(null)} />}
       {open?.kind === "compare" && <CompareDialog run={run} onClose={() => setOpen(null)} />}
-      {open?.kind === "files" && <FilesDialog id={id} onClose={() => setOpen(null)} />}
+      {open?.kind === "files" && <FilesDialog run={run} onClose={() => setOpen(null)} />}
       {open?.kind === "resume" && <ResumeDialog run={run} onClose={() => setOpen(null)} onDone={refresh} />}
     </FindingsContext>
   );
@@ -142,10 +173,9 @@ function firstDebate(moves: string[], debates: Record<string, unknown>): string 
   return moves.find((it) => it in debates) ?? moves[0] ?? "m1";
 }
 
-function useDrawings(): Drawings | null {
-  const [drawings, setDrawings] = useState<Drawings | null>(null);
-  useEffect(() => {
-    api.graph().then(setDrawings, () => {});
-  }, []);
-  return drawings;
+/** What the moves are called, as far as it is told. */
+function titles(view: RunView, report: Report | null): Record<string, string> {
+  const told = Object.values(view.debates).map((it) => [it.move, it.title]);
+  const reported = report?.outcome.moves.map((it) => [it.move_id, it.title]) ?? [];
+  return Object.fromEntries([...told, ...reported]) as Record<string, string>;
 }

@@ -1,47 +1,42 @@
-/** A finished run's result, and the findings as soon as their documents are there. */
+/** What a run has to be read: its files as they come, the findings in them, and at its end the result. */
 
-import { useEffect, useMemo, useState } from "react";
+import { useMemo } from "react";
 
-import { ApiError, api } from "@/lib/api";
-import type { Finding, Report } from "@/lib/report";
+import { api } from "@/lib/api";
+import type { Report, ResultAnswer } from "@/lib/report";
 import type { RunStatus } from "@/lib/types";
+import { type Fetched, useFetched } from "@/lib/use-fetched";
 import { type Findings, byId, findingsOf, readFindings } from "@/text/findings";
 
-export function useResult(
-  id: string,
-  status: RunStatus | undefined,
-): { report: Report | null; error: ApiError | null } {
-  const [report, setReport] = useState<Report | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    if (status !== "complete") return;
-    const stop = new AbortController();
-    api.result(id, stop.signal).then(
-      (it) => setReport(it.result),
-      (cause: unknown) => {
-        if (!stop.signal.aborted && cause instanceof ApiError) setError(cause);
-      },
-    );
-    return () => stop.abort();
-  }, [id, status]);
-  return { report, error };
+import type { RunView } from "./view";
+
+export function useResult(id: string, status: RunStatus | undefined): Fetched<ResultAnswer> {
+  return useFetched(status === "complete" ? id : null, (signal) => api.result(id, signal));
 }
 
-/** Findings from the report, or before there is one from the documents of a layer that is done. */
-export function useFindings(id: string, report: Report | null, written: boolean): Findings {
-  const [early, setEarly] = useState<Finding[]>([]);
-  useEffect(() => {
-    if (report || !written) return;
-    const stop = new AbortController();
-    const read = (name: string): Promise<Finding[]> =>
-      api.fileIfThere(id, name, stop.signal).then(
-        (it) => (it === null ? [] : readFindings(it)),
-        () => [],
-      );
-    void Promise.all([read("F1.md"), read("F2.md")]).then((it) => {
-      if (!stop.signal.aborted) setEarly(it.flat());
-    });
-    return () => stop.abort();
-  }, [id, report, written]);
-  return useMemo(() => (report ? findingsOf(report) : byId(early)), [report, early]);
+const NONE: string[] = [];
+
+/** The names of the files that are there so far. Files come with a layer's end, so each of them asks again. */
+export function useFiles(id: string, status: RunStatus | undefined, view: RunView): string[] {
+  const done = Object.values(view.layers).filter((it) => it.status === "done").length;
+  const begun = Object.keys(view.debates).length;
+  const { value } = useFetched(id, (signal) => api.files(id, signal), `${done} ${begun} ${status}`);
+  return useMemo(() => value?.files.map((it) => it.name) ?? NONE, [value]);
+}
+
+const FINDINGS = ["F1.md", "F2.md"];
+
+/**
+ * Findings from the report, or before there is one from the documents of findings. With only one of these a citation
+ * of the other would look wrong, so both are waited for.
+ */
+export function useFindings(id: string, report: Report | null, files: readonly string[]): Findings {
+  const wanted = report === null && FINDINGS.every((it) => files.includes(it));
+  const { value: texts } = useFetched(wanted ? id : null, (signal) =>
+    Promise.all(FINDINGS.map((it) => api.file(id, it, signal))),
+  );
+  return useMemo(
+    () => (report ? findingsOf(report) : byId((texts ?? []).flatMap((it) => readFindings(it)))),
+    [report, texts],
+  );
 }

@@ -4,19 +4,24 @@ import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 
 import { ApiError, api } from "@/lib/api";
 import type { RunEvent } from "@/lib/events";
+import { isLive } from "@/lib/status";
 import { follow } from "@/lib/stream";
 import type { Run, RunStatus } from "@/lib/types";
+import { useFetched } from "@/lib/use-fetched";
 
 import { type Sample, remember } from "./estimate";
 import { fold, heal } from "./fold";
 import { type RunView, emptyView } from "./view";
 
-export interface Followed {
+interface Followed {
   run: Run | null;
   view: RunView;
   /** False while a lost connection is tried again. */
   connected: boolean;
+  /** Why the server does not tell the run. */
   error: ApiError | null;
+  /** Why the server does not tell the run's events; asking again is up to the person. */
+  refused: ApiError | null;
   samples: Sample[];
   /** Asks again at once and listens again, after something was done to the run. */
   refresh: () => void;
@@ -28,13 +33,12 @@ function reduce(view: RunView, action: Action): RunView {
   return action.kind === "events" ? fold(view, action.events) : heal(view, action.events);
 }
 
-const isLive = (status: RunStatus | undefined): boolean => status === "running" || status === "queued";
-
 /** The component that uses this has the run's id as its key, so a view never mixes two runs. */
 export function useRun(id: string): Followed {
   const [view, dispatch] = useReducer(reduce, undefined, emptyView);
   const [run, setRun] = useState<Run | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
+  const [refused, setRefused] = useState<ApiError | null>(null);
   const [samples, setSamples] = useState<Sample[]>([]);
   const [connected, setConnected] = useState(true);
   const [attempt, setAttempt] = useState(0);
@@ -52,7 +56,8 @@ export function useRun(id: string): Followed {
         // Somebody else let it go on: there is something to listen to again.
         if (status.current && !isLive(status.current) && isLive(next.status)) refresh();
         status.current = next.status;
-        setRun(next);
+        // Who takes part never changes; as the same object it lets the picture stand as it is.
+        setRun((it) => ({ ...next, config: it?.config ?? next.config }));
         setError(null);
         setSamples((it) => remember(it, { at: Date.now(), calls: next.usage.calls }));
       } catch (cause) {
@@ -68,16 +73,22 @@ export function useRun(id: string): Followed {
   const pause = run === null || isLive(run.status) ? 2000 : run.status === "complete" ? null : 10_000;
   useEffect(() => {
     const stop = new AbortController();
-    void load(stop.signal);
-    const timer = pause === null ? undefined : setInterval(() => void load(stop.signal), pause);
+    let timer: ReturnType<typeof setTimeout>;
+    // The next question waits for the answer: on a slow server they would pile up and hold the events back.
+    const ask = async (): Promise<void> => {
+      await load(stop.signal);
+      if (pause !== null && !stop.signal.aborted) timer = setTimeout(() => void ask(), pause);
+    };
+    void ask();
     return () => {
       stop.abort();
-      clearInterval(timer);
+      clearTimeout(timer);
     };
   }, [load, pause, attempt]);
 
   useEffect(() => {
     const stop = new AbortController();
+    setRefused(null);
     const batch = collect((events) => dispatch({ kind: "events", events }));
     void follow(
       id,
@@ -86,7 +97,7 @@ export function useRun(id: string): Followed {
         event: batch.add,
         connected: setConnected,
         end: () => void load(stop.signal),
-        refused: setError,
+        refused: setRefused,
       },
       stop.signal,
     );
@@ -96,18 +107,16 @@ export function useRun(id: string): Followed {
     };
   }, [id, load, attempt]);
 
-  const torn = view.ahead.length > 0;
+  // Between what is known and what came there is a gap: the server is asked for what lies in it, as often as it takes.
+  const gap = view.ahead.length > 0 ? view.last : null;
+  const { value: missing } = useFetched(gap === null ? null : `${id} ${gap}`, (signal) =>
+    api.events(id, gap ?? 0, signal),
+  );
   useEffect(() => {
-    if (!torn) return;
-    const stop = new AbortController();
-    api.events(id, last.current, stop.signal).then(
-      ({ events }) => dispatch({ kind: "stored", events }),
-      () => {},
-    );
-    return () => stop.abort();
-  }, [id, torn]);
+    if (missing) dispatch({ kind: "stored", events: missing.events });
+  }, [missing]);
 
-  return { run, view, connected, error, samples, refresh };
+  return { run, view, connected, error, refused, samples, refresh };
 }
 
 /** Gathers events that come close together, so that a replay of hundreds is drawn a few times and not hundreds. */

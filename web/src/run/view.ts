@@ -1,17 +1,17 @@
 /** What the page knows of a run from its events. */
 
-import type { LayerId, MakerScore, RunEvent } from "@/lib/events";
+import type { MakerScore, RunEvent } from "@/lib/events";
 import type { Turn } from "@/lib/report";
 
 export type Status = "idle" | "running" | "done" | "failed";
 
-export interface AgentView {
+interface AgentView {
   status: Status;
   outputs: string[];
   reason: string | null;
 }
 
-export interface LayerView {
+interface LayerView {
   status: Status;
   artifacts: string[];
 }
@@ -40,6 +40,8 @@ export interface Notice {
   seq: number;
   kind: "degraded" | "skipped" | "budget" | "failed" | "error";
   text: string;
+  /** Why, where that is long. */
+  detail?: string;
 }
 
 /** Something that happened, in words. */
@@ -61,11 +63,8 @@ export interface RunView {
   /** What happened last, newest first. */
   lines: Line[];
   recommended: string[] | null;
-  other: string[];
   error: string | null;
 }
-
-export const LAYERS: LayerId[] = [0, 1, 2, "sandbox"];
 
 export function emptyView(): RunView {
   return {
@@ -77,7 +76,6 @@ export function emptyView(): RunView {
     notices: [],
     lines: [],
     recommended: null,
-    other: [],
     error: null,
   };
 }

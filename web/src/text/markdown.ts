@@ -13,7 +13,7 @@ export type Block =
   | { kind: "rule" }
   | { kind: "paragraph"; text: string };
 
-export type Span = { kind: "plain" | "bold" | "code"; text: string };
+type Span = { kind: "plain" | "bold" | "code"; text: string };
 
 const HEADING = /^(#{1,6}) (.*)$/;
 const BULLET = /^\s*[-*] (.*)$/;

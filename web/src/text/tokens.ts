@@ -1,6 +1,6 @@
 /** Cuts a text into words and citations like `[F1-07]`. */
 
-export type Token = { kind: "text"; text: string } | { kind: "citation"; id: string };
+type Token = { kind: "text"; text: string } | { kind: "citation"; id: string };
 
 const CITATION = /\[(F\d+-\d+)\]/g;
 

@@ -16,7 +16,6 @@ export function Link({
         if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
         go(href);
-        window.scrollTo({ top: 0 });
       }}
       {...rest}
     />

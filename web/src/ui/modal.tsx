@@ -1,5 +1,5 @@
 import { X } from "lucide-react";
-import { type ReactElement, type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactElement, type ReactNode, useId, useLayoutEffect, useRef } from "react";
 
 import { cn } from "@/lib/cn";
 
@@ -18,7 +18,8 @@ interface Props {
 export function Modal({ title, onClose, closable = true, className, children }: Props): ReactElement {
   const dialog = useRef<HTMLDialogElement>(null);
   const label = useId();
-  useEffect(() => {
+  // Closed before it is taken out of the page, it gives the focus back to where it was.
+  useLayoutEffect(() => {
     const it = dialog.current;
     if (it && !it.open) it.showModal();
     return () => it?.close();

@@ -18,9 +18,10 @@ interface Props {
 /** Tabs with the arrow keys as screen readers' users know them. */
 export function Tabs({ tabs, current, label, onPick, children }: Props): ReactElement {
   const list = useRef<HTMLDivElement>(null);
-  const move = (by: number): void => {
+  const onKey = (key: string): void => {
     const at = tabs.findIndex((it) => it.id === current);
-    const next = tabs[(at + by + tabs.length) % tabs.length];
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[key];
+    const next = to === undefined ? undefined : tabs.at(to % tabs.length);
     if (!next) return;
     onPick(next.id);
     list.current?.querySelector<HTMLElement>(`#tab-${next.id}`)?.focus();
@@ -43,10 +44,7 @@ export function Tabs({ tabs, current, label, onPick, children }: Props): ReactEl
             aria-controls="tab-panel"
             tabIndex={it.id === current ? 0 : -1}
             onClick={() => onPick(it.id)}
-            onKeyDown={(event) => {
-              if (event.key === "ArrowRight") move(1);
-              if (event.key === "ArrowLeft") move(-1);
-            }}
+            onKeyDown={(event) => onKey(event.key)}
             className={cn(
               "-mb-px border-b-2 px-3 py-2 text-sm font-medium whitespace-nowrap -outline-offset-2",
               it.id === current ? "border-accent text-accent" : "border-transparent text-dim hover:text-ink",
