@@ -56,6 +56,18 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), RunProblem> {
     std::io::copy(&mut file, &mut copy).map(drop).map_err(problem(to))
 }
 
+/// Writes the documents that there are, which do not change any more: debates that go on cite them.
+pub(super) fn write_documents(folder: &Path, state: &PipelineState) -> Result<(), RunProblem> {
+    let documents = [
+        ("financial.md", &state.financial_data_raw),
+        ("news.md", &state.news_data_raw),
+        ("F1.md", &state.f1_financial_inference),
+        ("F2.md", &state.f2_trend_inference),
+    ];
+    let mut there = documents.into_iter().filter(|(_, text)| !text.is_empty());
+    there.try_for_each(|(name, text)| put(&folder.join(name), &visible(text)))
+}
+
 /// Writes what a run came to.
 pub(super) fn write_all(
     folder: &Path,
@@ -67,10 +79,7 @@ pub(super) fn write_all(
     put_in("report.html", &report.html())?;
     put_in("report.json", &(report.json() + "\n"))?;
     put_in("scores.csv", &scores(report))?;
-    put_in("financial.md", &visible(&state.financial_data_raw))?;
-    put_in("news.md", &visible(&state.news_data_raw))?;
-    put_in("F1.md", &visible(&state.f1_financial_inference))?;
-    put_in("F2.md", &visible(&state.f2_trend_inference))?;
+    write_documents(folder, state)?;
     for it in &state.move_suggestions {
         put_in(&format!("{}.md", it.move_id), &visible(&Move::markdown(it)))?;
     }

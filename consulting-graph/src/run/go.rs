@@ -114,7 +114,7 @@ impl Run {
         let thread = thread.with(RunOptions::new().modes(modes));
         let mut builder = TraceBuilder::new();
         loop {
-            let ended = stream(&thread, input, &mut builder, &mut teller).await;
+            let ended = self.stream(&thread, input, &mut builder, &mut teller).await;
             if let Some(missed) = models.missed() {
                 return Err(RunProblem::NotRecorded(missed.to_owned()));
             }
@@ -132,6 +132,7 @@ impl Run {
                 }
                 exit => exit,
             };
+            self.write_documents(&thread).await?;
             let Some(interrupt) = exit.interrupts().first() else {
                 return Err(RunProblem::NoPlace("the run stopped before its end".to_owned()));
             };
@@ -212,6 +213,53 @@ impl Run {
     }
 }
 
+impl Run {
+    /// Runs the pipeline until it stops, and tells and notes what it does.
+    async fn stream(
+        &self,
+        thread: &Thread<PipelineState, Deps>,
+        input: Input<PipelineState>,
+        builder: &mut TraceBuilder,
+        teller: &mut Teller<'_>,
+    ) -> Result<Exit<PipelineState>, RunProblem> {
+        builder.begin(thread.graph().describe(&input).unwrap_or_default());
+        let mut events = thread.stream(input);
+        while let Some(event) = events.next().await {
+            match event.kind {
+                // Their order is that of things as they happened, which is another one each time.
+                EventKind::Custom(value) => {
+                    if let Ok(event) = serde_json::from_value(value) {
+                        // The layer before it is over and stored.
+                        if matches!(event, PipelineEvent::LayerStart { .. }) {
+                            self.write_documents(thread).await?;
+                        }
+                        teller.tell(event)?;
+                    }
+                }
+                _ => builder.note(&event),
+            }
+        }
+        match events.finish().await {
+            Ok(exit) => Ok(exit),
+            Err(error) => {
+                teller.tell(PipelineEvent::PipelineError { message: error.to_string() })?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes the documents that the pipeline has made so far.
+    async fn write_documents(
+        &self,
+        thread: &Thread<PipelineState, Deps>,
+    ) -> Result<(), RunProblem> {
+        match thread.state().await? {
+            Some(here) => files::write_documents(&self.folder, &here.values),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Tells what happens, each thing once.
 struct Teller<'a> {
     log: EventLog,
@@ -224,35 +272,6 @@ impl Teller<'_> {
             (self.tell)(&numbered);
         }
         Ok(())
-    }
-}
-
-/// Runs the pipeline until it stops, and tells and notes what it does.
-async fn stream(
-    thread: &Thread<PipelineState, Deps>,
-    input: Input<PipelineState>,
-    builder: &mut TraceBuilder,
-    teller: &mut Teller<'_>,
-) -> Result<Exit<PipelineState>, RunProblem> {
-    builder.begin(thread.graph().describe(&input).unwrap_or_default());
-    let mut events = thread.stream(input);
-    while let Some(event) = events.next().await {
-        match event.kind {
-            // Their order is that of things as they happened, which is another one each time.
-            EventKind::Custom(value) => {
-                if let Ok(event) = serde_json::from_value(value) {
-                    teller.tell(event)?;
-                }
-            }
-            _ => builder.note(&event),
-        }
-    }
-    match events.finish().await {
-        Ok(exit) => Ok(exit),
-        Err(error) => {
-            teller.tell(PipelineEvent::PipelineError { message: error.to_string() })?;
-            Err(error.into())
-        }
     }
 }
 

@@ -42,27 +42,26 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
   const far = useStore(isFar);
   const edges = toEdges(picture, far, (id) => statusOf(id, context));
 
-  const whole = (): void => {
-    setFolded(false);
-    void flow.fitView({ padding: 0.04, duration });
-  };
-  const layers = (): void => {
-    setFolded(true);
-    if (narrow) return;
-    const box = flow.getNodesBounds(nodes.filter((it) => it.type === "stage"));
-    void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR * 0.97, duration });
+  const [shown, setShown] = useState<{ zoom: "agents" | "layers" }>({ zoom: "agents" });
+  const zoomTo = (zoom: "agents" | "layers"): void => {
+    setFolded(zoom === "layers");
+    setShown({ zoom });
   };
   const openStage = (stage: string): void => {
     onStage(stage);
     if (narrow) document.getElementById("focus")?.scrollIntoView();
     else void flow.fitView({ nodes: [{ id: stage }], padding: 0.08, maxZoom: 1.3, duration });
   };
-  // Another picture, or a window of another width, is shown as a whole.
+  // What was asked for last is shown again of another picture, or in a window of another width.
   const width = useStore((it) => it.width);
   useEffect(() => {
-    const timer = setTimeout(() => void flow.fitView({ padding: 0.04 }), 60);
+    const timer = setTimeout(() => {
+      if (shown.zoom === "agents" || narrow) return void flow.fitView({ padding: 0.04, duration });
+      const box = flow.getNodesBounds(nodes.filter((it) => it.type === "stage"));
+      void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR * 0.97, duration });
+    }, 60);
     return () => clearTimeout(timer);
-  }, [flow, picture, width]);
+  }, [flow, nodes, narrow, width, shown, duration]);
 
   // On a phone the picture is as high as it needs to be and does not catch the finger that scrolls the page.
   const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 410 };
@@ -73,8 +72,8 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
           Pipeline
         </h2>
         <div role="group" aria-label="Zoom" className="flex gap-1.5">
-          <Button onClick={layers}>Layers</Button>
-          <Button onClick={whole}>Agents</Button>
+          <Button onClick={() => zoomTo("layers")}>Layers</Button>
+          <Button onClick={() => zoomTo("agents")}>Agents</Button>
           {!narrow && (
             <>
               <Button
