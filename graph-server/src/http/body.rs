@@ -56,6 +56,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             let message = "send JSON, with `content-type: application/json`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", message));
         }
+        // A list would count as the values of an object, in its order.
+        if bytes.trim_ascii().starts_with(b"[") {
+            return Err(Problem::invalid("the body: it has to be an object, and is a list"));
+        }
         let is_nothing = matches!(bytes.trim_ascii(), b"" | b"null");
         let text: &[u8] = if is_nothing { b"{}" } else { &bytes };
         Json::from_bytes(text).map(|Json(it)| Self(it)).map_err(|error| match error {

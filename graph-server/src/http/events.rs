@@ -76,12 +76,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Params(After { after }) = Params::from_request_parts(parts, state).await?;
+        let after = after.unwrap_or(0);
         let seen = match parts.headers.get("last-event-id") {
-            None => Some(after.unwrap_or(0)),
+            None => Some(after),
             Some(seen) => seen.to_str().ok().and_then(|it| it.trim().parse().ok()),
         };
         let wrong = || Problem::invalid("`after` and Last-Event-ID are numbers of events");
-        seen.filter(|it| *it <= LARGEST).map(Self).ok_or_else(wrong)
+        seen.filter(|it| after.max(*it) <= LARGEST).map(Self).ok_or_else(wrong)
     }
 }
 
