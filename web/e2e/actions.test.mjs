@@ -191,6 +191,7 @@ test("a run is cancelled and kept", { timeout: 360_000 }, async (t) => {
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator("[data-status=cancelled]").waitFor();
   await page.getByRole("button", { name: "Resume" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: /: (debate|layer|agent) running/ }).count(), 0, "nothing works");
   await checkPage(page, "cancelled");
   await shoot(page, "cancelled");
   await page.getByRole("button", { name: "Downloads" }).click();

@@ -151,7 +151,7 @@ pub struct Reviewed {
 }
 
 impl Reviewed {
-    /// Says what is wrong with the moves: there must be one, and each has a number of its own.
+    /// Says what is wrong with the moves: there must be one, each has a number of its own, and says what it is.
     pub fn check(&self) -> Result<(), String> {
         if self.moves.is_empty() {
             return Err("there is no move in it; leave at least one".to_owned());
@@ -161,9 +161,18 @@ impl Reviewed {
             Some(twice) => {
                 Err(format!("{} stands in it twice; give each move a number", twice.move_id))
             }
-            None => Ok(()),
+            None => self.moves.iter().try_for_each(says_something),
         }
     }
+}
+
+fn says_something(it: &Move) -> Result<(), String> {
+    let draft = &it.draft;
+    let lacks = [("title", &draft.title), ("thesis", &draft.thesis)]
+        .into_iter()
+        .chain(draft.steps.iter().map(|step| ("step's action", &step.action)))
+        .find(|(_, text)| text.trim().is_empty());
+    lacks.map_or(Ok(()), |(what, _)| Err(format!("{}: its {what} is empty", it.move_id)))
 }
 
 /// All moves are there. Their field is written by those who made them, except where a person changes it.

@@ -1,8 +1,11 @@
 //! Moves: numbering, markdown there and back, and what is wrong with them.
 
-use consulting_graph::moves::{
-    Author, Move, MoveDraft, MoveId, MoveProblem, MovesDraft, Risk, number, parse, problems, read,
-    similarity,
+use consulting_graph::{
+    moves::{
+        Author, Move, MoveDraft, MoveId, MoveProblem, MovesDraft, Risk, number, parse, problems,
+        read, similarity,
+    },
+    pipeline::Reviewed,
 };
 use proptest::prelude::*;
 
@@ -14,6 +17,26 @@ const AUTHOR: Author<'_> =
 #[test]
 fn the_document_of_a_move() {
     insta::assert_snapshot!(sample::the_move().markdown());
+}
+
+#[test]
+fn what_a_person_leaves_empty_is_not_debated() {
+    let check = |change: fn(&mut Move)| {
+        let mut it = sample::the_move();
+        change(&mut it);
+        Reviewed { moves: vec![it] }.check()
+    };
+    assert_eq!(check(|_| {}), Ok(()));
+    for (what, change) in [
+        ("title", (|it| it.draft.title = " ".to_owned()) as fn(&mut Move)),
+        ("thesis", |it| it.draft.thesis.clear()),
+        ("step's action", |it| it.draft.steps[0].action.clear()),
+    ] {
+        let said = check(change).unwrap_err();
+        assert!(said.contains(&format!("its {what} is empty")), "{said}");
+    }
+    let twice = Reviewed { moves: vec![sample::the_move(), sample::the_move()] };
+    assert!(twice.check().unwrap_err().contains("twice"));
 }
 
 #[test]

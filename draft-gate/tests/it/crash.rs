@@ -13,10 +13,10 @@ use std::{
     time::Instant,
 };
 
-use draft_gate::{Digest, Gate, MessageKind, Request, Submission};
+use draft_gate::{Digest, Gate, MessageKind};
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::support::{OLD, files, is_nightly, with_line};
+use crate::support::{OLD, files, is_nightly, three_changes, with_line};
 
 const WORKSPACE: &str = "DRAFT_GATE_CRASH_WORKSPACE";
 const POINT: &str = "DRAFT_GATE_CRASH_POINT";
@@ -57,16 +57,7 @@ impl Stage {
         fs::write(workspace.join("src/edited.py"), OLD).unwrap();
         fs::write(workspace.join("src/removed.py"), OLD).unwrap();
         let gate = Gate::open(&workspace).unwrap();
-        let worker = gate.worker("w").unwrap();
-        let edited = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
-        worker.write(&edited.draft_path, &with_line(OLD)).unwrap();
-        worker.submit(&Submission::of(&edited, "x").more_to_come()).unwrap();
-        let made = worker.request(&Request::create("new/made.py", "t")).unwrap();
-        worker.write(&made.draft_path, "made\n").unwrap();
-        worker.submit(&Submission::of(&made, "x").more_to_come()).unwrap();
-        let removed = worker.request(&Request::delete("src/removed.py", "t")).unwrap();
-        let set = worker.submit(&Submission::of(&removed, "x")).unwrap().set;
-        let sight = gate.judge(&set).unwrap().sight;
+        let (set, sight) = three_changes(&gate);
         Self { folder, set, sight }
     }
 

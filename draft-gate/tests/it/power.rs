@@ -16,7 +16,7 @@ use std::{
 
 use draft_gate::{Decision, Digest, Error, Gate, Request, Submission};
 
-use crate::support::{OLD, with_line};
+use crate::support::{OLD, three_changes, with_line};
 
 /// A file or folder, whatever its name: numbers alone are given again.
 type Id = (u64, SystemTime);
@@ -196,16 +196,7 @@ fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) 
 fn what_a_person_accepts_is_all_there_or_not_at_all() {
     let stage = Stage::new();
     let gate = Gate::open(stage.workspace()).unwrap();
-    let worker = gate.worker("w").unwrap();
-    let edited = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
-    worker.write(&edited.draft_path, &with_line(OLD)).unwrap();
-    worker.submit(&Submission::of(&edited, "x").more_to_come()).unwrap();
-    let made = worker.request(&Request::create("new/made.py", "t")).unwrap();
-    worker.write(&made.draft_path, "made\n").unwrap();
-    worker.submit(&Submission::of(&made, "x").more_to_come()).unwrap();
-    let removed = worker.request(&Request::delete("src/removed.py", "t")).unwrap();
-    let set = worker.submit(&Submission::of(&removed, "x")).unwrap().set;
-    let sight = gate.judge(&set).unwrap().sight;
+    let (set, sight) = three_changes(&gate);
     let n_points = stage.cut(
         |gate| gate.accept(&set, sight, "p").unwrap(),
         |start, is_done, what| {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use draft_gate::{Gate, Judgement, Request, Requested, Submission, Submitted};
+use draft_gate::{Digest, Gate, Judgement, Request, Requested, Submission, Submitted};
 use tempfile::TempDir;
 
 pub(crate) const OLD: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
@@ -126,4 +126,20 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 /// Whether the long forms of tests are wanted.
 pub(crate) fn is_nightly() -> bool {
     std::env::var_os("GRAPH_NIGHTLY").is_some()
+}
+
+/// Submits a set in which one file is edited, one made and one removed, and which waits for a person: its name, and what
+/// was seen of it.
+pub(crate) fn three_changes(gate: &Gate) -> (String, Digest) {
+    let worker = gate.worker("w").unwrap();
+    let edited = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+    worker.write(&edited.draft_path, &with_line(OLD)).unwrap();
+    worker.submit(&Submission::of(&edited, "x").more_to_come()).unwrap();
+    let made = worker.request(&Request::create("new/made.py", "t")).unwrap();
+    worker.write(&made.draft_path, "made\n").unwrap();
+    worker.submit(&Submission::of(&made, "x").more_to_come()).unwrap();
+    let removed = worker.request(&Request::delete("src/removed.py", "t")).unwrap();
+    let set = worker.submit(&Submission::of(&removed, "x")).unwrap().set;
+    let sight = gate.judge(&set).unwrap().sight;
+    (set, sight)
 }

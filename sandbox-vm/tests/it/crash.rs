@@ -1,10 +1,13 @@
 //! A host that is killed leaves nothing behind.
 
 use std::{
-    collections::BTreeSet,
-    fs,
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
     io::{BufRead, BufReader},
-    os::unix::{fs::chown, process::CommandExt},
+    os::{
+        fd::AsRawFd,
+        unix::{fs::chown, process::CommandExt},
+    },
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -116,9 +119,10 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
         assert!(Instant::now() < deadline, "{count} sandboxes have {} processes", pids.len());
         std::thread::sleep(Duration::from_millis(20));
     };
-    let own = namespaces("self");
-    let theirs: BTreeSet<String> = pids.iter().flat_map(|it| namespaces(&it.to_string())).collect();
-    let theirs: BTreeSet<String> = theirs.difference(&own).cloned().collect();
+    let own: BTreeSet<String> = namespaces("self").into_keys().collect();
+    let mut theirs: BTreeMap<String, File> =
+        pids.iter().flat_map(|it| namespaces(&it.to_string())).collect();
+    theirs.retain(|name, _| !own.contains(name));
     // Others than root may not be shown them.
     let shown = !theirs.is_empty() || !rustix::process::geteuid().is_root();
     assert!(shown || guests == Guests::Unaware, "guests without namespaces");
@@ -140,7 +144,6 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
     for pid in stop.iter().filter_map(|it| Pid::from_raw(i32::try_from(*it).unwrap())) {
         kill_process(pid, Signal::STOP).unwrap();
     }
-    let killed = ticks();
     host.kill().unwrap();
     host.wait().unwrap();
     match guests {
@@ -151,38 +154,31 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
     until_dead(&pids);
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
     assert_eq!(groups(&ids), Vec::<String>::new());
-    assert_eq!(processes_in(&theirs, killed), Vec::<String>::new());
+    assert_eq!(processes_in(&theirs), Vec::<String>::new());
     before.until_as_now();
 }
 
-/// The namespaces of a process.
-fn namespaces(process: &str) -> BTreeSet<String> {
+/// The namespaces of a process, each held open: the kernel gives the number of one that is gone to the next that is
+/// made, which another test's guest would then seem to be in.
+fn namespaces(process: &str) -> BTreeMap<String, File> {
     let links = fs::read_dir(format!("/proc/{process}/ns")).into_iter().flatten().flatten();
-    let names = links.filter_map(|it| fs::read_link(it.path()).ok());
-    names.map(|it| it.display().to_string()).collect()
+    let open = links.filter_map(|it| File::open(it.path()).ok());
+    // What is open has its name for good, whatever the process has become meanwhile.
+    let named = open.filter_map(|it| {
+        let name = fs::read_link(format!("/proc/self/fd/{}", it.as_raw_fd())).ok()?;
+        Some((name.display().to_string(), it))
+    });
+    named.collect()
 }
 
-/// The processes in any of these namespaces that were there at that time. Once a namespace is gone the kernel gives its
-/// number anew, so later ones are other tests' affair.
-fn processes_in(theirs: &BTreeSet<String>, at: u64) -> Vec<String> {
+/// The processes in any of these namespaces.
+fn processes_in(theirs: &BTreeMap<String, File>) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let all = all.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
-    let was_there = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let rest = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-        rest.split_whitespace().nth(19).is_some_and(|it| it.parse::<u64>().unwrap() < at)
-    };
-    let is_in = |pid: &u32| !namespaces(&pid.to_string()).is_disjoint(theirs);
+    let is_in = |pid: &u32| namespaces(&pid.to_string()).keys().any(|it| theirs.contains_key(it));
     // Of one that has ended, and that nobody has waited for yet, the kernel still shows whose it was.
-    let found = all.filter(|it| alive(*it) && is_in(it) && was_there(it));
+    let found = all.filter(|it| alive(*it) && is_in(it));
     found.map(|it| it.to_string()).collect()
-}
-
-/// The time as the kernel counts it for its processes.
-fn ticks() -> u64 {
-    let uptime = fs::read_to_string("/proc/uptime").unwrap();
-    let seconds: f64 = uptime.split_whitespace().next().unwrap().parse().unwrap();
-    (seconds * 100.0) as u64
 }
 
 /// What of the machine a sandbox could leave behind, besides what bears its name.

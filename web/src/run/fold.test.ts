@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { RunEvent } from "@/lib/events";
 
 import { fold, heal } from "./fold";
-import { emptyView } from "./view";
+import { atRest, emptyView } from "./view";
 
 const said = (text: string): Record<string, string> => ({ i1: `${text} 1`, i2: `${text} 2`, i3: `${text} 3` });
 
@@ -24,6 +24,14 @@ const EVENTS: RunEvent[] = [
 ];
 
 const whole = fold(emptyView(), EVENTS);
+
+it("has nothing under way once the run has stopped", () => {
+  const stopped = fold(emptyView(), EVENTS.slice(0, 10));
+  expect(stopped.debates["m1"]?.status).toBe("running");
+  expect(atRest(stopped).debates["m1"]?.status).toBe("idle");
+  expect(atRest(stopped).layers["sandbox"]?.status).toBe("idle");
+  expect(atRest(stopped).layers["0"]?.status).toBe("done");
+});
 
 /** The same numbers in the same order every time, so that a failure can be repeated. */
 function shuffled<T>(items: readonly T[], seed: number): T[] {

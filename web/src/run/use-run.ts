@@ -1,6 +1,6 @@
 /** Follows one run: what the server says of it, and what its events tell. */
 
-import { useCallback, useEffect, useReducer, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "react";
 
 import { ApiError, api } from "@/lib/api";
 import type { RunEvent } from "@/lib/events";
@@ -11,7 +11,7 @@ import { useFetched } from "@/lib/use-fetched";
 
 import { type Sample, remember } from "./estimate";
 import { fold, heal } from "./fold";
-import { type RunView, emptyView } from "./view";
+import { type RunView, atRest, emptyView } from "./view";
 
 interface Followed {
   run: Run | null;
@@ -116,7 +116,9 @@ export function useRun(id: string): Followed {
     if (missing) dispatch({ kind: "stored", events: missing.events });
   }, [missing]);
 
-  return { run, view, connected, error, refused, samples, refresh };
+  const rests = run !== null && !isLive(run.status);
+  const shown = useMemo(() => (rests ? atRest(view) : view), [rests, view]);
+  return { run, view: shown, connected, error, refused, samples, refresh };
 }
 
 /** Gathers events that come close together, so that a replay of hundreds is drawn a few times and not hundreds. */

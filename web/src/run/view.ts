@@ -95,3 +95,12 @@ export function emptyDebate(move: string): DebateView {
     reason: null,
   };
 }
+
+/** What was under way when the run stopped is so no more. */
+export function atRest(view: RunView): RunView {
+  const stop = <T extends { status: Status }>(all: Record<string, T>): Record<string, T> =>
+    Object.fromEntries(
+      Object.entries(all).map(([key, it]) => [key, it.status === "running" ? { ...it, status: "idle" as const } : it]),
+    );
+  return { ...view, layers: stop(view.layers), agents: stop(view.agents), debates: stop(view.debates) };
+}
