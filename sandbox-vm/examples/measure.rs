@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "docker")]
+use sandbox_vm::backend::Docker;
 #[cfg(target_arch = "x86_64")]
 use sandbox_vm::backend::KvmProcess;
 use sandbox_vm::{
@@ -46,6 +48,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         columns.extend(column(KvmProcess::this_program(), &only).await?);
         columns.extend(column(Gvisor::this_program(), &only).await?);
         columns.extend(column(Jail::this_program(), &only).await?);
+        #[cfg(feature = "docker")]
+        columns.extend(column(Docker::this_program(), &only).await?);
         columns.extend(column(InProcess::new(Agent::new), &only).await?);
         print(&columns);
         Ok(())

@@ -4,8 +4,13 @@ use std::{
     fs::File,
     io::{self, Write},
     os::fd::AsFd,
+    thread,
 };
 
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -24,8 +29,27 @@ pub struct Plan {
 pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
     let (reader, writer) = take_channel().map_err(JailError::new("take its channel"))?;
     confine::close_powerless(&plan.bounds).map_err(JailError::new("close its doors"))?;
+    end_with_host(&reader).map_err(JailError::new("watch its channel"))?;
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
     serve_here(agent, pair).map_err(JailError::new("serve"))
+}
+
+/// Ends this process once nobody holds the other end of its channel. A graph that never pauses keeps the agent from
+/// reading that, and no stage of ours is around a container that would end it.
+fn end_with_host(channel: &File) -> io::Result<()> {
+    let channel = channel.try_clone()?;
+    let watch = move || {
+        loop {
+            // Nothing is asked for but the end, of which one is always told.
+            let mut ends = [PollFd::new(&channel, PollFlags::empty())];
+            match poll(&mut ends, None) {
+                Ok(_) => std::process::exit(0),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    };
+    thread::Builder::new().name("watch".to_owned()).spawn(watch).map(drop)
 }
 
 /// Nothing that is started later may find the channel in the usual places.

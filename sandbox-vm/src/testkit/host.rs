@@ -10,22 +10,27 @@ use crate::{
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
 
+/// Names the program that containers start, where it is not the host's own.
+#[cfg(feature = "docker")]
+const AGENT: &str = "SANDBOX_VM_AGENT";
+
 /// Is a host with so many live sandboxes, says `ready`, and never ends.
 pub(super) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let opening = open(backend, Sandboxes::new().state_folder(state));
         let sandboxes = opening.open().await.map_err(io::Error::other)?;
-        // A VM without a kernel has no other.
-        let image = if backend == "kvm-process" { Image::Base } else { Image::Python };
+        // A VM without a kernel runs no programs, and the image that an engine is given has none but the agent.
+        let has_programs = !matches!(backend, "kvm-process" | "docker");
+        let image = if has_programs { Image::Python } else { Image::Base };
         for number in 0..count {
             let spec = Spec::new(format!("live-{number}")).image(image.clone());
             let sandbox = sandboxes.create_if_not_exists(spec).await.map_err(io::Error::other)?;
-            // Some of them are in the middle of something, and some will never look up from it: neither a VM without a
-            // kernel, which runs no programs, nor this process itself, which would not go on either.
-            match (number % 3, backend) {
-                (0, it) if it != "kvm-process" => run_program(sandbox),
-                (1, it) if it != "in-process" => run_graph(&sandbox).await?,
+            // Some of them are in the middle of something, and some will never look up from it; but not this process
+            // itself, which would not go on either.
+            match number % 3 {
+                0 if has_programs => run_program(sandbox),
+                1 if backend != "in-process" => run_graph(&sandbox).await?,
                 _ => {}
             }
         }
@@ -42,6 +47,11 @@ fn open(backend: &str, opening: Opening) -> Opening {
         "microvm" => opening.backend(MicroVm::this_program()),
         #[cfg(target_arch = "x86_64")]
         "kvm-process" => opening.backend(crate::backend::KvmProcess::this_program()),
+        #[cfg(feature = "docker")]
+        "docker" => {
+            let agent = std::env::var_os(AGENT).unwrap_or_else(|| "/proc/self/exe".into());
+            opening.backend(crate::backend::Docker::agent(agent))
+        }
         "in-process" => opening.backend(InProcess::new(super::agent)).isolation(Isolation::Off),
         _ => opening.backend(Jail::this_program()),
     }

@@ -182,6 +182,11 @@ fn endless_output() -> io::Result<()> {
     }
 }
 
+/// A file or folder that holds nothing, as the one in place of a hidden one does, gives nothing away.
+fn something<T>(found: Option<T>) -> io::Result<()> {
+    found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 fn attempt(name: &str, rest: &[&str]) -> ExitCode {
     let outcome = match (name, rest) {
         ("tcp", [address]) => tcp(address),
@@ -189,10 +194,11 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
         ("unix", [path]) => UnixStream::connect(path).map(drop),
         ("abstract", [name]) => abstract_socket(name),
         ("socket", [family]) => socket(family),
-        ("read", [path]) => fs::read(path).map(drop),
+        ("open", [path]) => fs::File::open(path).map(drop),
+        ("read", [path]) => fs::read(path).and_then(|it| something(it.first())),
         ("variable", [name]) => variable(name),
         ("processes", []) => processes(),
-        ("list", [path]) => fs::read_dir(path).map(drop),
+        ("list", [path]) => fs::read_dir(path).and_then(|mut it| something(it.next())),
         ("write", [path]) => {
             fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
         }

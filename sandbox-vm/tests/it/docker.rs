@@ -3,7 +3,14 @@
 
 mod engine;
 
-use std::{env, fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use graph_core::{MemorySaver, checkpoint::CheckpointId};
@@ -115,16 +122,19 @@ async fn memory_that_is_used_up_is_named() {
     assert_eq!(error.cause(), Some(Cause::Memory), "{error}");
 }
 
-/// What ended one program is not blamed on the next: the engine's word for it stays.
+/// What ended one program is not blamed on the next, and what ends the next is told again.
 #[tokio::test]
-async fn memory_that_was_used_up_is_told_once() {
+async fn each_time_that_memory_is_used_up_is_told_once() {
     let (docker, engine, folder) = docker();
     let id = CheckpointId::next().to_string();
     let berth = Berth::new(&folder.path().join("state"), &id).unwrap();
     let guest = docker.start(&Spec::new("job"), &berth).await.unwrap();
-    engine.end_all();
-    assert_eq!(guest.handle.cause().await, Some(Cause::Memory));
     assert_eq!(guest.handle.cause().await, None);
+    for _ in 0..2 {
+        engine.use_up_memory();
+        assert_eq!(guest.handle.cause().await, Some(Cause::Memory));
+        assert_eq!(guest.handle.cause().await, None);
+    }
     guest.handle.kill().await;
 }
 
@@ -150,24 +160,78 @@ impl Backend for OfTheAgentAlone {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn docker_passes() {
+/// The agent and an engine that starts it, or `None` where the test is to be skipped.
+async fn real() -> Option<(PathBuf, OfTheAgentAlone)> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        skipped(&format!("the suite in containers; {why}"));
+        skipped(&format!("tests of containers; {why}"));
+        None
     };
     let Some(agent) = agent() else {
         return skip("run `cargo xtask guest-image` first".to_owned());
     };
-    let docker = OfTheAgentAlone(Docker::agent(agent));
+    let docker = OfTheAgentAlone(Docker::agent(&agent));
     let report = docker.probe().await;
-    if !report.is_available() {
-        return skip(report.to_string());
+    match report.is_available() {
+        true => Some((agent, docker)),
+        false => skip(report.to_string()),
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn docker_passes() {
+    let Some((_, docker)) = real().await else { return };
     let report = testkit::run(HOSTILE, || docker.clone()).await;
     eprintln!("docker: {report}");
     report.assert();
-    assert!(report.passed() > 35, "{report}");
+    assert!(report.passed() > 45, "{report}");
+}
+
+/// The processes of the containers of these sandboxes, as far as the engine knows any.
+async fn processes(ids: &[String]) -> Vec<i64> {
+    let host = env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned());
+    let engine = bollard::Docker::connect_with_host(&host).unwrap();
+    let mut found = Vec::new();
+    for id in ids {
+        match engine.inspect_container(&format!("sandbox-vm-{id}"), None).await {
+            Ok(it) => found.push(it.state.unwrap().pid.unwrap()),
+            Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn containers_of_a_killed_host_end_by_themselves_and_the_next_start_removes_them() {
+    let Some((agent, _)) = real().await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let mut host = Command::new(HOSTILE);
+    host.args(["host", "docker", "6"]).arg(&state).env("SANDBOX_VM_AGENT", agent);
+    host.env("SANDBOX_VM_STATE", folder.path().join("usual")).stdout(Stdio::piped());
+    let mut host = host.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let entries = fs::read_dir(&state).unwrap();
+    let ids: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    let pids = processes(&ids).await;
+    assert_eq!((ids.len(), pids.len()), (6, 6));
+    let reap = || {
+        tokio::task::spawn_blocking({
+            let state = state.clone();
+            move || berth::reap(&state)
+        })
+    };
+    assert_eq!(reap().await.unwrap(), 0);
+
+    host.kill().unwrap();
+    host.wait().unwrap();
+    until(|| pids.iter().all(|it| !Path::new(&format!("/proc/{it}")).exists())).await;
+    assert_eq!(reap().await.unwrap(), 6);
+    assert_eq!(processes(&ids).await, Vec::<i64>::new());
+    assert_eq!(berths(folder.path()), 0);
 }
 
 /// How many berths there are.

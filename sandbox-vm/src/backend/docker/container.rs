@@ -16,6 +16,25 @@ use crate::{
 /// The user and group that the guest is: nobody.
 const NOBODY: &str = "65534:65534";
 
+/// What of the kernel's own files is hidden: what engines hide unless they are told, and all else that says something of
+/// the machine.
+const MASKED: [&str; 14] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kallsyms",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/modules",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/sysrq-trigger",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys",
+];
+
 /// What the agent itself needs besides what it runs.
 const OWN_PROCESSES: u32 = 16;
 
@@ -74,6 +93,7 @@ fn walls(limits: &Limits) -> HostConfig {
         readonly_rootfs: Some(true),
         cap_drop: words(&["ALL"]),
         security_opt: words(&["no-new-privileges:true"]),
+        masked_paths: words(&MASKED),
         memory: Some(memory),
         // Memory and swap together: none of the latter.
         memory_swap: Some(memory),

@@ -1,21 +1,22 @@
 //! A container as a whole.
 
 use std::{
+    collections::HashMap,
     future::poll_fn,
     path::PathBuf,
     pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicI64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
 use bollard::{
     Docker as Engine,
     errors::Error as Refusal,
-    query_parameters::{RemoveContainerOptionsBuilder, StatsOptionsBuilder},
+    query_parameters::{EventsOptionsBuilder, RemoveContainerOptionsBuilder, StatsOptionsBuilder},
 };
 use futures_core::Stream;
 
@@ -38,15 +39,14 @@ pub(super) struct DockerHandle {
     started: Instant,
     /// The most memory that was seen; the engine says what is used now. A std mutex: held for a moment.
     memory: Mutex<u64>,
-    /// Whether it was told already that the engine has ended something for its memory: the engine's word for it stays.
-    told: AtomicBool,
+    /// When memory was last used up, as far as it was told already: in nanoseconds of the engine's clock.
+    told: AtomicI64,
 }
 
 impl DockerHandle {
     pub(super) fn new(engine: Engine, name: String, noted: (Arc<Noted>, Leftover)) -> Self {
         let (started, memory) = (Instant::now(), Mutex::default());
-        let told = AtomicBool::new(false);
-        Self { engine, name, noted, words: None, started, memory, told }
+        Self { engine, name, noted, words: None, started, memory, told: AtomicI64::new(0) }
     }
 
     pub(super) fn listen(&mut self, words: Words) {
@@ -86,9 +86,18 @@ impl Handle for DockerHandle {
     }
 
     async fn cause(&self) -> Option<Cause> {
-        let container = self.engine.inspect_container(&self.name, None).await.ok()?;
-        let is_new = container.state?.oom_killed? && !self.told.swap(true, Ordering::Relaxed);
-        is_new.then_some(Cause::Memory)
+        // That the container's state says so once it has happened says nothing of the next time; an event does.
+        let told = self.told.load(Ordering::Relaxed);
+        let filters = HashMap::from([("container", vec![&*self.name]), ("event", vec!["oom"])]);
+        let asked = EventsOptionsBuilder::default().filters(&filters);
+        let asked = asked.since(&moment(told + 1)).until(&moment(now())).build();
+        let mut events = pin!(self.engine.events(Some(asked)));
+        let mut last = told;
+        while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
+            last = event.ok()?.time_nano.unwrap_or_default().max(last);
+        }
+        let before = self.told.fetch_max(last, Ordering::Relaxed);
+        (last > before).then_some(Cause::Memory)
     }
 
     async fn last_words(&self) -> String {
@@ -100,6 +109,18 @@ impl Handle for DockerHandle {
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
         Err(Error::Unsupported { backend: NAME, what: "keep a snapshot" })
     }
+}
+
+/// The time that it is, in nanoseconds.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A time in nanoseconds as the engine wants it.
+fn moment(nanos: i64) -> String {
+    const SECOND: i64 = 1_000_000_000;
+    format!("{}.{:09}", nanos / SECOND, nanos % SECOND)
 }
 
 /// Removes a container, and says whether the engine knew it.

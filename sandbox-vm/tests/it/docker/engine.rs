@@ -10,6 +10,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ struct Container {
     body: Value,
     attached: Option<BufReader<UnixStream>>,
     process: Option<Child>,
+    /// When its memory was last used up, in nanoseconds.
+    out_of_memory: Option<u128>,
 }
 
 struct Request {
@@ -80,10 +83,35 @@ impl Engine {
         self.is_silent.store(true, Ordering::SeqCst);
     }
 
+    /// Lets the memory of every container be used up. The kernel may end any process of it then, the agent too.
+    pub(super) fn use_up_memory(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+        for container in self.containers.lock().unwrap().values_mut() {
+            container.out_of_memory = Some(now);
+        }
+    }
+
     /// Ends the process of every container, as the kernel does when memory is used up.
     pub(super) fn end_all(&self) {
+        self.use_up_memory();
         for container in self.containers.lock().unwrap().values_mut() {
             container.process.as_mut().unwrap().start_kill().unwrap();
+        }
+    }
+
+    /// That memory was used up, of the container and in the time that the query names.
+    fn memory_events(&self, query: &str) -> Value {
+        let value = |key| query.split('&').find_map(|it| it.strip_prefix(key)).unwrap();
+        // A moment is written as `seconds.nanoseconds`, the latter with all nine digits.
+        let moment = |key| value(key).replace('.', "").parse::<u128>().unwrap();
+        let asked = moment("since=")..=moment("until=");
+        let filters = value("filters=");
+        assert!(filters.contains("%22event%22%3A%5B%22oom%22%5D"), "{filters}");
+        let containers = self.containers.lock().unwrap();
+        let (_, container) = containers.iter().find(|(name, _)| filters.contains(*name)).unwrap();
+        match container.out_of_memory.filter(|it| asked.contains(it)) {
+            Some(at) => json!({ "Type": "container", "Action": "oom", "timeNano": at as u64 }),
+            None => Value::Null,
         }
     }
 
@@ -140,21 +168,21 @@ impl Engine {
                 let cpu = json!({ "cpu_usage": { "total_usage": 1_500_000_000_u64 } });
                 (200, json!({ "cpu_stats": cpu, "memory_stats": { "usage": 4096 } }))
             }
-            ("GET", ["containers", name, "json"]) => {
-                let known = self.containers.lock().unwrap().contains_key(*name);
-                (found(known), json!({ "message": "none", "State": { "OOMKilled": true } }))
-            }
+            ("GET", ["events"]) => (200, self.memory_events(query)),
             ("DELETE", ["containers", _]) if self.is_stuck.load(Ordering::SeqCst) => {
                 (500, json!({ "message": "the storage driver is busy" }))
             }
             ("DELETE", ["containers", name]) => {
                 let removed = self.containers.lock().unwrap().remove(*name);
-                let status = if removed.is_some() { 204 } else { 404 };
-                (status, json!({ "message": "No such container" }))
+                match removed {
+                    Some(_) => (204, Value::Null),
+                    None => (404, json!({ "message": "No such container" })),
+                }
             }
             unknown => panic!("the engine was asked {unknown:?}"),
         };
-        let answer = if status == 204 { String::new() } else { answer.to_string() };
+        // Of what there is nothing, as of events, the answer is empty.
+        let answer = if answer.is_null() { String::new() } else { answer.to_string() };
         let length = answer.len();
         let head =
             format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
