@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-#[cfg(feature = "encryption")]
-use crate::codec::KeyError;
-
 /// A database that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -48,8 +45,4 @@ pub enum OpenError {
         /// What is wrong.
         source: std::io::Error,
     },
-    /// The key in the environment is none.
-    #[cfg(feature = "encryption")]
-    #[error(transparent)]
-    Key(#[from] KeyError),
 }

@@ -118,8 +118,13 @@ impl Retention {
     /// # let saver = Arc::new(MemorySaver::new());
     /// let retention = Retention::new(Rule::keep_all().keep_last(50));
     /// tokio::spawn(retention.every(Duration::from_secs(3600), saver, |outcome| {
-    ///     if let Err(error) = outcome {
-    ///         eprintln!("retention: {error}");
+    ///     match outcome {
+    ///         Ok(cleaned) => {
+    ///             for (thread, error) in cleaned.failed {
+    ///                 eprintln!("retention of thread {thread}: {error}");
+    ///             }
+    ///         }
+    ///         Err(error) => eprintln!("retention: {error}"),
     ///     }
     /// }));
     /// ```

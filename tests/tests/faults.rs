@@ -90,7 +90,9 @@ fn a_flipped_bit_in_the_file_is_never_believed() {
     // The log is folded into the file when the last one closes it.
     assert!(!with_suffix(&path, "-wal").exists());
     let file = fs::read(&path).unwrap();
-    let (bits, page) = (file.len() as u64 * 8, 4_096 * 8);
+    // How long a page is stands in the file's own header.
+    let page = u64::from(u16::from_be_bytes([file[16], file[17]])) * 8;
+    let bits = file.len() as u64 * 8;
     let mut rng = Rng::new(dead.seed);
     let mut flips: Vec<u64> = spread(&mut rng, page).iter().map(|it| bits - page + it).collect();
     flips.extend(spread(&mut rng, bits));

@@ -14,7 +14,7 @@ use graph_core::{
     checkpoint::TaskId,
     store::{Address, Get, Op, Put, Search, Store, testkit},
 };
-use graph_store::{Keys, Postgres, PostgresCache, PostgresStore};
+use graph_store::{Keys, Postgres, PostgresCache, PostgresSaver, PostgresStore, Sizes};
 use graph_tests::postgres::{self, Server};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -205,6 +205,22 @@ fn key(node: &str, input: u32) -> CacheKey {
 fn result(value: Value) -> Cached {
     let write = FieldWrite { field: "x".to_owned(), value, overwrite: false };
     Cached { writes: vec![write], gotos: vec![] }
+}
+
+#[tokio::test]
+async fn what_is_kept_beside_threads_is_measured_with_them() {
+    let Some(server) = postgres::shared() else { return };
+    let (_, database) = open(server).await;
+    let saver = PostgresSaver::new(&database);
+    assert_eq!(saver.sizes().await.unwrap(), Sizes::default());
+    let put = Put::new(&["notes"], "one", json!({"text": "x".repeat(1_000)})).unwrap();
+    PostgresStore::new(&database).put_item(put).await.unwrap();
+    PostgresCache::new(&database).put(key("a", 1), result(json!("y".repeat(1_000))), None).await;
+    let sizes = saver.sizes().await.unwrap();
+    assert_eq!((sizes.items, sizes.cached, sizes.threads), (1, 1, 0));
+    assert!((1_000..1_200).contains(&sizes.item_bytes), "{sizes:?}");
+    assert!((1_000..1_200).contains(&sizes.cached_bytes), "{sizes:?}");
+    assert_eq!(saver.thread_sizes("t").await.unwrap(), Sizes::default());
 }
 
 #[tokio::test]

@@ -36,19 +36,27 @@ struct Key {
 }
 
 impl Keys {
-    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`; `None` if it is not set.
+    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`; `None` if it is not set, for those who encrypt
+    /// only where it is.
     pub fn from_env() -> Result<Option<Self>, KeyError> {
         match env::var(KEY_VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some),
             Err(env::VarError::NotPresent) => Ok(None),
-            Err(env::VarError::NotUnicode(_)) => Err(KeyError { key: 1 }),
+            Err(env::VarError::NotUnicode(_)) => Err(KeyError::NotAKey { key: 1 }),
         }
+    }
+
+    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`, which has to be set: nothing is to be stored that
+    /// can be read without a key.
+    pub fn require_env() -> Result<Self, KeyError> {
+        Self::from_env()?.ok_or(KeyError::Missing)
     }
 
     /// Reads keys from a text: 64 hexadecimal digits each, parted by commas, the one to write with first.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let keys = text.split(',').enumerate();
-        let keys = keys.map(|(index, it)| Key::parse(it.trim()).ok_or(KeyError { key: index + 1 }));
+        let keys = keys
+            .map(|(index, it)| Key::parse(it.trim()).ok_or(KeyError::NotAKey { key: index + 1 }));
         keys.collect::<Result<_, _>>().map(Self)
     }
 
@@ -97,14 +105,22 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// A text that is no key. It does not show the text.
+/// Why there is no key. It does not show the text that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "encryption key {key} is not 64 hexadecimal digits; make one with `openssl rand -hex 32` and set it in \
-     {KEY_VARIABLE}"
-)]
-pub struct KeyError {
-    key: usize,
+#[non_exhaustive]
+pub enum KeyError {
+    /// One of the keys is none.
+    #[error(
+        "encryption key {key} is not 64 hexadecimal digits; make one with `openssl rand -hex 32` and set it in \
+         {KEY_VARIABLE}"
+    )]
+    NotAKey {
+        /// Which one, counted from one.
+        key: usize,
+    },
+    /// The environment has none.
+    #[error("{KEY_VARIABLE} is not set; make a key with `openssl rand -hex 32`")]
+    Missing,
 }
 
 #[cfg(test)]
@@ -115,6 +131,12 @@ mod tests {
 
     const OLD: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     const NEW: &str = "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+    #[test]
+    fn a_key_that_is_asked_for_and_not_there_is_an_error() {
+        let said = Keys::require_env().unwrap_err().to_string();
+        assert!(said.contains("GRAPH_STORE_KEY is not set; make a key"), "{said}");
+    }
 
     fn codec(keys: &str) -> Codec {
         Codec::new(1 << 20).with_keys(Some(Keys::parse(keys).unwrap()))

@@ -61,7 +61,8 @@ impl Settings {
 
     /// Encrypts what is stored from now on. What lies there already stays as it is and can be read.
     ///
-    /// Names are not encrypted: those of threads, namespaces, nodes' fields, runs and effects.
+    /// Names are not encrypted: those of threads, namespaces, nodes' fields, runs and effects. It keeps what is
+    /// stored secret; who can write to the tables can still put one stored value in another's place.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, keys: Keys) -> Self {
         self.keys = Some(keys);

@@ -24,7 +24,7 @@ use crate::{error::OpenError, sizes::Sizes};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
 /// let saver = Arc::new(PostgresSaver::connect(url).await?);
-/// // Give it to a graph: `graph.compile()?.with_checkpointer(saver.clone())`.
+/// // Give it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
 /// println!("{:?}", saver.threads().await?);
 /// # Ok(())
 /// # }

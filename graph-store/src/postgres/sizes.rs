@@ -46,7 +46,7 @@ impl Postgres {
         .await?;
         let before = self.disk_bytes().await?;
         let connection = self.connection().await?;
-        for table in ["namespace", "checkpoint", "link", "record", "lease"] {
+        for table in ["namespace", "checkpoint", "link", "record", "lease", "item", "cached"] {
             connection.batch_execute(&self.sql(&format!("VACUUM (ANALYZE) @.{table}"))).await?;
         }
         drop(connection);
@@ -57,7 +57,7 @@ impl Postgres {
         let rows = self
             .query(
                 "SELECT sum(pg_total_relation_size(t.name))::bigint FROM (VALUES
-                     ('@.namespace'::regclass), ('@.checkpoint'), ('@.link'), ('@.record'), ('@.lease')
+                     ('@.namespace'::regclass), ('@.checkpoint'), ('@.link'), ('@.record'), ('@.lease'), ('@.item'), ('@.cached')
                  ) AS t (name)",
                 &[],
             )
@@ -92,7 +92,22 @@ macro_rules! sizes {
 
 /// What is stored of all threads.
 pub(super) async fn all(database: &Postgres) -> Result<Sizes, Failure<CheckpointError>> {
-    read(&database.query(sizes!(""), &[]).await?)
+    let of_threads = read(&database.query(sizes!(""), &[]).await?)?;
+    let beside = "SELECT i.rows, i.bytes, c.rows, c.bytes FROM (
+             SELECT count(*) AS rows, coalesce(sum(octet_length(i.value)
+                 + coalesce(octet_length(i.vectors), 0)), 0)::bigint AS bytes FROM @.item i
+         ) AS i, (
+             SELECT count(*) AS rows, coalesce(sum(octet_length(c.body)), 0)::bigint AS bytes FROM @.cached c
+         ) AS c";
+    let rows = database.query(beside, &[]).await?;
+    let Some(row) = rows.first() else { return Ok(of_threads) };
+    Ok(Sizes {
+        items: number(row, 0)?,
+        item_bytes: number(row, 1)?,
+        cached: number(row, 2)?,
+        cached_bytes: number(row, 3)?,
+        ..of_threads
+    })
 }
 
 /// What is stored of one thread.
@@ -105,16 +120,18 @@ pub(super) async fn of_thread(
 
 fn read(rows: &[tokio_postgres::Row]) -> Result<Sizes, Failure<CheckpointError>> {
     let Some(row) = rows.first() else { return Ok(Sizes::default()) };
-    let number = |column: usize| -> Result<u64, tokio_postgres::Error> {
-        Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or(0))
-    };
     Ok(Sizes {
-        threads: number(0)?,
-        checkpoints: number(1)?,
-        checkpoint_bytes: number(2)?,
-        links: number(3)?,
-        link_bytes: number(4)?,
-        records: number(5)?,
-        record_bytes: number(6)?,
+        threads: number(row, 0)?,
+        checkpoints: number(row, 1)?,
+        checkpoint_bytes: number(row, 2)?,
+        links: number(row, 3)?,
+        link_bytes: number(row, 4)?,
+        records: number(row, 5)?,
+        record_bytes: number(row, 6)?,
+        ..Sizes::default()
     })
+}
+
+fn number(row: &tokio_postgres::Row, column: usize) -> Result<u64, tokio_postgres::Error> {
+    Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or(0))
 }

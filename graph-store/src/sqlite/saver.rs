@@ -36,7 +36,7 @@ use crate::{
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("threads.db");
 /// let saver = Arc::new(SqliteSaver::open(path)?);
-/// // Give it to a graph: `graph.compile()?.with_checkpointer(saver.clone())`.
+/// // Give it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
 /// assert!(saver.threads().await?.is_empty());
 /// # Ok(())
 /// # }

@@ -104,7 +104,15 @@ pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointEr
          WHERE EXISTS (SELECT 1 FROM checkpoint c WHERE c.namespace = n.id)",
         [],
     )?;
-    Ok(Sizes { threads, ..sizes(connection, "", [], links)? })
+    let (items, item_bytes) = count(
+        connection,
+        "SELECT count(*), coalesce(sum(length(value) + coalesce(length(vectors), 0)), 0) FROM item",
+        [],
+    )?;
+    let (cached, cached_bytes) =
+        count(connection, "SELECT count(*), coalesce(sum(length(body)), 0) FROM cached", [])?;
+    let of_threads = sizes(connection, "", [], links)?;
+    Ok(Sizes { threads, items, item_bytes, cached, cached_bytes, ..of_threads })
 }
 
 /// What is stored of one thread.
@@ -160,13 +168,13 @@ fn sizes(
     );
     let (records, record_bytes) = count(connection, &records, params)?;
     Ok(Sizes {
-        threads: 0,
         checkpoints,
         checkpoint_bytes: head_bytes + tip_bytes,
         links: links.0.saturating_sub(checkpoints + records),
         link_bytes: links.1.saturating_sub(head_bytes + record_bytes),
         records,
         record_bytes,
+        ..Sizes::default()
     })
 }
 

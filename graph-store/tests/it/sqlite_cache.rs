@@ -13,8 +13,9 @@ use graph_core::{
     CachePolicy, Configure, Context, FieldWrite, START, State, StateGraph,
     cache::{Cache, CacheKey, Cached},
     checkpoint::{GotoRecord, TaskId},
+    store::Store,
 };
-use graph_store::{Sqlite, SqliteCache};
+use graph_store::{Sizes, Sqlite, SqliteCache, SqliteSaver, SqliteStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,6 +53,26 @@ async fn a_result_is_found_by_node_and_input_and_outlives_the_process() {
     assert_eq!(cache.get(&key("a", 2)).await, None);
     assert_eq!(cache.get(&key("b", 1)).await, None);
     assert_eq!(cache.failures().count, 0);
+}
+
+#[tokio::test]
+async fn what_is_kept_beside_threads_is_measured_with_them() {
+    let (_folder, path) = file();
+    let database = Sqlite::open(&path).unwrap();
+    let saver = SqliteSaver::new(&database);
+    assert_eq!(saver.sizes().await.unwrap(), Sizes::default());
+    let (store, cache) = (SqliteStore::new(&database), SqliteCache::new(&database));
+    for name in ["one", "two"] {
+        store.put(&["notes"], name, json!({"text": "x".repeat(1_000)})).await.unwrap();
+    }
+    cache.put(key("a", 1), result(json!("y".repeat(1_000))), None).await;
+    let sizes = saver.sizes().await.unwrap();
+    assert_eq!((sizes.items, sizes.cached, sizes.threads), (2, 1, 0));
+    assert!((2_000..2_400).contains(&sizes.item_bytes), "{sizes:?}");
+    // The result has its value three times.
+    assert!((3_000..3_400).contains(&sizes.cached_bytes), "{sizes:?}");
+    assert_eq!(sizes.bytes(), sizes.item_bytes + sizes.cached_bytes);
+    assert_eq!(saver.thread_sizes("t").await.unwrap(), Sizes::default());
 }
 
 #[tokio::test]
