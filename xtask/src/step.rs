@@ -1,8 +1,8 @@
 //! Steps: commands that run one after the other, with a summary at the end.
 
 use std::{
-    fmt,
-    path::Path,
+    env, fmt,
+    path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
@@ -48,15 +48,39 @@ impl LeftOut {
 pub(crate) struct Step {
     title: String,
     env: Vec<(&'static str, &'static str)>,
-    program: &'static str,
+    program: Program,
     args: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Program {
+    /// One that the machine has.
+    Found(&'static str),
+    /// One that a step before has built: its path in the folder that cargo puts this very program in.
+    Built(String),
+}
+
+impl Program {
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Found(name) => name.into(),
+            Self::Built(name) => env::current_exe().unwrap_or_default().with_file_name(name),
+        }
+    }
 }
 
 impl Step {
     /// Makes a step from a line of arguments that are parted by blanks.
     pub(crate) fn new(title: impl Into<String>, program: &'static str, line: &str) -> Self {
         let args = line.split_whitespace().map(str::to_owned).collect();
-        Self { title: title.into(), env: vec![], program, args }
+        Self { title: title.into(), env: vec![], program: Program::Found(program), args }
+    }
+
+    /// A step of a program that a step before has built. To ask cargo for it would build it again: for one package alone
+    /// the features of its dependencies are others than for all together.
+    pub(crate) fn built(title: impl Into<String>, program: &str, line: &str) -> Self {
+        let program = Program::Built(program.to_owned());
+        Self { program, ..Self::new(title, "", line) }
     }
 
     pub(crate) fn cargo(title: impl Into<String>, line: &str) -> Self {
@@ -77,7 +101,7 @@ impl Step {
     pub(crate) fn run(&self, root: &Path) -> Result<Duration, Error> {
         println!("\n==> {}\n    {self}", self.title);
         let start = Instant::now();
-        let status = Command::new(self.program)
+        let status = Command::new(self.program.path())
             .args(&self.args)
             .envs(self.env.iter().copied())
             .current_dir(root)
@@ -97,7 +121,10 @@ impl fmt::Display for Step {
         for (key, value) in &self.env {
             write!(f, "{key}={} ", quoted(value))?;
         }
-        write!(f, "{}", self.program)?;
+        match &self.program {
+            Program::Found(name) => write!(f, "{name}")?,
+            Program::Built(name) => write!(f, "target/debug/{name}")?,
+        }
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
     }
 }
@@ -171,6 +198,16 @@ mod tests {
         assert_eq!(Step::new("", "sh", "-c true").to_string(), "sh -c true");
         assert!(Step::new("", "sh", "-c true").run(Path::new(".")).is_ok());
         assert!(Step::new("", "sh", "-c false").run(Path::new(".")).is_err());
+    }
+
+    #[test]
+    fn a_built_program_lies_beside_this_one() {
+        let own = env::current_exe().unwrap();
+        let own = own.file_name().unwrap().to_string_lossy();
+        let step = Step::built("", &own, "--list");
+        assert_eq!(step.to_string(), format!("target/debug/{own} --list"));
+        assert!(step.run(Path::new(".")).is_ok());
+        assert!(Step::built("", "no-such-program", "").run(Path::new(".")).is_err());
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) enum Depth {
 
 /// What the checkout and the machine have.
 struct Here {
-    examples: Vec<Example>,
+    /// The names of the programs in the crates' folders `examples`.
+    examples: Vec<String>,
     cargo_deny: bool,
     /// Whether the page can be built.
     node: bool,
@@ -66,7 +67,7 @@ fn plan(here: &Here, depth: Depth) -> Plan {
     plan.steps.extend([lint::format(), lint::clippy()]);
     plan.steps.extend(tests);
     plan.steps.extend([lint::doc(), conformance()]);
-    plan.steps.extend(here.examples.iter().map(Example::step));
+    plan.steps.extend(here.examples.iter().map(example));
     if here.cargo_deny {
         plan.steps.extend(deny());
     } else {
@@ -96,24 +97,15 @@ fn tests(depth: Depth) -> [Step; 2] {
 }
 
 fn conformance() -> Step {
-    Step::cargo(
+    Step::built(
         "conformance with LangGraph",
-        "run -q --release -p graph-tests --bin conformance -- \
-         fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
+        "conformance",
+        "fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
     )
 }
 
-/// A program in the folder `examples` of a crate.
-struct Example {
-    package: &'static str,
-    name: String,
-}
-
-impl Example {
-    fn step(&self) -> Step {
-        let Self { package, name } = self;
-        Step::cargo(format!("example {name}"), &format!("run -q -p {package} --example {name}"))
-    }
+fn example(name: &String) -> Step {
+    Step::built(format!("example {name}"), &format!("examples/{name}"), "")
 }
 
 /// The check reads the dependencies of all platforms, but a build fetches those of this one alone.
@@ -131,13 +123,12 @@ fn deny() -> [Step; 2] {
 const PACKAGES: [&str; 6] =
     ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm", "draft-gate"];
 
-fn examples(root: &Path) -> Result<Vec<Example>, Error> {
+fn examples(root: &Path) -> Result<Vec<String>, Error> {
     let mut examples = vec![];
     for package in PACKAGES {
         let folder = root.join(package).join("examples");
         let names = example_names(&folder);
-        let names = names.map_err(|source| Error::File { path: folder, source })?;
-        examples.extend(names.into_iter().map(|name| Example { package, name }));
+        examples.extend(names.map_err(|source| Error::File { path: folder, source })?);
     }
     Ok(examples)
 }
@@ -195,7 +186,7 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 cargo test --workspace --all-features --exclude llm --exclude consulting-graph --exclude graph-server --exclude reflexion-graph
 cargo test -p llm -p consulting-graph -p graph-server -p reflexion-graph
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
+target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl",
         );
         let left_out: Vec<&str> = plan.left_out.iter().map(|it| it.install).collect();
         assert_eq!(
@@ -219,9 +210,7 @@ cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/
 
     #[test]
     fn nightly_with_examples_and_cargo_deny() {
-        let examples = [("graph-core", "a"), ("graph-store", "b")];
-        let examples = examples.map(|(package, name)| Example { package, name: name.to_owned() });
-        let examples = Vec::from(examples);
+        let examples = ["a", "b"].map(str::to_owned).into();
         let here =
             Here { examples, cargo_deny: true, node: true, needs: [Found::Here; NEEDS.len()] };
         let plan = plan(&here, Depth::Nightly);
@@ -240,9 +229,9 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo test --workspace --all-features --exclude llm --exclude consulting-graph --exclude graph-server --exclude reflexion-graph
 GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo test -p llm -p consulting-graph -p graph-server -p reflexion-graph --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
-cargo run -q --release -p graph-tests --bin conformance -- fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
-cargo run -q -p graph-core --example a
-cargo run -q -p graph-store --example b
+target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
+target/debug/examples/a
+target/debug/examples/b
 cargo fetch --locked
 cargo deny --offline check bans licenses sources"
             ),
