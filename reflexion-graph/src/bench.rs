@@ -17,7 +17,7 @@ pub use summary::{Summary, pass_at_k};
 
 use crate::{
     graph::{self, Deps},
-    job::{Job, Limits, Strategy},
+    job::{BadJob, Job, Limits, Strategy},
     state::Session,
 };
 
@@ -130,13 +130,39 @@ pub struct Tried {
     pub took: Duration,
 }
 
+/// Why problems cannot be tried.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchProblem {
+    /// One of them cannot be, as it is or with these limits.
+    #[error("problem `{id}`: {problem}")]
+    Job {
+        /// Which.
+        id: String,
+        /// Why not.
+        problem: BadJob,
+    },
+    /// The graph does not compile.
+    #[error(transparent)]
+    Graph(#[from] BuildError),
+}
+
+/// Refuses problems that cannot be tried: before a model is paid for the others.
+pub fn check(problems: &[Problem], options: &Options) -> Result<(), BenchProblem> {
+    problems.iter().try_for_each(|it| {
+        let bad = |problem| BenchProblem::Job { id: it.id.clone(), problem };
+        it.job(options).check().map_err(bad)
+    })
+}
+
 /// Tries all problems, and tells of each session that has ended.
 pub async fn run(
     problems: &[Problem],
     deps: &Deps,
     options: Options,
     mut tell: impl FnMut(&Tried),
-) -> Result<Vec<Tried>, BuildError> {
+) -> Result<Vec<Tried>, BenchProblem> {
+    check(problems, &options)?;
     let graph = graph::unstored()?;
     let turns = Arc::new(Semaphore::new(options.at_once.max(1)));
     let mut sessions = JoinSet::new();

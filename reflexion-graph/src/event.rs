@@ -60,6 +60,9 @@ pub enum Progress {
         stderr: String,
         /// How long it took.
         duration_ms: u64,
+        /// Whether it ran apart from the host; nothing where it did not run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        isolated: Option<bool>,
     },
     /// It failed, and is being criticised.
     Critiquing {
@@ -105,6 +108,7 @@ impl Progress {
             stdout: execution.stdout.clone(),
             stderr: execution.stderr.clone(),
             duration_ms: execution.duration_ms,
+            isolated: execution.isolation(),
         }
     }
 

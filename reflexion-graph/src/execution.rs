@@ -58,6 +58,8 @@ pub enum Status {
     Killed,
     /// It took its sandbox down.
     Crashed,
+    /// Its sandbox failed in a way that is not known to be the program's doing.
+    Internal,
     /// It needs a package that is not there, and was not run.
     DependencyUnavailable,
     /// The model gave no program that could be run. What never ran is no success, so this is the default.
@@ -82,6 +84,7 @@ impl Status {
             Self::TooMuchOutput => "wrote too much output",
             Self::Killed => "was killed by a signal",
             Self::Crashed => "took its sandbox down",
+            Self::Internal => "met an internal error",
             Self::DependencyUnavailable => "dependency unavailable",
             Self::NoProgram => "no program",
         }
@@ -92,6 +95,11 @@ impl Execution {
     /// One that never ran, and why.
     pub fn not_run(status: Status, why: impl Into<String>) -> Self {
         Self { status, stderr: why.into(), ..Self::default() }
+    }
+
+    /// Whether it ran apart from the host; nothing where it did not run.
+    pub fn isolation(&self) -> Option<bool> {
+        (!self.sandbox.is_empty()).then_some(self.isolated)
     }
 
     /// Whether all that was asked of it held.

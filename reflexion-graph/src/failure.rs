@@ -41,6 +41,8 @@ pub enum Class {
     Forbidden,
     /// The model's answer held no program.
     Format,
+    /// The sandbox failed.
+    Internal,
     /// Anything else.
     Runtime,
 }
@@ -63,6 +65,7 @@ impl Class {
             Self::Dependency => "dependency",
             Self::Forbidden => "forbidden",
             Self::Format => "format",
+            Self::Internal => "internal",
             Self::Runtime => "runtime",
         }
     }
@@ -119,6 +122,7 @@ impl Failure {
             | Status::TooMuchOutput => Class::Resources,
             Status::DependencyUnavailable => Class::Dependency,
             Status::NoProgram => Class::Format,
+            Status::Internal => Class::Internal,
         };
         let error = match status {
             Status::Timeout => "execution timed out".to_owned(),
@@ -127,6 +131,7 @@ impl Failure {
             | Status::WrongOutput
             | Status::TestsCutShort
             | Status::DependencyUnavailable
+            | Status::Internal
             | Status::NoProgram
                 if !said.is_empty() =>
             {
@@ -137,22 +142,44 @@ impl Failure {
         Self { class, error }
     }
 
-    /// What it is known by: the same mistake has the same, though a number or an address in its words differs.
+    /// What it is known by: the same mistake has the same, though a number or an address in its words differs. Where the
+    /// numbers are what was asked and what came of it they count: the next assertion that fails, or another wrong result,
+    /// is another failure.
     fn identity(&self) -> (Class, String) {
-        let mut words = String::new();
-        let mut was_digit = false;
-        for it in self.error.chars().take(300) {
-            if it.is_ascii_digit() {
-                if !was_digit {
-                    words.push('#');
-                }
-            } else {
-                words.push(it);
-            }
-            was_digit = it.is_ascii_digit();
+        let error: String = self.error.chars().take(300).collect();
+        let words = without_addresses(&error);
+        match self.class {
+            Class::Assertion | Class::Output => (self.class, words),
+            _ => (self.class, without_numbers(&words)),
         }
-        (self.class, words)
     }
+}
+
+/// A text with one sign for each place in memory, like `0x7f3c51b2e0a0`: they differ from run to run.
+fn without_addresses(text: &str) -> String {
+    let mut parts = text.split("0x");
+    let mut words = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|it: char| it.is_ascii_hexdigit());
+        // A shorter one is a number that somebody wrote.
+        let is_address = part.len() - rest.len() >= 8;
+        words += if is_address { "0x#" } else { "0x" };
+        words += if is_address { rest } else { part };
+    }
+    words
+}
+
+/// A text with one sign for each number.
+fn without_numbers(text: &str) -> String {
+    let mut words = String::new();
+    for it in text.chars() {
+        match it {
+            '0'..='9' if words.ends_with('#') => {}
+            '0'..='9' => words.push('#'),
+            _ => words.push(it),
+        }
+    }
+    words
 }
 
 /// Failures that are the same, as the generator is told of them: the newest program, and all attempts that ended so.
@@ -212,6 +239,9 @@ fn last_line(text: &str) -> &str {
     text.lines().rev().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default()
 }
 
+/// What the kernel says of a limit that it holds by a refusal.
+const TOO_MUCH: [&str; 3] = ["Too many open files", "File too large", "No space left on device"];
+
 /// The class of an error by the name of Python's exception, which begins its line, or by the shell's words.
 fn of_error(line: &str) -> Class {
     let name = line.split([':', ' ', '(']).next().unwrap_or_default();
@@ -236,6 +266,7 @@ fn of_error(line: &str) -> Class {
         | "ConnectionRefusedError"
         | "gaierror"
         | "URLError" => Class::Forbidden,
+        "OSError" if TOO_MUCH.iter().any(|it| line.contains(it)) => Class::Resources,
         "OSError" if line.contains("Network is unreachable") => Class::Forbidden,
         "OSError" if line.contains("Read-only file system") => Class::Forbidden,
         _ if line.contains(": Syntax error: ") => Class::Syntax,
@@ -348,5 +379,30 @@ mod tests {
         assert!(!is_stuck(&attempts));
         assert!(is_stuck(&[attempt(1, "ValueError: got 17"), attempt(2, "ValueError: got 4")]));
         assert!(!is_stuck(&attempts[..1]));
+    }
+
+    #[test]
+    fn another_assertion_or_another_wrong_result_is_another_failure() {
+        let same = |before: Failure, last: Failure| {
+            let attempts = [(1, before), (2, last)]
+                .map(|(number, it)| Attempt { failure: Some(it), ..attempt(number, "") });
+            let stuck = is_stuck(&attempts);
+            assert_eq!(lessons(&attempts).len(), if stuck { 1 } else { 2 });
+            stuck
+        };
+        let asserted = |of: &str| {
+            failed(&format!("  File \"tests.py\", line 1\n    assert {of}\nAssertionError\n"))
+        };
+        assert!(!same(asserted("add(1, 2) == 3"), asserted("add(3, 4) == 7")));
+        assert!(same(asserted("add(1, 2) == 3"), asserted("add(1, 2) == 3")));
+        let printed = |it: &str| Failure::of(&Execution::not_run(Status::WrongOutput, it));
+        assert!(!same(printed("it printed \"54\""), printed("it printed \"53\"")));
+        assert!(!same(printed("it printed \"0x1f\""), printed("it printed \"0x2f\"")));
+        // Where something lies in memory is no difference, with letters or without.
+        let objects =
+            ["it printed \"<A at 0x7f3c51b2e0a0>\"", "it printed \"<A at 0x7f3c51b2e0bf>\""];
+        assert!(same(printed(objects[0]), printed(objects[1])));
+        let wrong = |it: &str| failed(&format!("TypeError: <A at {it}> is wrong"));
+        assert!(same(wrong("0x7f3c51b2e0a0"), wrong("0x7fffffffffff")));
     }
 }

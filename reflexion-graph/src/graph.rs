@@ -32,6 +32,9 @@ use crate::{
 /// The graph's name.
 pub const GRAPH: &str = "reflexion";
 
+/// The node behind which a session goes further whose budget was spent: it decides whether there is another attempt.
+pub(crate) const REOPENED_AT: &str = "critique";
+
 /// How often an answer is asked for that cannot be read: each time with one request for repair.
 const READINGS: u32 = 2;
 
@@ -67,7 +70,7 @@ pub fn unstored() -> Result<CompiledGraph<Session, Deps>, BuildError> {
 
 /// The most steps that a session can take.
 pub(crate) fn most_steps(job: &Job) -> u32 {
-    4 * job.max_attempts + 4
+    job.max_attempts.saturating_mul(4).saturating_add(4)
 }
 
 fn nodes() -> StateGraph<Session, Deps> {
@@ -89,7 +92,7 @@ async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate
     let deps = cx.deps();
     let llm = voice(&deps.generator, cx);
     let attempt = session.history.len() as u32 + 1;
-    if attempt == 1 {
+    if session.calls.is_empty() {
         let model = llm::Model::id(&llm).to_string();
         tracing::info!(task = session.job.task, "Agent workflow started");
         cx.emit(Progress::Started { task: session.job.task.clone(), model }).await;
@@ -225,7 +228,9 @@ async fn finalize(session: &Session, cx: &Context<Deps>) -> SessionUpdate {
     let message = if success {
         "the program ran, and all that was asked of it holds".to_owned()
     } else if let Some(why) = &session.spent {
-        format!("the budget is spent: {why}; allow more to go further")
+        format!(
+            "the budget is spent: {why}; resume the session with a larger --max-tokens or --max-cost to go further"
+        )
     } else if session.attempt >= session.job.max_attempts {
         "max retries exceeded".to_owned()
     } else {

@@ -84,7 +84,7 @@ impl Limits {
 /// Why a job cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadJob(String);
+pub struct BadJob(pub(crate) String);
 
 impl Job {
     /// A task with the usual limits: three attempts, five seconds, 256 MiB.

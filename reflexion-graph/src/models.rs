@@ -1,6 +1,6 @@
 //! Who writes programs and criticises them.
 
-use llm::{Backoff, Budget, Gate, Llm, Money, Pace, Provider, Scripted, SetupError};
+use llm::{Backoff, Budget, Gate, Llm, Money, Pace, Provider, Request, Scripted, SetupError};
 use serde::{Deserialize, Serialize};
 
 use crate::{offline, state::Paid};
@@ -30,6 +30,16 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// Refuses a bound in money where nobody knows what the model costs: it would allow no call at all.
+    pub fn check(&self, llm: &Llm) -> Result<(), ChoiceError> {
+        let Some(money) = self.money else { return Ok(()) };
+        let id = llm::Model::id(llm);
+        match Budget::of_money(money).most(&id, &Request::new("")) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(ChoiceError::NoPrice(id.to_string())),
+        }
+    }
+
     /// What is left of it when this is paid; nothing where it has no bound.
     pub fn budget(&self, paid: &[Paid]) -> Option<Budget> {
         let used = paid.iter().map(|it| it.input.saturating_add(it.output));
@@ -57,6 +67,16 @@ pub enum ChoiceError {
     /// No model is named.
     #[error("provider `{0}` has no default model; name one with --model")]
     NoModel(String),
+    /// A bound in money, for a model without a price.
+    #[error(
+        "what {0} costs is not known, so no bound in money can hold; bound the tokens (--max-tokens, max_tokens) in its place"
+    )]
+    NoPrice(String),
+    /// A model by name, where a script answers.
+    #[error(
+        "a scripted model would answer, and not `{0}`; name its provider with --provider, or set the provider's key"
+    )]
+    NoProvider(String),
 }
 
 impl Choice {
@@ -76,16 +96,31 @@ impl Choice {
         self.provider == Scripted::PROVIDER
     }
 
+    /// Refuses a model's name where a script answers, whatever that name is.
+    pub fn check(&self) -> Result<(), ChoiceError> {
+        match &self.model {
+            Some(model) if self.is_scripted() => Err(ChoiceError::NoProvider(model.clone())),
+            _ => Ok(()),
+        }
+    }
+
     /// The model, behind a rate gate and retries.
     pub fn make(&self) -> Result<Llm, ChoiceError> {
         if self.is_scripted() {
+            self.check()?;
             return Ok(offline::model()?);
         }
         Ok(self.bare()?.gate(&Gate::new(Pace::new(AT_ONCE))).retry(Backoff::default()))
     }
 
     fn bare(&self) -> Result<Llm, ChoiceError> {
-        let provider = Provider::new(&self.provider)?;
+        let provider = Provider::new(&self.provider).map_err(|error| match error {
+            // There is one more here.
+            SetupError::Unknown { name, known } => {
+                SetupError::Unknown { name, known: format!("{known}, {}", Scripted::PROVIDER) }
+            }
+            other => other,
+        })?;
         let default = provider.default_model().map(str::to_owned);
         let Some(model) = self.model.clone().or(default) else {
             return Err(ChoiceError::NoModel(self.provider.clone()));

@@ -8,6 +8,7 @@
 //! | `lock` | held by the one process that is at work on it |
 //! | `result.json`, `program.*` | what it came to |
 
+mod fork;
 mod new;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread};
+use graph_core::{AsNode, EventKind, Exit, Input, Mode, RunOptions, Thread};
 use graph_store::sqlite::SqliteSaver;
 use graph_trace::{End, Header, Trace, TraceBuilder};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,9 @@ pub struct Manifest {
     /// What it may spend.
     #[serde(default)]
     pub allowance: Allowance,
+    /// Attempts of another session that this one begins with, as if it had made them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Attempt>,
 }
 
 /// Where programs run.
@@ -101,6 +105,19 @@ pub enum RunProblem {
     /// The folder of a new session is not empty.
     #[error("{} is not empty; name another folder with --out", .0.display())]
     NotEmpty(PathBuf),
+    /// It has no result yet.
+    #[error("{folder} has not come to its end; bring it there with: agent-sandbox resume {folder}", folder = .0.display())]
+    Unfinished(PathBuf),
+    /// There is no such attempt.
+    #[error("no session can begin anew at attempt {at} of {folder}; give one from 1 to {most}", folder = folder.display())]
+    NoAttempt {
+        /// The session.
+        folder: PathBuf,
+        /// The attempt that was asked for.
+        at: u32,
+        /// The last that there is, or that could follow.
+        most: u32,
+    },
     /// Another process is at work on it.
     #[error("another process is at work on {}; wait for it, or end it", .0.display())]
     Busy(PathBuf),
@@ -131,18 +148,20 @@ pub enum RunProblem {
 pub struct Run {
     folder: PathBuf,
     manifest: Manifest,
+    /// Whether it was allowed another budget, and goes further where it ended because the old one was spent.
+    reopened: bool,
 }
 
 impl Run {
     /// Makes a new session in a folder, which may be there already if it is empty.
     pub fn create(folder: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, RunProblem> {
         let folder = folder.into();
-        manifest.job.check()?;
+        manifest.check()?;
         if fs::read_dir(&folder).is_ok_and(|mut it| it.next().is_some()) {
             return Err(RunProblem::NotEmpty(folder));
         }
         fs::create_dir_all(&folder).map_err(with(&folder))?;
-        let run = Self { folder, manifest };
+        let run = Self { folder, manifest, reopened: false };
         run.write("run.json", &pretty(&run.manifest))?;
         Ok(run)
     }
@@ -156,7 +175,7 @@ impl Run {
         }
         let text = fs::read_to_string(&path).map_err(with(&path))?;
         let manifest = serde_json::from_str(&text).map_err(io::Error::from).map_err(with(&path))?;
-        Ok(Self { folder, manifest })
+        Ok(Self { folder, manifest, reopened: false })
     }
 
     /// Where it lies.
@@ -167,6 +186,15 @@ impl Run {
     /// What it was given.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// Allows it to spend this much in place of what it was allowed; what it has paid counts. If it ended because its
+    /// budget was spent, it goes further from there.
+    pub fn allow(&mut self, allowance: Allowance) -> Result<(), RunProblem> {
+        let _lock = self.lock()?;
+        self.manifest.allowance = allowance;
+        self.reopened = true;
+        self.write("run.json", &pretty(&self.manifest))
     }
 
     /// Goes on to the end, from wherever it stands, and tells what happens. Nobody else may be at work on it. Its budget
@@ -215,10 +243,17 @@ impl Run {
         let deps = Deps { budget: self.manifest.allowance.budget(paid), ..deps };
         let thread = graph.thread(THREAD, deps).with(options);
         let session = match here {
+            Some(here) if here.is_done() && here.values.spent.is_some() && self.reopened => {
+                let update = Session::update().spent(None).outcome(None);
+                thread.update_state(update, AsNode::node(graph::REOPENED_AT)).await?;
+                stream(&thread, Input::proceed(), trace, &mut teller).await?
+            }
             Some(here) if here.is_done() => here.values,
             Some(_) => stream(&thread, Input::proceed(), trace, &mut teller).await?,
             None => {
-                let session = Session { job: self.manifest.job.clone(), ..Session::default() };
+                let Manifest { job, kept, .. } = self.manifest.clone();
+                let attempt = kept.len() as u32;
+                let session = Session { job, attempt, history: kept, ..Session::default() };
                 stream(&thread, session.into(), trace, &mut teller).await?
             }
         };

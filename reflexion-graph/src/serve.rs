@@ -36,7 +36,8 @@ pub struct Options {
     pub place: Place,
     /// What the nodes of all sessions work with.
     pub deps: Deps,
-    /// What an execution may use, where a client says nothing; no client may say more memory.
+    /// What an execution may use, where a client says nothing. No client may say more memory, or anything of the
+    /// processor time; the timeout is a default, and a job's processor time where none is said here.
     pub limits: Limits,
     /// Attempts, where a client says nothing.
     pub max_attempts: u32,

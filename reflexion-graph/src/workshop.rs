@@ -153,7 +153,7 @@ impl Workshop {
         let sandboxes = backends::open(&options).await?;
         let mut spec = Spec::new(format!("agent-sandbox-{}", std::process::id()))
             .image(Image::Python)
-            .memory(options.memory << 20)
+            .memory(options.memory.saturating_mul(1 << 20))
             .cpus(options.cpus);
         spec.limits.disk = DISK;
         spec.limits.processes = PROCESSES;
@@ -209,7 +209,8 @@ impl Workshop {
         self.shared.sandboxes.delete_all().await;
     }
 
-    /// Runs a program in a sandbox that nobody has used and nobody will use again, and judges it by its job.
+    /// Runs a program in a sandbox that nobody has used and nobody will use again, and judges it by its job. A sandbox
+    /// that fails is a failure of the attempt; it is an error only where none can be had.
     pub async fn run(
         &self,
         code: &str,
@@ -234,7 +235,14 @@ impl Workshop {
         let sandbox = self.acquire().await?;
         let _busy = self.shared.begin();
         tracing::info!(container_id = sandbox.name(), "Sandbox execution started");
-        let execution = self.run_in(&sandbox, code, &wanted, job).await?;
+        let ran = self.run_in(&sandbox, code, &wanted, job).await;
+        // It may be the program's doing after all, so the critic hears of it, and another one is tried.
+        let mut execution = ran.unwrap_or_else(|error| {
+            tracing::error!(container_id = sandbox.name(), %error, "Internal error");
+            judge::of_error(&error)
+        });
+        sandbox.name().clone_into(&mut execution.sandbox);
+        execution.isolated = sandbox.isolated();
         tracing::info!(
             exit_code = execution.exit_code,
             duration_ms = execution.duration_ms,
@@ -282,8 +290,6 @@ impl Workshop {
                 _ => return Err(error.into()),
             },
         };
-        sandbox.name().clone_into(&mut execution.sandbox);
-        execution.isolated = sandbox.isolated();
         if execution.success() && job.tests.is_some() {
             let proven = sandbox.fs().read(PROOF).await;
             if !proven.is_ok_and(|it| it == proof.as_bytes()) {

@@ -57,7 +57,7 @@ pub(super) fn open() -> OpenApiRouter<Desk> {
 async fn execute(State(desk): State<Desk>, Body(wanted): Body<Execute>) -> Answer<Response> {
     let limits = Limits {
         timeout: wanted.timeout.unwrap_or(desk.limits.timeout),
-        cpu_time: desk.limits.cpu_time.filter(|_| wanted.timeout.is_none()),
+        cpu_time: desk.limits.cpu_time,
         memory: wanted.memory.unwrap_or(desk.limits.memory),
     };
     if limits.memory > desk.limits.memory {
@@ -65,6 +65,8 @@ async fn execute(State(desk): State<Desk>, Body(wanted): Body<Execute>) -> Answe
         return Err(Problem::invalid(format!("this server's sandboxes have {most} MiB of memory")));
     }
     let allowance = wanted.allowance(desk.allowance).map_err(Problem::invalid)?;
+    let priced = allowance.check(&desk.sessions.deps.generator);
+    priced.map_err(|error| Problem::invalid(error.to_string()))?;
     let job = Job {
         task: wanted.task.trim().to_owned(),
         tests: wanted.tests,
@@ -80,7 +82,7 @@ async fn execute(State(desk): State<Desk>, Body(wanted): Body<Execute>) -> Answe
     let folder = desk.sessions.of(&id);
     let subject = job.task.clone();
     let (choice, place) = (desk.choice.clone(), (*desk.place).clone());
-    let manifest = Manifest { job, choice, place, allowance };
+    let manifest = Manifest { job, choice, place, allowance, kept: Vec::new() };
     let made = folder.clone();
     blocking(move || Run::create(made, manifest).map_err(internal)).await?;
     match desk.service.start(NewRun { id, subject, input: Value::Null }).await {

@@ -18,9 +18,9 @@ pub(super) struct Execute {
     pub(super) tests: Option<String>,
     /// What it has to print, apart from blanks around it.
     pub(super) expect: Option<String>,
-    /// Attempts, 1 to 10.
+    /// Attempts, 1 to 10; the server's default where nothing is said.
     pub(super) max_attempts: Option<u32>,
-    /// Seconds of an execution, 0.1 to 60.
+    /// Seconds of an execution, 0.1 to 60; the server's default where nothing is said.
     pub(super) timeout: Option<f64>,
     /// MiB of memory, from 64 to what the server has.
     pub(super) memory: Option<u64>,
@@ -33,6 +33,9 @@ pub(super) struct Execute {
 impl Execute {
     /// What the job may spend: what its client says, within what the server allows.
     pub(super) fn allowance(&self, most: Allowance) -> Result<Allowance, String> {
+        if self.max_tokens == Some(0) {
+            return Err("max_tokens is above 0".to_owned());
+        }
         if self.max_dollars.is_some_and(|it| !it.is_finite() || it <= 0.0) {
             return Err("max_dollars is above 0".to_owned());
         }

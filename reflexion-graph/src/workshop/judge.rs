@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandbox_vm::{Cause, Error, ExecLimits, Output, Status as Ended};
 
-use super::OUTPUT;
+use super::{OUTPUT, WorkshopError};
 use crate::{
     execution::{Execution, Status, clip},
     job::Job,
@@ -19,7 +19,7 @@ pub(super) fn limits(job: &Job) -> ExecLimits {
         wall: job.limits.wall(),
         cpu_time: job.limits.cpu(),
         output: OUTPUT,
-        memory: Some(job.limits.memory << 20),
+        memory: Some(job.limits.memory.saturating_mul(1 << 20)),
         processes: None,
     }
 }
@@ -56,6 +56,12 @@ pub(super) fn of_output(output: &Output, job: &Job) -> Execution {
 pub(super) fn of_fall(error: &Error) -> Execution {
     let status = error.cause().map_or(Status::Crashed, of_cause);
     Execution::not_run(status, error.to_string())
+}
+
+/// What is known of a program whose sandbox failed in a way that nobody expects.
+pub(super) fn of_error(error: &WorkshopError) -> Execution {
+    let why = format!("internal error: the sandbox failed, and perhaps not the program: {error}");
+    Execution::not_run(Status::Internal, why)
 }
 
 fn of_cause(cause: Cause) -> Status {

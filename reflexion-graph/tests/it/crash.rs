@@ -180,6 +180,15 @@ async fn what_was_paid_before_a_crash_counts_in_the_budget() {
     provider.release();
     let ended = start(&provider, &["resume", "session"], folder.path()).wait_with_output().await;
     assert_eq!((ended.unwrap().status.code(), provider.answered()), (Some(3), 2 * calls));
+
+    // With more it goes further from where it stood, and pays for nothing twice.
+    let further = ["resume", "session", "--json", "--max-tokens", "1000000"];
+    let output = start(&provider, &further, folder.path()).wait_with_output().await.unwrap();
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["report"]["message"], "max retries exceeded", "{said:#}");
+    assert_eq!(said["report"]["attempts"], 3);
+    let paid = said["report"]["calls"].as_array().unwrap().len();
+    assert!(paid > calls && provider.answered() == calls + paid, "{paid} {calls}");
 }
 
 const BUDGET: &str = "7000";

@@ -9,6 +9,7 @@ use std::{
 use reflexion_graph::{
     Job, Limits,
     execution::{Execution, Status},
+    failure::{Class, Failure},
     workshop::{Options, Workshop},
 };
 
@@ -26,6 +27,14 @@ fn usual() -> Limits {
 fn check(execution: &Execution, status: Status) {
     assert_eq!(execution.status, status, "{execution:?}");
     assert!(execution.isolated);
+}
+
+/// The kernel refused what was too much, and the program ended by its own exception.
+#[track_caller]
+fn refused(execution: &Execution, why: &str) {
+    check(execution, Status::Error);
+    let failure = Failure::of(execution);
+    assert!(failure.class == Class::Resources && failure.error.contains(why), "{execution:?}");
 }
 
 #[tokio::test]
@@ -90,7 +99,7 @@ async fn disk() {
     let fits = "open('file', 'wb').write(b'x' * (60 << 20)); print('fits')";
     check(&run(fits, &job(usual())).await, Status::Success);
     let too_large = "open('file', 'wb').truncate(65 << 20)";
-    assert!(!run(too_large, &job(usual())).await.success());
+    refused(&run(too_large, &job(usual())).await, "File too large");
 }
 
 #[tokio::test]
@@ -98,7 +107,7 @@ async fn files() {
     let fill = "for number in range(10 ** 6): open(f'file-{number}', 'w').close()";
     check(&run(fill, &job(usual())).await, Status::TooManyFiles);
     let open = "held = [open('/dev/null') for _ in range(10 ** 5)]";
-    assert!(!run(open, &job(usual())).await.success());
+    refused(&run(open, &job(usual())).await, "Too many open files");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ mod prompts;
 mod serve;
 mod sessions;
 
-use std::{os::unix::fs::PermissionsExt, sync::Arc};
+use std::{fmt::Display, os::unix::fs::PermissionsExt, sync::Arc};
 
 use graph_core::MemorySaver;
 use llm::Llm;
@@ -37,6 +37,13 @@ async fn workshop(options: Options) -> (Workshop, TempDir) {
         ..options
     };
     (Workshop::open(options).await.unwrap(), folder)
+}
+
+/// Says that a back end is not tested here. Where it is required that is a failure.
+fn skipped(backend: &str, problem: &dyn Display) {
+    let required = format!("GRAPH_REQUIRE_{}", backend.to_uppercase());
+    assert!(std::env::var_os(&required).is_none(), "{required} is set: {backend}: {problem}");
+    eprintln!("skipped, {backend} does not work here: {problem}");
 }
 
 /// A folder that every user can reach: guests of root are nobody.

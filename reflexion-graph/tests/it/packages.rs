@@ -12,7 +12,7 @@ use reflexion_graph::{
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::{PROGRAM, open_folder, session, sessions};
+use crate::{PROGRAM, open_folder, session, sessions, skipped};
 
 const WHEEL: &str = "greeting-1.0-py3-none-any.whl";
 
@@ -50,7 +50,7 @@ async fn a_listed_package_can_be_used_and_not_be_changed() {
         match Workshop::open(options).await {
             Ok(workshop) => check(&workshop).await,
             Err(problem) if backend == "jail" => panic!("{problem}"),
-            Err(problem) => eprintln!("skipped, {backend} does not work here: {problem}"),
+            Err(problem) => skipped(backend, &problem),
         }
         assert!(!place.path().join("packages/outside.py").exists());
     }

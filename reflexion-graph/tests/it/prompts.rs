@@ -37,6 +37,10 @@ impl Model for Listening {
 
 /// The requests for programs of a session whose attempts fail as these programs do.
 async fn heard(programs: &[&str]) -> Vec<Request> {
+    heard_of(Job::new("Do it."), programs).await
+}
+
+async fn heard_of(job: Job, programs: &[&str]) -> Vec<Request> {
     let rules = programs
         .iter()
         .enumerate()
@@ -44,7 +48,7 @@ async fn heard(programs: &[&str]) -> Vec<Request> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let inner = scripted(rules.chain([critic(true)]));
     let llm = Llm::new(Listening { inner, heard: heard.clone() });
-    session(Job::new("Do it.").max_attempts(programs.len() as u32), llm).await;
+    session(job.max_attempts(programs.len() as u32), llm).await;
     heard.lock().unwrap().clone()
 }
 
@@ -98,6 +102,24 @@ async fn the_same_error_twice_means_another_way_and_not_repair() {
     assert!(!third.contains("one = 1") && !third.contains("two = 2"), "{third}");
     assert!(requests[2].temperature > requests[1].temperature);
     assert_ne!(requests[2].seed, requests[1].seed);
+}
+
+#[tokio::test]
+async fn another_assertion_that_fails_is_another_failure() {
+    let tests = Job::new("Add.").tests("assert add(1, 2) == 3\nassert add(3, 4) == 7\n");
+    let expected = Job::new("Print it.").expect("55");
+    let adds = ["def add(a, b): return 0", "def add(a, b): return 3", "add = sum"];
+    for (job, programs) in [(tests, adds), (expected, ["print(53)", "print(54)", "print(55)"])] {
+        let requests = heard_of(job, &programs).await;
+        let third = text(&requests[2]);
+        assert!(!third.contains("another way"), "{third}");
+        for (number, code) in [(1, programs[0]), (2, programs[1])] {
+            assert!(
+                third.contains(&format!("Attempt {number}: ")) && third.contains(code),
+                "{third}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

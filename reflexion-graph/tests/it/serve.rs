@@ -77,7 +77,7 @@ impl Server {
 #[tokio::test]
 async fn a_job_is_taken_followed_and_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), "--pool 2 --max-tokens 20000").await;
+    let server = Server::start(folder.path(), "--pool 2 --max-tokens 20000 --cpu-time 3").await;
     let health = server.get("/health").await;
     assert_eq!((&health["status"], &health["isolated"]), (&"ok".into(), &true.into()));
     assert_eq!(health["provider"], "scripted");
@@ -94,6 +94,14 @@ async fn a_job_is_taken_followed_and_answered() {
     assert_eq!(job["result"]["output"], "alice\nbob\ncharlie\n");
     assert_eq!(server.get("/jobs").await[0]["outcome"]["attempts"], 2);
 
+    // What the server says of the processor time holds, whatever time a client wants.
+    let id = server.execute(json!({ "task": "Calculate fibonacci(10)", "timeout": 60 })).await;
+    assert!(server.follow(&id).await.contains("\"isolated\":true"));
+    let text = fs::read_to_string(folder.path().join(format!("runs/{id}/run.json"))).unwrap();
+    let given: Value = serde_json::from_str(&text).unwrap();
+    let limits = json!({ "timeout": 60.0, "cpu_time": 3.0, "memory": 256 });
+    assert_eq!(given["job"]["limits"], limits);
+
     // A client may allow less than the server does.
     let id = server.execute(json!({ "task": task, "max_tokens": 100 })).await;
     assert!(server.follow(&id).await.contains("the budget is spent"));
@@ -101,7 +109,7 @@ async fn a_job_is_taken_followed_and_answered() {
     assert_eq!((&job["status"], &job["result"]["success"]), (&"complete".into(), &false.into()));
 
     let stats = server.get("/stats").await;
-    assert_eq!((&stats["jobs"]["complete"], &stats["pool"]["executions"]), (&2.into(), &2.into()));
+    assert_eq!((&stats["jobs"]["complete"], &stats["pool"]["executions"]), (&3.into(), &3.into()));
     assert!(server.get("/openapi.json").await["paths"]["/execute"].is_object());
     for (body, status) in [
         (json!({ "task": " " }), 422),
@@ -110,6 +118,7 @@ async fn a_job_is_taken_followed_and_answered() {
         (json!({ "task": "x", "timeout": 1e9 }), 422),
         (json!({ "task": "x", "expect": "x".repeat(100_001) }), 422),
         (json!({ "task": "x", "max_tokens": 20_001 }), 422),
+        (json!({ "task": "x", "max_tokens": 0 }), 422),
         (json!({ "task": "x", "max_dollars": -1 }), 422),
     ] {
         let (seen, said) = server.ask(Method::POST, "/execute", Some(body)).await;

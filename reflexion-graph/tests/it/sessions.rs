@@ -1,7 +1,16 @@
 //! Sessions in the real sandbox: the worked examples, and how the loop ends.
 
+use graph_core::RunOptions;
 use llm::{Llm, Rule, Script, Scripted, scripted::FlawKind};
-use reflexion_graph::{Job, execution::Status, failure::Class, offline};
+use reflexion_graph::{
+    Job, Session,
+    execution::Status,
+    failure::Class,
+    graph,
+    language::{Language, Python},
+    offline,
+    workshop::Options,
+};
 use serde_json::json;
 
 use crate::session;
@@ -140,7 +149,6 @@ async fn all_of_a_long_output_counts() {
 #[tokio::test]
 async fn a_session_ends_where_its_budget_is_spent() {
     use llm::Budget;
-    use reflexion_graph::{Session, graph};
     let failing = || scripted([program("raise ValueError('no')"), critic(true)]);
     // Without a bound: six calls. A call reserves what it can come to, and uses less.
     let (workshop, _folder) = crate::small().await;
@@ -149,7 +157,7 @@ async fn a_session_ends_where_its_budget_is_spent() {
         let deps = graph::Deps { budget: Some(Budget::of_tokens(tokens)), ..deps };
         let session = Session { job: Job::new("x"), ..Session::default() };
         let graph = graph::unstored().unwrap();
-        graph.invoke(session, deps, graph_core::RunOptions::new()).await.unwrap().into_state()
+        graph.invoke(session, deps, RunOptions::new()).await.unwrap().into_state()
     };
     let whole = run(1_000_000).await;
     assert_eq!((whole.calls.len(), whole.spent), (6, None));
@@ -202,11 +210,63 @@ async fn a_provider_that_stumbles_is_asked_again() {
     assert!(session(Job::new("x"), llm).await.outcome.unwrap().success);
 }
 
+/// Python, whose programs no sandbox can take at first.
+#[derive(Debug)]
+struct Stumbling(std::sync::atomic::AtomicBool);
+
+impl Language for Stumbling {
+    fn name(&self) -> &'static str {
+        "Python"
+    }
+
+    fn examples(&self) -> &'static str {
+        Python.examples()
+    }
+
+    fn file(&self) -> &'static str {
+        if self.0.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            "/proc/version"
+        } else {
+            Python.file()
+        }
+    }
+
+    fn run(&self) -> sandbox_vm::Program {
+        Python.run()
+    }
+
+    fn test(&self, tests: &str, proof: &str) -> sandbox_vm::Program {
+        Python.test(tests, proof)
+    }
+
+    fn has(&self, package: &str) -> bool {
+        Python.has(package)
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_that_fails_is_told_to_the_critic() {
+    let language = Box::new(Stumbling(true.into()));
+    let options = Options { pool: 1, language, ..Options::default() };
+    let (workshop, _folder) = crate::workshop(options).await;
+    let critic = critic(true).when_prompt("internal error: the sandbox failed");
+    let deps = graph::Deps::new(scripted([program("print(1)"), critic]), workshop.clone());
+    let session = Session { job: Job::new("x"), ..Session::default() };
+    let ended = graph::unstored().unwrap().invoke(session, deps, RunOptions::new()).await;
+    let ended = ended.unwrap().into_state();
+    workshop.close().await;
+    let outcome = ended.outcome.unwrap();
+    assert_eq!((outcome.success, outcome.attempts), (true, 2));
+    let first = &ended.history[0];
+    assert_eq!((first.execution.status, first.execution.isolated), (Status::Internal, true));
+    assert_eq!(first.failure.as_ref().unwrap().class, Class::Internal);
+    // The critic was asked, and its answer is what the second attempt was told.
+    assert_eq!(ended.calls.len(), 3);
+}
+
 #[tokio::test]
 async fn a_replay_asks_no_model_and_runs_no_program() {
-    use graph_core::RunOptions;
     use graph_trace::{Recording, record_to};
-    use reflexion_graph::{Session, graph};
 
     let (workshop, folder) = crate::small().await;
     let graph = graph::unstored().unwrap();

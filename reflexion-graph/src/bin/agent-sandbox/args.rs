@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use graph_server::http::KeyHash;
 use llm::Money;
-use reflexion_graph::{language::LANGUAGES, workshop::BACKENDS};
+use reflexion_graph::{language::LANGUAGES, models::Allowance, workshop::BACKENDS};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,6 +13,7 @@ Examples:
   agent-sandbox run \"Read data from users.json and print usernames\"   a first try that fails
   agent-sandbox run \"Print the sum of 1 to 100\" --expect 5050 --provider groq
   agent-sandbox run \"Write slug(text)\" --test tests.py --max-attempts 5
+  agent-sandbox fork runs/ID --at 2 --provider openai  another model from the second attempt on
   agent-sandbox bench                                  the built-in problems
   agent-sandbox serve                                  the same over HTTP, at http://127.0.0.1:8100
 
@@ -36,8 +37,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Has a program written and run, until it works or the attempts are used up.
     Run(RunArgs),
-    /// Goes on with a session from where it stands; nothing is paid for or run twice.
+    /// Goes on with a session from where it stands; nothing is paid for or run twice. A budget that is named takes
+    /// the place of the old one, and what was paid counts: one that ended because it was spent goes further.
     Resume(ResumeArgs),
+    /// Begins a session anew from one of its attempts: those before it are kept, and cost nothing again.
+    Fork(ForkArgs),
     /// Tries a set of problems and says how many were solved, in how many attempts, at what cost.
     Bench(BenchArgs),
     /// Serves jobs over HTTP, with their progress as server-sent events.
@@ -89,6 +93,33 @@ pub(crate) struct ResumeArgs {
     /// The session: its folder, or its name under runs/
     pub(crate) run: PathBuf,
     #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The session: its folder, or its name under runs/; it has come to its end
+    pub(crate) run: PathBuf,
+    /// The attempt that is made anew
+    #[arg(long, value_name = "ATTEMPT")]
+    pub(crate) at: u32,
+    /// How often a program is written at most, with those that are kept, 1 to 10 [default: as before, or one more]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_attempts: Option<u32>,
+    /// Who writes from there on [default: as before]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// The model [default: as before, or another provider's default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    /// The new session's folder; it must be empty or not there [default: runs/ and its id]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
     pub(crate) shown: ShownArgs,
 }
 
@@ -102,12 +133,30 @@ pub(crate) struct VoiceArgs {
     /// The model, instead of the provider's default
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+}
+
+/// What models may cost.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetArgs {
     /// Dollars that the models may cost, in a session, in a whole benchmark, or in each job of a server
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
     /// Tokens that they may use, in and out together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
+}
+
+impl BudgetArgs {
+    pub(crate) fn allowance(&self) -> Allowance {
+        Allowance { tokens: self.max_tokens, money: self.max_cost }
+    }
+
+    /// The same, where anything is said.
+    pub(crate) fn given(&self) -> Option<Allowance> {
+        Some(self.allowance()).filter(|it| *it != Allowance::default())
+    }
 }
 
 /// How a task is tried.
@@ -206,6 +255,9 @@ Examples:
   curl -s localhost:8100/execute -H 'content-type: application/json' -d '{\"task\": \"Calculate fibonacci(10)\"}'
   curl -N localhost:8100/jobs/ID/stream
 
+A client may ask for another timeout and more attempts, up to 60 seconds and 10: here they are defaults. The memory,
+--cpu-time, --max-cost and --max-tokens bound every job.
+
 Others than this machine can reach it only with a key, from the variable AGENT_SANDBOX_API_KEY or by its hash.";
 
 #[derive(Debug, Args)]
@@ -275,6 +327,8 @@ mod tests {
         for right in [
             "run task --test t.py --expect 5 --max-attempts 4 --timeout 2 --memory 128 --cpus 1 --json",
             "run task --provider groq --model x --sandbox gvisor --language sh --log",
+            "resume session --max-tokens 9000 --max-cost 1",
+            "fork session --at 2 --provider groq --model x --max-attempts 5",
             "bench --samples 3 --strategy resample --max-cost $2.50 --max-tokens 1000",
         ] {
             let line = std::iter::once("agent-sandbox").chain(right.split(' '));
@@ -288,6 +342,8 @@ mod tests {
             "run task --max-cost 0",
             "run task --max-cost much",
             "run task --max-tokens 0",
+            "resume session --max-tokens 0",
+            "fork session",
             "measure --runs 0",
             "bench --samples 0",
             "serve --max-jobs 0",

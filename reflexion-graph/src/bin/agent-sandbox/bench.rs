@@ -38,17 +38,6 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<Ending, Problem> {
     if problems.is_empty() {
         return Err(Problem::NoProblems);
     }
-    let choice = place::choice(&args.voice);
-    let llm = if choice.is_scripted() {
-        eprintln!("{}", view::SCRIPTED);
-        offline::model_for(&problems).map_err(ChoiceError::from)?
-    } else {
-        choice.make()?
-    };
-    let workshop = place::workshop(&place::place(&args.place), args.trying.memory).await?;
-    let mut deps = Deps::new(llm, workshop);
-    // One for all sessions.
-    deps.budget = place::allowance(&args.voice).budget(&[]);
     let options = Options {
         max_attempts: args.trying.max_attempts,
         strategy: place::strategy(&args.trying),
@@ -56,6 +45,21 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<Ending, Problem> {
         samples: args.samples.into(),
         at_once: args.concurrency.into(),
     };
+    place::check(&args.trying)?;
+    bench::check(&problems, &options)?;
+    let choice = place::choice(&args.voice)?;
+    let llm = if choice.is_scripted() {
+        eprintln!("{}", view::SCRIPTED);
+        offline::model_for(&problems).map_err(ChoiceError::from)?
+    } else {
+        choice.make()?
+    };
+    let allowance = args.voice.budget.allowance();
+    allowance.check(&llm)?;
+    let workshop = place::workshop(&place::place(&args.place), args.trying.memory).await?;
+    let mut deps = Deps::new(llm, workshop);
+    // One for all sessions.
+    deps.budget = allowance.budget(&[]);
     let tried = bench::run(&problems, &deps, options, |it| {
         let said = match &it.session {
             Err(error) => format!("error: {}", view::clean(error)),

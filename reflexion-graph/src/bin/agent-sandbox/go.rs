@@ -1,21 +1,22 @@
 //! A session while a person watches: progress, Ctrl-C, and what it came to.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{IsTerminal, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use reflexion_graph::{
     Job,
     graph::{self, Deps},
+    models::Choice,
     run::{Manifest, Report, Run, RunProblem, run_id},
 };
 use serde_json::json;
 use tokio::signal::ctrl_c;
 
 use crate::{
-    args::{ResumeArgs, RunArgs, ShownArgs},
+    args::{ForkArgs, ResumeArgs, RunArgs, ShownArgs},
     out::say,
     place,
     problem::{Ending, Problem, with},
@@ -24,6 +25,7 @@ use crate::{
 
 /// Makes a session and goes to its end.
 pub(crate) async fn run(args: &RunArgs) -> Result<Ending, Problem> {
+    writable(&args.shown)?;
     let tests = match &args.test {
         None => None,
         Some(path) => Some(fs::read_to_string(path).map_err(with(path))?),
@@ -38,18 +40,46 @@ pub(crate) async fn run(args: &RunArgs) -> Result<Ending, Problem> {
     };
     let manifest = Manifest {
         job,
-        choice: place::choice(&args.voice),
+        choice: place::choice(&args.voice)?,
         place: place::place(&args.place),
-        allowance: place::allowance(&args.voice),
+        allowance: args.voice.budget.allowance(),
+        kept: Vec::new(),
     };
-    manifest.job.check().map_err(RunProblem::from)?;
+    begin(manifest, args.out.as_deref(), &args.shown).await
+}
+
+/// Makes a session of attempts of another one and goes to its end.
+pub(crate) async fn fork(args: &ForkArgs) -> Result<Ending, Problem> {
+    writable(&args.shown)?;
+    let run = open(&args.run)?;
+    let mut manifest = run.manifest().clone();
+    manifest.kept = run.attempts_before(args.at)?;
+    manifest.job.max_attempts = match args.max_attempts {
+        Some(attempts) => attempts,
+        None => manifest.job.max_attempts.max(args.at),
+    };
+    manifest.choice = match (&args.provider, &args.model) {
+        (Some(provider), model) => Choice { provider: provider.clone(), model: model.clone() },
+        (None, Some(_)) => Choice { model: args.model.clone(), ..manifest.choice },
+        (None, None) => manifest.choice,
+    };
+    manifest.allowance = args.budget.given().unwrap_or(manifest.allowance);
+    begin(manifest, args.out.as_deref(), &args.shown).await
+}
+
+async fn begin(
+    manifest: Manifest,
+    out: Option<&Path>,
+    shown: &ShownArgs,
+) -> Result<Ending, Problem> {
+    manifest.check().map_err(RunProblem::from)?;
     let deps = deps(&manifest).await?;
-    let folder = match &args.out {
-        Some(folder) => folder.clone(),
-        None => PathBuf::from("runs").join(run_id(&args.task)?),
+    let folder = match out {
+        Some(folder) => folder.to_owned(),
+        None => PathBuf::from("runs").join(run_id(&manifest.job.task)?),
     };
     match Run::create(folder, manifest) {
-        Ok(run) => go(&run, deps, &args.shown).await,
+        Ok(run) => go(&run, deps, shown).await,
         Err(problem) => {
             deps.workshop.close().await;
             Err(problem.into())
@@ -59,16 +89,32 @@ pub(crate) async fn run(args: &RunArgs) -> Result<Ending, Problem> {
 
 /// Goes on with a session.
 pub(crate) async fn resume(args: &ResumeArgs) -> Result<Ending, Problem> {
-    let below = PathBuf::from("runs").join(&args.run);
-    let folder = [args.run.clone(), below].into_iter().find(|it| it.join("run.json").is_file());
-    let folder = folder.ok_or_else(|| Problem::NoSuchRun(args.run.clone()))?;
-    let run = Run::open(folder)?;
+    writable(&args.shown)?;
+    let mut run = open(&args.run)?;
+    if let Some(allowance) = args.budget.given() {
+        allowance.check(&run.manifest().choice.make()?)?;
+        run.allow(allowance)?;
+    }
     let deps = deps(run.manifest()).await?;
     go(&run, deps, &args.shown).await
 }
 
+/// A session by its folder, or by its name.
+fn open(run: &Path) -> Result<Run, Problem> {
+    let folders = [run.to_owned(), Path::new("runs").join(run)];
+    let folder = folders.into_iter().find(|it| it.join("run.json").is_file());
+    Ok(Run::open(folder.ok_or_else(|| Problem::NoSuchRun(run.to_owned()))?)?)
+}
+
+/// Sees that the trace can be written, before anything is paid for.
+fn writable(shown: &ShownArgs) -> Result<(), Problem> {
+    let Some(path) = &shown.trace else { return Ok(()) };
+    File::options().create(true).append(true).open(path).map(drop).map_err(with(path))
+}
+
 async fn deps(manifest: &Manifest) -> Result<Deps, Problem> {
-    place::deps(&manifest.choice, &manifest.place, manifest.job.limits.memory).await
+    let Manifest { choice, place, allowance, job, .. } = manifest;
+    place::deps(choice, *allowance, place, job.limits.memory).await
 }
 
 async fn go(run: &Run, deps: Deps, shown: &ShownArgs) -> Result<Ending, Problem> {
@@ -83,16 +129,13 @@ async fn go(run: &Run, deps: Deps, shown: &ShownArgs) -> Result<Ending, Problem>
         eprintln!("{}", view::SCRIPTED);
     }
     let work = async {
-        let Some(path) = &shown.trace else { return Ok(run.go(deps, tell).await) };
-        let ended = run.go_traced(deps, tell).await;
-        if let Ok((report, trace)) = &ended {
-            let drawing = graph::unstored()?.drawing(0);
-            fs::write(path, trace.html(&report.task, &drawing)).map_err(with(path))?;
+        match shown.trace {
+            None => Ok((run.go(deps, tell).await?, None)),
+            Some(_) => run.go_traced(deps, tell).await.map(|(report, trace)| (report, Some(trace))),
         }
-        Ok::<_, Problem>(ended.map(|it| it.0))
     };
     let ended = tokio::select! {
-        ended = work => ended?,
+        ended = work => ended,
         _ = ctrl_c() => {
             workshop.close().await;
             let folder = run.folder().display();
@@ -101,11 +144,15 @@ async fn go(run: &Run, deps: Deps, shown: &ShownArgs) -> Result<Ending, Problem>
         }
     };
     workshop.close().await;
-    let report = ended.map_err(|problem| match problem {
+    let (report, trace) = ended.map_err(|problem| match problem {
         RunProblem::Busy(_) => Problem::Run(problem),
         problem => Problem::Stopped { folder: run.folder().to_owned(), problem },
     })?;
     say(&told(run, &report, shown))?;
+    if let (Some(path), Some(trace)) = (&shown.trace, trace) {
+        let drawing = graph::unstored()?.drawing(0);
+        fs::write(path, trace.html(&report.task, &drawing)).map_err(with(path))?;
+    }
     Ok(if report.outcome.success { Ending::Done } else { Ending::NotSolved })
 }
 

@@ -26,10 +26,11 @@ use crate::{
 fn main() -> ExitCode {
     // A sandbox's guest is this program too; then it never comes back from here. Before any thread is started.
     sandbox_vm::guest::enter(sandbox_vm::guest::Agent::new);
+    let cli = Cli::parse();
+    // Still before any thread: the program may start itself once more.
     if let Err(problem) = dotenv::enter() {
         return fail(&problem);
     }
-    let cli = Cli::parse();
     log(match cli.command {
         Command::Serve(_) => LevelFilter::INFO,
         _ if cli.log => LevelFilter::INFO,
@@ -55,6 +56,7 @@ async fn command(command: Command) -> Result<Ending, Problem> {
     match command {
         Command::Run(args) => go::run(&args).await,
         Command::Resume(args) => go::resume(&args).await,
+        Command::Fork(args) => go::fork(&args).await,
         Command::Bench(args) => bench::bench(&args).await,
         Command::Serve(args) => serve::serve(&args).await,
         Command::Measure(args) => bench::measure(&args).await,

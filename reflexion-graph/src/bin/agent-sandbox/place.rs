@@ -1,11 +1,11 @@
 //! From arguments to where programs run and who writes them.
 
 use reflexion_graph::{
-    Limits, Strategy,
+    Job, Limits, Strategy,
     graph::Deps,
     language,
     models::{Allowance, Choice},
-    run::Place,
+    run::{Place, RunProblem},
     wheels::Wheels,
     workshop::{Options, Workshop},
 };
@@ -14,20 +14,25 @@ use crate::{
     args::{self, PlaceArgs, TryingArgs, VoiceArgs},
     out::say,
     problem::{Ending, Problem},
+    view,
 };
 
-pub(crate) fn choice(args: &VoiceArgs) -> Choice {
+pub(crate) fn choice(args: &VoiceArgs) -> Result<Choice, Problem> {
     let found = Choice::by_environment();
     let provider = args.provider.clone().unwrap_or(found.provider);
-    Choice { provider, model: args.model.clone() }
-}
-
-pub(crate) fn allowance(args: &VoiceArgs) -> Allowance {
-    Allowance { tokens: args.max_tokens, money: args.max_cost }
+    let choice = Choice { provider, model: args.model.clone() };
+    choice.check()?;
+    Ok(choice)
 }
 
 pub(crate) fn limits(args: &TryingArgs) -> Limits {
     Limits { timeout: args.timeout, cpu_time: args.cpu_time, memory: args.memory }
+}
+
+/// Refuses what cannot be done, or should not, before anything is started for it.
+pub(crate) fn check(args: &TryingArgs) -> Result<(), Problem> {
+    let job = Job { limits: limits(args), ..Job::new("any").max_attempts(args.max_attempts) };
+    Ok(job.check().map_err(RunProblem::from)?)
 }
 
 pub(crate) fn strategy(args: &TryingArgs) -> Strategy {
@@ -47,9 +52,15 @@ pub(crate) fn place(args: &PlaceArgs) -> Place {
     }
 }
 
-/// Opens the workshop and makes the models. The models first: a missing key is said before anything is started.
-pub(crate) async fn deps(choice: &Choice, place: &Place, memory: u64) -> Result<Deps, Problem> {
+/// Opens the workshop and makes the models. The models first: a missing key, or price, is said before anything is started.
+pub(crate) async fn deps(
+    choice: &Choice,
+    allowance: Allowance,
+    place: &Place,
+    memory: u64,
+) -> Result<Deps, Problem> {
     let llm = choice.make()?;
+    allowance.check(&llm)?;
     let workshop = workshop(place, memory).await?;
     Ok(Deps::new(llm, workshop))
 }
@@ -71,7 +82,11 @@ pub(crate) async fn workshop(place: &Place, memory: u64) -> Result<Workshop, Pro
         wheels,
         ..defaults
     };
-    Ok(Workshop::open(options).await?)
+    let workshop = Workshop::open(options).await?;
+    if !workshop.sandboxes().isolated() {
+        eprintln!("{}", view::NOT_ISOLATED);
+    }
+    Ok(workshop)
 }
 
 /// Says which sandboxes this machine offers, and who would write.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use reflexion_graph::{
-    language::LANGUAGES, models::ChoiceError, run::RunProblem, wheels::WheelError,
-    workshop::WorkshopError,
+    bench::BenchProblem, language::LANGUAGES, models::ChoiceError, run::RunProblem,
+    wheels::WheelError, workshop::WorkshopError,
 };
 
 use crate::args::API_KEY;
@@ -42,17 +42,23 @@ pub(crate) enum Problem {
     File { path: PathBuf, source: std::io::Error },
     #[error("{}: {problem}", path.display())]
     Content { path: PathBuf, problem: String },
-    #[error("line {0} of .env is not of the form NAME=value")]
+    #[error(
+        "line {0} of .env is not of the form NAME=value, in one line and with its quotes closed; mend it, or take it out"
+    )]
     DotEnv(usize),
     #[error(
-        "line {0} of .env sets {1}, which decides what a program is made of; set it outside, or take it out"
+        "line {line} of .env sets {address}, and {key}, which is not from that file, would be sent there; if you trust \
+         the address, set {address} outside of the file too, otherwise take the line out"
     )]
-    Loader(usize, String),
+    Diverted { line: usize, address: &'static str, key: &'static str },
     #[error("there is no language `{0}`; there are: {known}", known = LANGUAGES.join(", "))]
     NoLanguage(String),
     #[error("the program cannot be started again with what .env holds: {0}")]
     Environment(std::io::Error),
-    #[error("there is no session `{}`, neither as a folder nor under runs/", .0.display())]
+    #[error(
+        "there is no session `{}`, neither as a folder nor under runs/; give the folder that `agent-sandbox run` named \
+         at its end", .0.display()
+    )]
     NoSuchRun(PathBuf),
     #[error("there are no problems to try; --only leaves none")]
     NoProblems,
@@ -68,6 +74,8 @@ pub(crate) enum Problem {
     Wheels(#[from] WheelError),
     #[error(transparent)]
     Graph(#[from] graph_core::BuildError),
+    #[error(transparent)]
+    Bench(#[from] BenchProblem),
     #[error("no chance can be had from the operating system: {0}")]
     Chance(#[from] getrandom::Error),
     #[error(transparent)]
@@ -88,7 +96,7 @@ impl Problem {
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::DotEnv(_)
-            | Self::Loader(..)
+            | Self::Diverted { .. }
             | Self::NoLanguage(_)
             | Self::NoSuchRun(_)
             | Self::NoProblems
@@ -96,9 +104,13 @@ impl Problem {
             | Self::Content { .. }
             | Self::Choice(_)
             | Self::Wheels(_)
-            | Self::Run(RunProblem::Job(_) | RunProblem::NotEmpty(_) | RunProblem::NoRun(_)) => {
-                Ending::Misused
-            }
+            | Self::Bench(BenchProblem::Job { .. })
+            | Self::Run(
+                RunProblem::Job(_)
+                | RunProblem::NotEmpty(_)
+                | RunProblem::NoRun(_)
+                | RunProblem::NoAttempt { .. },
+            ) => Ending::Misused,
             _ => Ending::Failed,
         }
     }

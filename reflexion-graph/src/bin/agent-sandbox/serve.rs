@@ -24,6 +24,9 @@ const QUEUED: usize = 1000;
 
 /// Serves until it is told to end.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
+    place::check(&args.trying)?;
+    let (choice, place) = (place::choice(&args.voice)?, place::place(&args.place));
+    let allowance = args.voice.budget.allowance();
     let guard = guard(args);
     if !guard.suits(args.address) {
         return Err(Problem::NoKey(args.address));
@@ -33,8 +36,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
     let listener = TcpListener::bind(args.address).await.map_err(problem)?;
     let address = listener.local_addr().map_err(problem)?;
     let end = asked_to_end().map_err(problem)?;
-    let (choice, place) = (place::choice(&args.voice), place::place(&args.place));
-    let deps = place::deps(&choice, &place, args.trying.memory).await?;
+    let deps = place::deps(&choice, allowance, &place, args.trying.memory).await?;
     let workshop = deps.workshop.clone();
     if choice.is_scripted() {
         eprintln!("{}", view::SCRIPTED);
@@ -46,7 +48,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
         deps,
         limits: place::limits(&args.trying),
         max_attempts: args.trying.max_attempts,
-        allowance: place::allowance(&args.voice),
+        allowance,
         capacity: Capacity { at_once: args.max_jobs.into(), queued: QUEUED },
         streams: args.max_streams,
         guard,

@@ -13,6 +13,10 @@ use reflexion_graph::{
 pub(crate) const SCRIPTED: &str =
     "No provider is asked: a SCRIPTED model answers, with programs that were written beforehand.";
 
+/// What is said where programs run on the host itself.
+pub(crate) const NOT_ISOLATED: &str = "NOT ISOLATED: programs run on this machine like any other, with your \
+     rights and your files; leave --sandbox out for one with walls.";
+
 /// How many lines of an output are shown.
 const SHOWN: usize = 20;
 
@@ -41,10 +45,19 @@ pub(crate) fn line(event: &Progress) -> String {
             text
         }
         Progress::Executing { attempt } => format!("[attempt {attempt}] running it in a sandbox\n"),
-        Progress::ExecutionResult { status, exit_code, stdout, stderr, duration_ms, .. } => {
+        Progress::ExecutionResult {
+            status,
+            exit_code,
+            stdout,
+            stderr,
+            duration_ms,
+            isolated,
+            ..
+        } => {
             let mark = if *status == Status::Success { "ok" } else { "FAILED" };
             let code = exit_code.map(|it| format!(", exit code {it}")).unwrap_or_default();
-            let mut text = format!("  {mark}: {}{code}, {duration_ms} ms\n", status.words());
+            let walls = if *isolated == Some(false) { ", NOT ISOLATED" } else { "" };
+            let mut text = format!("  {mark}: {}{code}, {duration_ms} ms{walls}\n", status.words());
             text += &indented(stdout.trim_end(), "  out: ", SHOWN);
             text += &indented(stderr.trim_end(), "  err: ", SHOWN);
             text
@@ -80,6 +93,9 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
     );
     if run.manifest().choice.is_scripted() {
         text += "A scripted model wrote this; set a provider's key to have a real one write.\n";
+    }
+    if report.history.iter().any(|it| it.execution.isolation() == Some(false)) {
+        text += "NOT ISOLATED: programs of this session ran on this machine without walls.\n";
     }
     let _ = writeln!(text, "Session: {}", run.folder().display());
     text
@@ -141,6 +157,7 @@ mod tests {
             stdout: "a\u{1b}[2Jb\nc\u{202e}d\u{e0041}\n".to_owned(),
             stderr: String::new(),
             duration_ms: 7,
+            isolated: Some(true),
         };
         let shown = line(&event);
         assert_eq!(
