@@ -22,6 +22,13 @@ use crate::{
 /// The log's file.
 pub(crate) const LOG: &str = "transition.ndjson";
 
+/// What to do where the log's end is not what the gate remembers.
+pub(crate) const GO_ON: &str = "look at it, and go on with `draft-gate verify --acknowledge-loss`";
+
+/// What to do where the end is as it should be, and something before it is not.
+const RESTORE: &str =
+    "its end is whole, so the gate works on; bring what is before that back from a copy";
+
 /// Most lines are shorter than this; for a longer one more is read.
 const USUAL_LINE: u64 = 4 << 10;
 
@@ -112,6 +119,18 @@ impl Log<'_> {
 
     /// Reads the whole log, and fails at the first line that is not what the gate wrote.
     pub(crate) fn verify(&self) -> Result<Verified, Error> {
+        self.verify_lines().map_err(|it| self.advised(it))
+    }
+
+    /// Where the end is whole, to acknowledge a loss would change nothing.
+    fn advised(&self, error: Error) -> Error {
+        match error {
+            Error::Log { fault, .. } if self.end().is_ok() => Error::Log { fault, advice: RESTORE },
+            other => other,
+        }
+    }
+
+    fn verify_lines(&self) -> Result<Verified, Error> {
         let head = Head::load(self.gate)?;
         if head.next.is_some() {
             self.end()?;
@@ -140,7 +159,9 @@ impl Log<'_> {
 
     /// All records, without a look at the chain.
     pub(crate) fn records(&self) -> Result<Vec<Record>, Error> {
-        self.text()?.lines().map(|line| parse(line).map(|(record, _)| record)).collect()
+        let text = self.text().map_err(|it| self.advised(it))?;
+        let records = text.lines().map(|line| parse(line).map(|(record, _)| record));
+        records.collect::<Result<_, _>>().map_err(|it| self.advised(it))
     }
 
     /// Whether a line has this digest.
@@ -155,7 +176,7 @@ impl Log<'_> {
     /// whatever a power cut or a full disk left.
     pub(crate) fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
         let head = match Head::load(self.gate) {
-            Err(Error::Damaged { .. }) => Head::default(),
+            Err(Error::Log { .. }) => Head::default(),
             other => other?,
         };
         let (mut bytes, length) = self.handoff.tail(LOG, u64::MAX)?.unwrap_or_default();
@@ -203,16 +224,16 @@ impl Log<'_> {
     /// The log's end, which must be what the gate remembers.
     fn end(&self) -> Result<Head, Error> {
         let head = Head::load(self.gate)?;
-        let Some((mut text, mut length)) = self.tail()? else {
+        let Some((text, length)) = self.tail()? else {
             self.compare(&head, 0, None)?;
             return Ok(head.followed_by(0, None));
         };
         // The half of a line that a crash left: only where one was being written.
         if head.next.is_some() && !text.is_empty() && !text.ends_with(b"\n") {
             let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            length -= (text.len() - whole) as u64;
-            text.truncate(whole);
-            self.handoff.cut(LOG, length)?;
+            self.handoff.cut(LOG, length - (text.len() - whole) as u64)?;
+            // The line before it may have been read in part.
+            return self.end();
         }
         let (seq, hash) = match last_line(&text) {
             Some(line) => parse(line).map(|(record, hash)| (record.seq, Some(hash)))?,
@@ -286,5 +307,5 @@ fn last_line(text: &[u8]) -> Option<&str> {
 }
 
 fn log_fault(fault: String) -> Error {
-    Error::Log { fault }
+    Error::Log { fault, advice: GO_ON }
 }

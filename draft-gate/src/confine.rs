@@ -6,6 +6,7 @@
 //! noticed, and what was written is taken back.
 
 mod in_place;
+mod mode;
 
 use std::{
     fs::File,
@@ -23,6 +24,8 @@ use rustix::{
     io::Errno,
 };
 
+use self::mode::PRIVATE_FILE;
+pub(crate) use self::mode::new_file_mode;
 use crate::{
     error::{Error, shown},
     hook::Hook,
@@ -88,10 +91,14 @@ impl Folder {
 
     /// Opens a folder beneath this one, and makes what is missing of it.
     pub(crate) fn make_folder(&self, path: &str) -> Result<Self, Error> {
+        self.make_folder_as(path, 0o777)
+    }
+
+    fn make_folder_as(&self, path: &str, mode: u32) -> Result<Self, Error> {
         let mut folder = self.folder("")?;
         for name in path.split('/').filter(|it| !it.is_empty()) {
             folder.pass("make a folder", name);
-            match mkdirat(&folder.fd, name, Mode::from_raw_mode(0o777)) {
+            match mkdirat(&folder.fd, name, Mode::from_raw_mode(mode)) {
                 Ok(()) => {
                     folder.sync()?;
                     folder = folder.folder(name)?;
@@ -153,10 +160,10 @@ impl Folder {
         })
     }
 
-    /// Puts bytes at a name, whatever was there, in one move.
+    /// Puts bytes of the gate's own at a name, whatever was there, in one move.
     pub(crate) fn replace(&self, name: &str, bytes: Vec<u8>, keep: Keep) -> Result<(), Error> {
         let fresh = fresh_name();
-        self.write_new(&fresh, &Content { bytes, mode: 0o644 }, keep)?;
+        self.write_new(&fresh, &Content { bytes, mode: PRIVATE_FILE }, keep)?;
         self.pass("move a file into place", name);
         if let Err(error) = renameat_with(&self.fd, &fresh, &self.fd, name, RenameFlags::empty()) {
             self.remove(&fresh)?;
@@ -203,7 +210,7 @@ impl Folder {
     pub(crate) fn lock(&self, name: &str) -> Result<Lock, Error> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let fd = self
-            .open(name, flags, Mode::from_raw_mode(0o644))
+            .open(name, flags, Mode::from_raw_mode(PRIVATE_FILE))
             .map_err(|it| self.refused("open", name, it))?;
         loop {
             match flock(&fd, FlockOperation::LockExclusive) {

@@ -174,7 +174,8 @@ impl Contract {
         } else {
             return Ok(());
         };
-        Err(Error::NotAllowed { reason })
+        let what_to_do = "leave it as it is, or ask a person to change _handoff/TASK_CONTRACT.json";
+        Err(Error::NotAllowed { reason: format!("{reason}; {what_to_do}") })
     }
 }
 

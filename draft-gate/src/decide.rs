@@ -140,12 +140,20 @@ impl Gate {
         self.look(&id)
     }
 
-    /// Takes an accepted change set back, if its files are still as it left them.
-    pub fn undo(&self, set: &str, agent: &str) -> Result<Vec<WorkspacePath>, Error> {
+    /// Takes an accepted change set back, by its id or a beginning of it, if its files are still as it left them.
+    pub fn undo(&self, start: &str, agent: &str) -> Result<Vec<WorkspacePath>, Error> {
         let held = self.enter()?;
-        let no_undo = |why: &str| Error::NoUndo { id: shown(set), why: why.to_owned() };
-        let decided: Option<Journal> = self.decided.get(set)?;
-        let mut journal = decided.ok_or_else(|| no_undo("it was not decided, or was pruned"))?;
+        let no_undo = |why: &str| Error::NoUndo { id: shown(start), why: why.to_owned() };
+        let mut sets = self.decided.names()?;
+        sets.retain(|it| !start.is_empty() && it.starts_with(start));
+        let decided: Option<Journal> = match sets.as_slice() {
+            [set] => self.decided.get(set)?,
+            [] => None,
+            _ => return Err(no_undo("several start so; `draft-gate log` has the whole id")),
+        };
+        let mut journal = decided.ok_or_else(|| {
+            no_undo("it was not decided, or was pruned; `draft-gate log` lists those that were")
+        })?;
         match journal.verdict {
             Verdict::Accepted => {}
             Verdict::Rejected => return Err(no_undo("it was rejected")),

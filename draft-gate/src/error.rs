@@ -134,8 +134,8 @@ pub enum Error {
         /// How long it may be.
         limit: u64,
     },
-    /// A file that is not UTF-8.
-    #[error("`{path}` is not UTF-8 text; drafts are for text alone")]
+    /// A file that is no text.
+    #[error("`{path}` is not text (UTF-8 without NUL); drafts are for text alone")]
     NotText {
         /// The file.
         path: String,
@@ -161,9 +161,7 @@ pub enum Error {
     #[error("no change set waits for a decision")]
     NothingWaits,
     /// A beginning of an id that several change sets share.
-    #[error(
-        "several change sets start with `{id}`; give more digits: `draft-gate pending` lists them"
-    )]
+    #[error("{}: `draft-gate pending` lists them", several(id))]
     SeveralSets {
         /// The beginning as given.
         id: String,
@@ -181,7 +179,7 @@ pub enum Error {
         now: String,
     },
     /// A file that somebody else changed.
-    #[error("`{path}` was changed by somebody else; nothing was applied")]
+    #[error("`{path}` was changed by somebody else; nothing was applied, look at the change again")]
     Conflict {
         /// The file.
         path: String,
@@ -210,12 +208,12 @@ pub enum Error {
         why: String,
     },
     /// A log that is not what the gate wrote.
-    #[error(
-        "transition.ndjson is not what the gate wrote: {fault}; look at it, and go on with `draft-gate verify --acknowledge-loss`"
-    )]
+    #[error("transition.ndjson is not what the gate wrote: {fault}; {advice}")]
     Log {
         /// The first thing that is wrong.
         fault: String,
+        /// What to do about it.
+        advice: &'static str,
     },
     /// A stored file of the gate that cannot be read.
     #[error("`{file}` is damaged: {fault}; bring it back from a copy, or reject what needs it")]
@@ -229,7 +227,10 @@ pub enum Error {
     #[error("_handoff/TASK_CONTRACT.json is refused: {0}; nothing is accepted until it is mended")]
     Contract(String),
     /// A check of the project that could not be run.
-    #[error("check `{check}` could not be run to its end: {why}")]
+    #[error(
+        "check `{check}` could not be run to its end: {why}; mend it in _handoff/TASK_CONTRACT.json \
+         (programs are those of this machine's /usr), or decide without it"
+    )]
     Check {
         /// Its name.
         check: String,
@@ -277,6 +278,13 @@ impl Error {
                 | Self::NotIssued { .. }
                 | Self::Forged { .. }
         )
+    }
+}
+
+fn several(start: &str) -> String {
+    match start {
+        "" => "several change sets wait; name one of them".to_owned(),
+        _ => format!("several change sets start with `{start}`; give more digits"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    audit::{Log, NewRecord, Record, Verified, record_fields},
+    audit::{LOG, Log, NewRecord, Record, Verified, record_fields},
     checks::ProjectChecks,
     confine::{Folder, Keep, Lock},
     contract::Contract,
@@ -64,7 +64,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Opens the gate of a workspace, and makes its folders where they are missing.
+    /// Opens the gate of a workspace, and makes its folders where they are missing. What it keeps is for the user who
+    /// runs it alone, as the files may be that drafts are copies of.
     pub fn open(workspace: impl AsRef<Path>) -> Result<Self, Error> {
         let gate = Self::open_with(workspace.as_ref(), Hook::default())?;
         gate.enter()?;
@@ -86,24 +87,25 @@ impl Gate {
         let refused = |source| Error::Workspace { path: workspace.to_owned(), source };
         let root = Folder::root(workspace, hook).map_err(refused)?;
         let handoff = root.make_folder(HANDOFF)?;
-        handoff.make_folder("drafts")?;
+        handoff.private_folder("drafts")?;
+        handoff.close_file_to_others(LOG)?;
         if !handoff.has(".gitignore") {
             handoff.replace(".gitignore", b"drafts/\ngate/\n".to_vec(), Keep::ThroughPowerCut)?;
         }
-        let state = handoff.make_folder("gate")?;
+        let state = handoff.private_folder("gate")?;
         Self::of_folders(root, handoff, state)
     }
 
     fn of_folders(root: Folder, handoff: Folder, state: Folder) -> Result<Self, Error> {
-        let shelf = |name: &str| state.make_folder(name).map(|folder| Shelf { folder });
+        let shelf = |name: &str| state.private_folder(name).map(|folder| Shelf { folder });
         let gate = Self {
-            blobs: state.make_folder("blobs")?,
+            blobs: state.private_folder("blobs")?,
             issued: shelf("issued")?,
             sets: shelf("sets")?,
             journal: shelf("journal")?,
             decided: shelf("decided")?,
             rejected: shelf("rejected")?,
-            inboxes: state.make_folder("inbox")?,
+            inboxes: state.private_folder("inbox")?,
             checks: None,
             root,
             handoff,
@@ -192,8 +194,12 @@ pub(crate) struct Held<'a> {
 
 impl Held<'_> {
     /// Workers' folder, opened anew each time: whoever can write in it may have tried to exchange it.
+    /// Where it was moved away there is a new one: that must stop nobody.
     pub(crate) fn drafts(&self) -> Result<Folder, Error> {
-        self.gate.root.folder(DRAFTS)
+        match self.gate.root.folder(DRAFTS) {
+            Err(Error::Missing { .. }) => self.gate.root.folder(HANDOFF)?.private_folder("drafts"),
+            other => other,
+        }
     }
 
     pub(crate) fn log(&self) -> Log<'_> {

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    audit::GO_ON,
     confine::{Folder, Keep},
     digest::Digest,
     error::Error,
@@ -46,9 +47,9 @@ impl Head {
     pub(crate) fn load(folder: &Folder) -> Result<Self, Error> {
         let Some(content) = folder.read(FILE, 4096)? else { return Ok(Self::default()) };
         let slots = content.bytes.chunks(SLOT).filter_map(read_slot);
-        slots.max_by_key(|it| it.turn).ok_or_else(|| Error::Damaged {
-            file: format!("_handoff/gate/{FILE}"),
-            fault: "none of its two slots is whole".to_owned(),
+        slots.max_by_key(|it| it.turn).ok_or_else(|| Error::Log {
+            fault: format!("the memory of its end, _handoff/gate/{FILE}, is damaged"),
+            advice: GO_ON,
         })
     }
 
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(Head::load(&folder).unwrap(), Head::default());
         for bytes in ["", "{}", "{\"seq\":1,\"hash\":null,\"next\":null}"] {
             std::fs::write(place.path().join(FILE), bytes).unwrap();
-            assert!(matches!(Head::load(&folder), Err(Error::Damaged { .. })), "{bytes}");
+            assert!(matches!(Head::load(&folder), Err(Error::Log { .. })), "{bytes}");
         }
     }
 }

@@ -44,6 +44,9 @@ pub struct Judgement {
     pub diff: String,
 }
 
+/// Change sets by their names, and what each came to.
+type Judged = Vec<(String, Result<Judgement, Error>)>;
+
 /// The gate's own name in the log.
 pub(crate) const GATE: &str = "draft-gate";
 
@@ -75,12 +78,22 @@ impl Gate {
     /// Judges all change sets that are complete and were not judged, as those that a crash left.
     ///
     /// One that cannot be judged has its error beside its name, and keeps nobody from the others.
-    pub fn judge_all(&self) -> Result<Vec<(String, Result<Judgement, Error>)>, Error> {
+    pub fn judge_all(&self) -> Result<Judged, Error> {
+        self.judge_where(|_| true)
+    }
+
+    /// As [`judge_all`](Self::judge_all), but only what this worker has submitted.
+    pub fn judge_all_of(&self, worker: &str) -> Result<Judged, Error> {
+        self.judge_where(|set| set.worker == worker)
+    }
+
+    fn judge_where(&self, is_wanted: impl Fn(&ChangeSet) -> bool) -> Result<Judged, Error> {
+        let is_waiting = |it: &ChangeSet| it.state == SetState::Ready && !self.decided.has(&it.id);
         let mut judged = vec![];
         for name in self.sets.names()? {
             match self.sets.get::<ChangeSet>(&name) {
-                Ok(Some(set)) if set.state == SetState::Ready && !self.decided.has(&name) => {
-                    judged.push((name, self.judge(&set.id)));
+                Ok(Some(set)) if is_waiting(&set) && is_wanted(&set) => {
+                    judged.push((name, self.judge(&set.id)))
                 }
                 Ok(_) => {}
                 Err(error) => judged.push((name, Err(error))),

@@ -49,7 +49,7 @@ impl WorkspacePath {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
     }
 
-    /// Whether editors, version control, agents or servers act on the file as soon as it is there.
+    /// Whether editors, shells, version control, agents or servers act on the file as soon as it is there.
     #[must_use]
     pub fn is_tool_configuration(&self) -> bool {
         self.0.split('/').any(|it| TOOLS.contains(&it.to_lowercase().as_str()))
@@ -179,22 +179,59 @@ const FILES: [&str; 16] = [
     "id_ed25519",
 ];
 
-/// Folders and files that make other people's tools run something.
-const TOOLS: [&str; 14] = [
+/// Folders and files that make other people's tools run something, or that agents take orders from, in lower case.
+const TOOLS: [&str; 46] = [
+    // What runs builds elsewhere.
     ".github",
     ".gitlab-ci.yml",
     ".circleci",
-    ".vscode",
-    ".idea",
-    ".claude",
-    ".cursor",
-    ".mcp.json",
-    ".cargo",
-    ".husky",
-    ".pre-commit-config.yaml",
+    ".travis.yml",
+    ".drone.yml",
+    ".woodpecker.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "jenkinsfile",
+    // Version control and its hooks.
     ".gitattributes",
     ".gitmodules",
+    ".gitconfig",
+    ".husky",
+    ".pre-commit-config.yaml",
+    ".lefthook.yml",
+    "lefthook.yml",
+    // Editors and package managers.
+    ".vscode",
+    ".idea",
+    ".vim",
+    ".vimrc",
+    ".exrc",
+    ".nvimrc",
     ".devcontainer",
+    ".devcontainer.json",
+    ".cargo",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    // Shells.
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    // Agents.
+    ".claude",
+    ".cursor",
+    ".cursorrules",
+    ".windsurf",
+    ".windsurfrules",
+    ".clinerules",
+    ".gemini",
+    ".mcp.json",
+    ".aider.conf.yml",
+    "agents.md",
+    "claude.md",
+    "gemini.md",
 ];
 
 /// Endings of files that hold keys.

@@ -16,9 +16,6 @@ use crate::{
     registry::Found,
 };
 
-/// Folders of things that were built or fetched.
-const LEFT_OUT: [&str; 5] = ["target", "node_modules", "__pycache__", ".venv", "dist"];
-
 /// A project that is larger is not copied.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -32,7 +29,9 @@ impl Gate {
         let cannot_run = |why: String| vec![Finding::new("checks", Weight::Escalate, why)];
         let findings = match (&self.checks, project) {
             (None, _) => {
-                cannot_run("the contract asks for checks, and nothing here runs them".to_owned())
+                let why = "the contract asks for checks, and nothing here runs them; build the program with \
+                           `--features sandbox`, or decide without them";
+                cannot_run(why.to_owned())
             }
             (_, Err(error)) => cannot_run(error.to_string()),
             (Some(checks), Ok(files)) => {
@@ -111,11 +110,10 @@ fn collect(
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         let parsed = WorkspacePath::parse(&path).and_then(WorkspacePath::unprotected);
         let Ok(parsed) = parsed else { continue };
-        if LEFT_OUT.contains(&name.as_str()) {
-            continue;
-        }
         if let Ok(inner) = folder.folder(&name) {
-            collect(&inner, &path, files, room)?;
+            if !is_made(folder, &name) {
+                collect(&inner, &path, files, room)?;
+            }
             continue;
         }
         // Links, pipes and their like are no part of what is checked.
@@ -131,6 +129,18 @@ fn collect(
         );
     }
     Ok(())
+}
+
+/// Whether a folder holds things that were built or fetched. A name that sources may have as well counts only beside
+/// what would build into it.
+fn is_made(parent: &Folder, name: &str) -> bool {
+    let makers: &[&str] = match name {
+        "node_modules" | "__pycache__" | ".venv" => return true,
+        "target" => &["Cargo.toml", "pom.xml", "build.sbt"],
+        "dist" => &["package.json", "pyproject.toml", "setup.py"],
+        _ => return false,
+    };
+    makers.iter().any(|it| parent.has(it))
 }
 
 fn end_of(output: &str) -> String {

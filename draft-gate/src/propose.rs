@@ -2,6 +2,7 @@
 
 use crate::{
     blob,
+    confine::new_file_mode,
     contract::{Contract, OnConflict},
     diff::{FileDiff, merge},
     digest::Digest,
@@ -14,6 +15,9 @@ use crate::{
     registry::{Change, ChangeSet, Found, Operation, SetState},
     weigh::{of_a_file, of_the_set},
 };
+
+/// A decision is kept with so many findings, the gravest: a set of many files has more than a file of the gate holds.
+const MOST_KEPT: usize = 500;
 
 /// A change set, and what it would do to the files as they are now.
 #[derive(Debug)]
@@ -79,7 +83,7 @@ impl Held<'_> {
         let path = change.path.clone().unprotected()?;
         contract.allow(change.operation, &path)?;
         let current = self.gate.root.read(path.as_str(), blob::MOST)?;
-        let mode = current.as_ref().map_or(0o644, |it| it.mode);
+        let mode = current.as_ref().map_or_else(new_file_mode, |it| it.mode);
         let current = current.map(|it| it.bytes);
         let digest = current.as_deref().map(Digest::of);
         let is_foreign = digest != change.base;
@@ -217,7 +221,7 @@ impl Proposal {
             agent: agent.to_owned(),
             verdict,
             reason: reason.chars().take(500).collect(),
-            findings: self.findings.clone(),
+            findings: self.findings.iter().take(MOST_KEPT).cloned().collect(),
             sight: self.sight,
             changes: self.set.changes.clone(),
             steps: if verdict == Verdict::Rejected { vec![] } else { steps.collect() },
@@ -257,4 +261,28 @@ fn sight(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
 
 fn text(bytes: Option<Vec<u8>>) -> String {
     bytes.map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two hundred files have thousands of findings with long paths: with all of them a decision could not be read again.
+    #[test]
+    fn a_decision_is_kept_with_the_gravest_findings() {
+        let set = ChangeSet {
+            id: "1".to_owned(),
+            worker: "w".to_owned(),
+            task: "t".to_owned(),
+            state: SetState::Ready,
+            changes: vec![],
+            submitted_at: 0,
+            found: None,
+        };
+        let sight = Digest::of(&[]);
+        let findings = vec![Finding::new("home-path", Weight::Reject, "x"); 4_000];
+        let proposal = Proposal { set, files: vec![], findings, sight, lacks_checks: false };
+        let journal = proposal.journal("draft-gate", Verdict::Rejected, "x");
+        assert_eq!(journal.findings.len(), MOST_KEPT);
+    }
 }

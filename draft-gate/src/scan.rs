@@ -48,6 +48,13 @@ pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     findings
 }
 
+/// Whether a text holds what looks like a secret: for what is not content, and goes to people and into messages.
+pub(crate) fn holds_secret(text: &str) -> bool {
+    let is_secret =
+        |part| RULES.of(part).any(|rule| rule.kind == Kind::Secret && rule.search(part).is_some());
+    text.lines().flat_map(parts).any(is_secret)
+}
+
 /// Cuts the list to what is shown, and says how many went.
 fn keep_the_gravest(findings: &mut Vec<Finding>) -> usize {
     let n_left_out = findings.len().saturating_sub(MOST_FINDINGS);
@@ -79,8 +86,8 @@ fn scan_line(line: &str) -> Vec<Finding> {
     // What one rule would quote may be what another one takes for a secret.
     let is_secret = hits.iter().any(|it| it.0.kind == Kind::Secret);
     for (rule, found) in hits {
-        let weight =
-            if is_allowed { rule.kind.weight().min(Weight::Escalate) } else { rule.kind.weight() };
+        let weight = rule.weight.unwrap_or(rule.kind.weight());
+        let weight = if is_allowed { weight.min(Weight::Escalate) } else { weight };
         let asks = if is_allowed { "; the line asks to be let through" } else { "" };
         let quote = if is_secret { String::new() } else { quoted(found) };
         let text = format!("{}: {}{quote}{asks}", rule.kind.describe(), rule.what);
@@ -110,6 +117,8 @@ struct Rules {
     words: AhoCorasick,
     /// Which rule each word belongs to.
     owners: Vec<usize>,
+    /// Parts of what is no secret, in lower case.
+    stands_in: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -117,6 +126,8 @@ struct Rules {
 struct Rule {
     id: String,
     kind: Kind,
+    /// What follows from it, where that is not what follows from its kind.
+    weight: Option<Weight>,
     /// What is found, for people.
     what: String,
     words: Vec<String>,
@@ -125,6 +136,9 @@ struct Rule {
     /// Bits for each character that are needed.
     #[serde(default)]
     entropy: f64,
+    /// Whether what stands in for a secret is none.
+    #[serde(default)]
+    stands_in_allowed: bool,
     #[serde(skip)]
     compiled: OnceLock<Regex>,
 }
@@ -162,9 +176,10 @@ impl Rules {
     fn load() -> Self {
         #[derive(Deserialize)]
         struct File {
+            stands_in: Vec<String>,
             rule: Vec<Rule>,
         }
-        let File { rule: rules } =
+        let File { stands_in, rule: rules } =
             toml::from_str(include_str!("../data/rules.toml")).expect("a test reads the rules");
         let (mut words, mut owners) = (vec![], vec![]);
         for (at, rule) in rules.iter().enumerate() {
@@ -175,7 +190,13 @@ impl Rules {
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::Standard)
             .build(words);
-        Self { words: words.expect("a test reads the rules"), owners, rules }
+        Self { words: words.expect("a test reads the rules"), owners, stands_in, rules }
+    }
+
+    /// Whether a value stands for a secret and is none.
+    fn is_stand_in(&self, found: &str) -> bool {
+        let found = found.to_lowercase();
+        self.stands_in.iter().any(|it| found.contains(it))
     }
 
     /// The rules whose words are in a line, in the order of the file.
@@ -200,7 +221,8 @@ impl Rule {
         pattern.captures_iter(line).find_map(|captures| {
             let group = captures.iter().skip(1).flatten().last().or_else(|| captures.get(0))?;
             let found = group.as_str();
-            (entropy(found) >= self.entropy).then_some(found)
+            let is_stand_in = self.stands_in_allowed && RULES.is_stand_in(found);
+            (entropy(found) >= self.entropy && !is_stand_in).then_some(found)
         })
     }
 }

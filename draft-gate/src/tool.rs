@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::registry::Operation;
+use crate::{error::Error, registry::Operation};
 
 /// Asks for a draft.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -16,6 +16,9 @@ pub struct Request {
     /// `edit` a file (the default), `create` a new one, or propose to `delete` one.
     #[serde(default)]
     pub operation: Operation,
+    /// The same as operation `create`.
+    #[serde(default)]
+    pub create: bool,
     /// Start from your draft of this file that was rejected last, in place of the file itself.
     #[serde(default)]
     pub restore: bool,
@@ -38,6 +41,18 @@ impl Request {
     #[must_use]
     pub fn delete(source_path: &str, task_id: &str) -> Self {
         Self { operation: Operation::Delete, ..Self::edit(source_path, task_id) }
+    }
+
+    /// What is asked for, by whichever of the two fields.
+    pub(crate) fn operation(&self) -> Result<Operation, Error> {
+        match (self.create, self.operation) {
+            (false, operation) => Ok(operation),
+            (true, Operation::Edit | Operation::Create) => Ok(Operation::Create),
+            (true, Operation::Delete) => {
+                let reason = "a file is either to be made or to be deleted; give one of both";
+                Err(Error::NotAllowed { reason: reason.to_owned() })
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     inbox::{Message, MessageKind, message_id},
     path::{WorkspacePath, plain_name},
     registry::{Change, ChangeSet, Issued, Operation, SetState},
+    scan::holds_secret,
     tool::{Read, Request, Requested, Submission, Submitted, Written},
 };
 
@@ -43,7 +44,7 @@ impl Worker<'_> {
             let issued = self.open_draft(held, draft_path)?;
             if issued.operation == Operation::Delete {
                 return Err(Error::NotAllowed {
-                    reason: "a draft for a deletion has no content".to_owned(),
+                    reason: "a draft for a deletion has no content; submit it as it is".to_owned(),
                 });
             }
             if content.contains('\0') {
@@ -110,10 +111,10 @@ impl Worker<'_> {
     fn request_held(&self, held: &Held<'_>, request: &Request) -> Result<Requested, Error> {
         let path = WorkspacePath::parse(&request.source_path)?.unprotected()?;
         let task = plain_name(&request.task_id, "task id")?;
+        let operation = request.operation()?;
         let contract = self.gate.contract()?;
-        contract.allow(request.operation, &path)?;
-        let original =
-            self.original(&path, request.operation, contract.draft_gate.max_draft_bytes)?;
+        contract.allow(operation, &path)?;
+        let original = self.original(&path, operation, contract.draft_gate.max_draft_bytes)?;
         let name = self.free_name(held, task, &path)?;
         self.check_quota(held, &name)?;
         let base = original.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
@@ -125,7 +126,7 @@ impl Worker<'_> {
             worker: self.name.to_owned(),
             task: task.to_owned(),
             path,
-            operation: request.operation,
+            operation,
             base,
             requested_at: chrono::Utc::now().timestamp_millis(),
             set: None,
@@ -137,7 +138,7 @@ impl Worker<'_> {
         let fields = [
             ("draft", name.clone().into()),
             ("path", issued.path.as_str().into()),
-            ("operation", request.operation.to_string().into()),
+            ("operation", operation.to_string().into()),
             ("original_hash", original_hash.clone().into()),
         ];
         held.note(self.name, "requested", task, fields)?;
@@ -161,8 +162,7 @@ impl Worker<'_> {
         let missing = || Error::Missing { path: path.to_string() };
         match operation {
             Operation::Edit | Operation::Delete => {
-                let text = String::from_utf8(content.ok_or_else(missing)?.bytes);
-                text.map(Some).map_err(|_| Error::NotText { path: path.to_string() })
+                text_in(content.ok_or_else(missing)?.bytes, path.as_str()).map(Some)
             }
             Operation::Create if content.is_some() => {
                 Err(Error::Exists { path: path.to_string(), what: "" })
@@ -262,6 +262,10 @@ impl Worker<'_> {
         if submission.task_id != issued.task {
             return Err(forged("task_id", &submission.task_id, &issued.task));
         }
+        if holds_secret(&submission.change_summary) {
+            let reason = "the summary holds what looks like a secret; say what changes without it";
+            return Err(Error::NotAllowed { reason: reason.to_owned() });
+        }
         let content = match issued.operation {
             Operation::Delete => None,
             _ => Some(self.text_of(held, &issued)?),
@@ -321,9 +325,7 @@ impl Worker<'_> {
         let limit = self.gate.contract()?.draft_gate.max_draft_bytes;
         let content = held.drafts()?.read(&issued.name, limit)?;
         let content = content.ok_or_else(|| Error::DraftGone { draft: issued.name.clone() })?;
-        let not_text = || Error::NotText { path: issued.name.clone() };
-        let text = String::from_utf8(content.bytes).map_err(|_| not_text())?;
-        if text.contains('\0') { Err(not_text()) } else { Ok(text) }
+        text_in(content.bytes, &issued.name)
     }
 
     /// A draft of this worker that is not submitted.
@@ -355,6 +357,12 @@ impl Held<'_> {
         let is_over = |set: &String| self.gate.decided.has(set);
         Ok(issued.filter(|it| !it.set.as_ref().is_some_and(is_over)))
     }
+}
+
+/// Bytes as the text that drafts are made of.
+fn text_in(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
+    let text = String::from_utf8(bytes).ok().filter(|it| !it.contains('\0'));
+    text.ok_or_else(|| Error::NotText { path: path.to_owned() })
 }
 
 /// Where the content of a rejected draft is found again.

@@ -7,7 +7,7 @@ use std::{
 
 use rustix::fs::{Mode, OFlags, SeekFrom, fdatasync, ftruncate, seek};
 
-use super::{Folder, Keep};
+use super::{Folder, Keep, mode::PRIVATE_FILE};
 use crate::error::Error;
 
 impl Folder {
@@ -39,7 +39,7 @@ impl Folder {
     ) -> Result<(), Error> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | more;
         let fd = self
-            .open(name, flags, Mode::from_raw_mode(0o644))
+            .open(name, flags, Mode::from_raw_mode(PRIVATE_FILE))
             .map_err(|it| self.refused("open", name, it))?;
         self.plain(name, &fd)?;
         let write = || -> io::Result<()> {

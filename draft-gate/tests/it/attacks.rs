@@ -420,6 +420,44 @@ fn mode_bits_survive() {
     }
 }
 
+/// Whether nobody but the owner has anything of what lies beneath a folder, and of the folder itself.
+fn is_private(path: &Path) -> bool {
+    let is_closed = fs::symlink_metadata(path).unwrap().mode() & 0o077 == 0;
+    let mut inner = path.is_dir().then(|| fs::read_dir(path).unwrap()).into_iter().flatten();
+    is_closed && inner.all(|it| is_private(&it.unwrap().path()))
+}
+
+fn open_to_all(path: &Path) {
+    if path.is_dir() {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::read_dir(path).unwrap().for_each(|it| open_to_all(&it.unwrap().path()));
+    } else {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+}
+
+/// A draft is a copy of a file that others may not be allowed to read; so is what is kept of it.
+#[test]
+fn what_the_gate_keeps_is_for_its_user_alone() {
+    let place = Place::new();
+    place.edit("src/a.py", "gone\n");
+    place.draft(&Request::create("src/b.py", "t"), "b\n");
+    let kept = ["drafts", "gate", "transition.ndjson"].map(|it| place.path("_handoff").join(it));
+    assert_eq!(kept.each_ref().map(|it| is_private(it)), [true; 3]);
+
+    // A gate of an earlier version is closed when it is opened; what workers put there is not ours to change.
+    kept.iter().for_each(|it| open_to_all(it));
+    let outside = place.outside().join("a.py");
+    symlink(&outside, place.path("_handoff/drafts/link")).unwrap();
+    fs::hard_link(&outside, place.path("_handoff/drafts/other-name")).unwrap();
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o644)).unwrap();
+    draft_gate::Gate::open(place.path("")).unwrap();
+    assert_eq!(fs::metadata(&outside).unwrap().mode() & 0o777, 0o644);
+    fs::remove_file(place.path("_handoff/drafts/link")).unwrap();
+    fs::remove_file(place.path("_handoff/drafts/other-name")).unwrap();
+    assert_eq!(kept.each_ref().map(|it| is_private(it)), [true; 3]);
+}
+
 #[test]
 fn names_that_differ_in_case_alone() {
     let place = Place::new();

@@ -83,6 +83,68 @@ fn nothing_is_accepted_over_a_log_that_was_cut_until_somebody_has_looked() {
     assert!(worker.request(&request).is_ok());
 }
 
+/// Advice that helps: to acknowledge a loss mends an end, and nothing before it.
+#[test]
+fn what_to_do_about_a_log_depends_on_where_it_was_changed() {
+    let place = Place::new();
+    place.edit("src/a.py", &with_line(OLD));
+    let whole = place.text("_handoff/transition.ndjson");
+    let said = || place.gate.verify().unwrap_err().to_string();
+    let changes = [
+        whole.replacen("requested", "requestee", 1),
+        whole.replacen('{', "[", 1),
+        whole.split_inclusive('\n').skip(1).collect(),
+    ];
+    for changed in changes {
+        fs::write(log(&place), &changed).unwrap();
+        let said = said();
+        let unread = place.gate.records().err().map(|it| it.to_string());
+        assert_eq!(unread, (!changed.starts_with('{')).then(|| said.clone()));
+        assert!(said.contains("from a copy") && !said.contains("acknowledge-loss"), "{said}");
+    }
+    fs::write(log(&place), whole.split_inclusive('\n').take(2).collect::<String>()).unwrap();
+    assert!(said().contains("acknowledge-loss"), "{}", said());
+    fs::write(log(&place), whole).unwrap();
+    place.put("_handoff/gate/head.json", "");
+    assert!(said().contains("acknowledge-loss"), "{}", said());
+}
+
+/// A crash leaves half of a long line behind another long one, more than is usually read of the log's end.
+#[test]
+fn half_a_long_line_behind_a_long_one_is_cut_off() {
+    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let worker = place.gate.worker("w").unwrap();
+    let sets = ["one", "two"].map(|name| {
+        let mut set = String::new();
+        for at in 0..30 {
+            let request = draft_gate::Request::create(&format!("{name}/{at}.py"), "t");
+            let submission = draft_gate::Submission::of(&place.draft(&request, "x\n"), "x");
+            let submission = if at < 29 { submission.more_to_come() } else { submission };
+            set = worker.submit(&submission).unwrap().set;
+        }
+        (place.gate.judge(&set).unwrap().sight, set)
+    });
+    place.gate.accept(&sets[0].1, sets[0].0, "p").unwrap();
+    let whole = place.text("_handoff/transition.ndjson");
+    let hook = |what: &'static str, path: &str| {
+        if what == "write the rest of a file" && path == "_handoff/transition.ndjson" {
+            std::panic::resume_unwind(Box::new("killed"));
+        }
+    };
+    let accept = || {
+        let gate = Gate::open_watched(place.path(""), hook).unwrap();
+        gate.accept(&sets[1].1, sets[1].0, "p").unwrap();
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(accept)).is_err());
+    let n_torn = fs::read(log(&place)).unwrap().len() - whole.len();
+    let n_before = whole.lines().last().unwrap().len();
+    assert!(n_torn < 4_096 && n_before + n_torn > 4_096, "{n_torn} {n_before}");
+    let gate = Gate::open(place.path("")).unwrap();
+    gate.verify().unwrap();
+    assert_eq!(place.count("accepted"), 2);
+    assert_eq!(place.text("two/29.py"), "x\n");
+}
+
 /// What a power cut leaves: an empty memory, half a line, a line of zeros.
 #[test]
 fn whatever_is_lost_a_person_can_go_on() {

@@ -161,3 +161,36 @@ fn a_project_that_is_too_large_for_checks_goes_to_a_person() {
     assert_eq!(judgement.decision, Decision::Escalate);
     assert!(judgement.findings.iter().any(|it| it.text.contains("larger than")));
 }
+
+/// Tells which files it was given.
+#[derive(Debug)]
+struct Lists;
+
+impl ProjectChecks for Lists {
+    fn run(&self, _check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
+        let paths: Vec<&str> = files.iter().map(|it| it.path.as_str()).collect();
+        Ok(CheckOutcome { is_passed: false, output: paths.join(" ") })
+    }
+}
+
+/// What was built is left out, and sources that lie in a folder of such a name are not.
+#[test]
+fn checks_see_the_sources_and_not_what_was_built() {
+    let place = Place::with_contract(&CHECKED.replace("always", "escalated"));
+    for path in [
+        "Cargo.toml",
+        "target/debug/x",
+        "web/package.json",
+        "web/dist/x.js",
+        "web/node_modules/x.js",
+        "src/target/mod.rs",
+        "src/dist/x.py",
+    ] {
+        place.put(path, "x\n");
+    }
+    let gate = Gate::open(place.path("")).unwrap().with_checks(Lists);
+    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let judgement = gate.judge(&set).unwrap();
+    let expect = "Cargo.toml src/a.py src/dist/x.py src/target/mod.rs web/package.json";
+    assert!(judgement.findings[0].text.ends_with(&format!("failed: {expect}")), "{judgement:?}");
+}

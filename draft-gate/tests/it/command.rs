@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
 };
 
@@ -136,7 +137,64 @@ fn what_waits_is_listed_and_what_is_not_complete_is_dropped() {
     place.propose_deletion("src/a.py");
     place.create(".github/x.yml", "x: 1\n");
     let said = run(&place, &["show"], "", &[]);
-    assert!(!said.is_ok && said.err.contains("several change sets"), "{}", said.err);
+    assert!(!said.is_ok && said.err.contains("several change sets wait; name one"), "{}", said.err);
+}
+
+/// As in `draft-gate log | head -1`: who reads has read enough, and nothing has failed.
+#[test]
+fn a_closed_pipe_ends_a_command_quietly() {
+    let place = Place::new();
+    place.propose_deletion("src/a.py");
+    for command in ["log", "inbox", "pending", "show", "stats", "verify", "prune", "review"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut program = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
+        program.arg("--workspace").arg(place.path("")).arg(command);
+        let output = program.stdin(Stdio::null()).stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{command}");
+    }
+    assert_eq!(place.gate.pending().unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let place = Place::new();
+    let waiting = place.propose_deletion("src/a.py");
+    let sight = waiting.sight.to_string();
+    let amend =
+        ["amend", &waiting.set, "--sight", &sight, "--path", "src/a.py", "--with", "nosuch.txt"];
+    for args in [&["extract", "--task", "t", "nosuch.txt"][..], &amend] {
+        let said = run(&place, args, "", &[]);
+        assert!(!said.is_ok && said.err.contains("cannot read `nosuch.txt`"), "{}", said.err);
+    }
+}
+
+/// A new file is for whom the user's umask says.
+#[test]
+fn a_new_file_has_the_mode_that_the_umask_leaves() {
+    let place = Place::new();
+    for (umask, expect) in [("022", 0o644), ("027", 0o640), ("077", 0o600)] {
+        let path = format!("src/{umask}.py");
+        place.submit(&place.draft(&Request::create(&path, "t"), "x\n"));
+        let script = format!("umask {umask}; exec \"$0\" --workspace \"$1\" judge");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_draft-gate")]).arg(place.path(""));
+        assert!(shell.output().unwrap().status.success());
+        let mode = fs::metadata(place.path(&path)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, expect, "{umask}");
+    }
+}
+
+/// What one worker's server leaves to others is not judged by another worker's.
+#[test]
+fn a_server_judges_at_its_start_what_its_own_worker_left() {
+    let place = Place::new();
+    place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD)));
+    for (worker, expect) in [("v", OLD.to_owned()), ("w", with_line(OLD))] {
+        run(&place, &["serve", "--worker", worker], "", &[]);
+        assert_eq!(place.text("src/a.py"), expect, "{worker}");
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn the_official_client_does_the_whole_cycle() {
     let tools = seen["tools"].as_object().unwrap();
     assert_eq!(
         tools["ollama_request_draft"],
-        json!(["operation", "restore", "source_path", "task_id"])
+        json!(["create", "operation", "restore", "source_path", "task_id"])
     );
     assert_eq!(tools["ollama_write_draft"], json!(["content", "draft_path"]));
     assert_eq!(tools["ollama_read_draft"], json!(["draft_path"]));

@@ -91,7 +91,11 @@ fn an_accepted_set_is_undone_once_and_only_as_it_was_left() {
     assert!(matches!(place.gate.undo(&set, "p"), Err(Error::NoUndo { .. })));
     assert!(place.path("src/new.py").exists(), "all or nothing");
     place.put("src/a.py", &with_line(OLD));
-    place.gate.undo(&set, "p").unwrap();
+    for wrong in ["", "zz"] {
+        let error = place.gate.undo(wrong, "p").unwrap_err();
+        assert!(error.to_string().contains("`draft-gate log` lists those"), "{error}");
+    }
+    place.gate.undo(&set[..8], "p").unwrap();
     assert_eq!(
         (place.text("src/a.py"), place.text("src/gone.py")),
         (OLD.to_owned(), OLD.to_owned())

@@ -141,6 +141,9 @@ fn drafts_that_were_moved_away_stop_nobody() {
     fs::rename(&drafts, place.path("_handoff/elsewhere")).unwrap();
     assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
     assert_eq!(files(&place.path("_handoff/gate/journal")).len(), 0);
+    // Whoever comes next has a folder again.
+    fs::rename(&drafts, place.path("_handoff/elsewhere-too")).unwrap();
+    assert_eq!(place.edit("src/a.py", OLD).decision, Decision::Accept);
 }
 
 /// A crash between the two writes of a hand-in leaves the held set beside the complete one.
@@ -190,6 +193,10 @@ fn configuration_of_tools_goes_to_a_person() {
         ".cargo/config.toml",
         "sub/.mcp.json",
         ".gitattributes",
+        "AGENTS.md",
+        "sub/CLAUDE.md",
+        ".cursorrules",
+        ".bashrc",
     ] {
         let judgement = place.create(path, "x: 1\n");
         assert_eq!(judgement.decision, Decision::Escalate, "{path}");
@@ -266,6 +273,35 @@ fn folders_that_were_made_for_a_file_go_with_it() {
         place.gate.undo(&set, "p").unwrap();
         assert_eq!(place.path("deep").exists(), is_left);
         assert!(!place.path("deep/er").exists());
+    }
+}
+
+/// A process dies between making a folder and syncing the one that it is in: whoever completes the set does that.
+#[test]
+fn a_folder_that_a_dead_process_made_is_synced() {
+    let place = Place::new();
+    let set = place.submit(&place.draft(&Request::create("deep/er/new.py", "t"), "x\n")).set;
+    let folder = place.path("deep");
+    let dies = move |what: &'static str, path: &str| {
+        if what == "sync a folder" && path.is_empty() && folder.exists() {
+            std::panic::resume_unwind(Box::new("killed"));
+        }
+    };
+    let judge = || Gate::open_watched(place.path(""), dies).unwrap().judge(&set);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).is_err());
+    assert!(place.path("deep").exists() && !place.path("deep/er").exists());
+    let synced = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
+    let seen = synced.clone();
+    let watches = move |what: &'static str, path: &str| {
+        if what == "sync a folder" {
+            seen.lock().unwrap().push(path.to_owned());
+        }
+    };
+    Gate::open_watched(place.path(""), watches).unwrap();
+    assert_eq!(place.text("deep/er/new.py"), "x\n");
+    let synced = synced.lock().unwrap();
+    for folder in ["", "deep", "deep/er"] {
+        assert!(synced.iter().any(|it| it == folder), "`{folder}` in {synced:?}");
     }
 }
 

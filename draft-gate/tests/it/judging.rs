@@ -43,6 +43,23 @@ fn secrets_and_paths_in_new_lines_alone() {
     );
 }
 
+/// A summary goes to inboxes and lists, where nobody looks for keys.
+#[test]
+fn a_summary_with_a_secret_is_refused() {
+    let key = format!("AKIA{}", "Z7QXW2LMN4PRSTVB");
+    let place = Place::new();
+    let worker = place.gate.worker("w").unwrap();
+    let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+    let summary = format!("uses the new key\n{key}");
+    let error = worker.submit(&Submission::of(&draft, &summary)).unwrap_err();
+    assert!(error.to_string().contains("say what changes without it"), "{error}");
+    for file in crate::support::files(&place.path("_handoff")) {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+        assert!(!text.contains(&key), "{}", file.display());
+    }
+    assert!(place.submit(&draft).is_complete);
+}
+
 /// A worker could write the comment too, so it asks a person and decides nothing.
 #[test]
 fn a_line_that_asks_to_be_let_through_goes_to_a_person() {
@@ -102,6 +119,12 @@ fn new_files_and_deletions() {
     check(&place.propose_deletion("src/a.py"), Decision::Escalate, "deletion");
     assert_eq!(place.text("src/a.py"), OLD);
     let worker = place.gate.worker("w").unwrap();
+    // The document's field means the same.
+    let request = Request { create: true, ..Request::edit("deep/too.py", "t") };
+    let draft = worker.request(&request).unwrap();
+    assert_eq!(draft.original_hash, "absent");
+    let both = Request { create: true, ..Request::delete("src/a.py", "u") };
+    assert!(matches!(worker.request(&both), Err(Error::NotAllowed { .. })));
     assert!(matches!(
         worker.request(&Request::create("deep/er/new.py", "u")),
         Err(Error::Exists { .. })
@@ -259,6 +282,12 @@ fn a_save_while_another_is_put_back_is_kept() {
     for second in [Some("second save\n"), None] {
         let place = Place::new();
         let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+        // The same bytes were stored long ago: what is kept now is kept from now on.
+        let stored = draft_gate::Digest::of(b"first save\n").to_string();
+        place.put(&format!("_handoff/gate/blobs/{stored}"), "first save\n");
+        let stored =
+            std::fs::File::open(place.path(&format!("_handoff/gate/blobs/{stored}"))).unwrap();
+        stored.set_modified(std::time::UNIX_EPOCH).unwrap();
         let (file, other) = (place.path("src/a.py"), place.path("src/.a.py.editor"));
         let n_exchanges = std::sync::atomic::AtomicUsize::new(0);
         let hook = move |what: &'static str, _: &str| {
@@ -279,6 +308,7 @@ fn a_save_while_another_is_put_back_is_kept() {
         check(&gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
         assert_eq!(std::fs::read_to_string(place.path("src/a.py")).ok().as_deref(), second);
         let kept = gate.records().unwrap().into_iter().find(|it| it.event == "kept_aside").unwrap();
+        gate.prune().unwrap();
         assert_eq!(place.text(kept.more["kept_as"].as_str().unwrap()), "first save\n");
         let n_left = crate::support::files(&place.path("src")).len();
         assert_eq!(n_left, usize::from(second.is_some()));

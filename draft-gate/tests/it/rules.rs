@@ -114,12 +114,92 @@ fn keys_of_every_kind() {
     }
 }
 
+/// Passwords as people make them up, which are short and look little random.
+#[test]
+fn plain_passwords() {
+    for (rule, line) in [
+        ("assigned-password", "password = \"Tr0ub4dor&3\""),
+        ("assigned-password", "passwd = 'qX7!kk29Lm'"),
+        ("assigned-password", "password = \"hunter2hunter2x9Q\""),
+        ("assigned-password", "config[\"password\"] = \"letmein1\""),
+        ("assigned-password", "const PASSWORD: &'static str = \"hunter22\";"),
+        ("assigned-password", "password: str = 'hunter22'"),
+        ("assigned-password", "connect(db, password=\"s3cretpw\")"),
+        ("assigned-password", "{\"password\": \"correct&horse\"}"),
+        ("url-plain-password", "postgres://admin:Pa55w0rd@db/x"),
+        ("url-plain-password", "redis://:Pa55w0rd@cache:6379"),
+        ("url-plain-password", "https://me:p%40ssw0rd@host/"),
+        ("curl-password", "curl -s -u admin:Pa55w0rd https://host/"),
+        ("curl-password", "curl --user=admin:Pa55w0rd https://host/"),
+        ("assigned-secret", "const API_TOKEN: &str = \"h7Gk29sLmQ8zXw3RtY\";"),
+    ] {
+        let findings = scan(&[(1, line.to_owned())]);
+        let found = findings.iter().find(|it| it.rule == rule);
+        assert_eq!(found.map(|it| it.weight), Some(Weight::Reject), "{line}: {findings:?}");
+    }
+    // Without quotes it may be something else, so a person looks.
+    for line in [
+        "password: hunter2",
+        "DB_PASSWORD=hunter2 make",
+        "export PGPASSWORD=Summer2024",
+        "mysql --password hunter2",
+        "<password>hunter2</password>",
+    ] {
+        let findings = scan(&[(1, line.to_owned())]);
+        let seen: Vec<_> = findings.iter().map(|it| (it.rule.as_str(), it.weight)).collect();
+        assert_eq!(seen, [("plain-password", Weight::Escalate)], "{line}");
+        assert!(!findings[0].text.contains("unter2") && !findings[0].text.contains("ummer"));
+    }
+}
+
+#[test]
+fn what_stands_for_a_password_is_none() {
+    for line in [
+        "password = \"\"",
+        "password: str = ''",
+        "password = os.environ[\"DB_PASSWORD1\"]",
+        "password = os.environ.get('PASSWORD_2', '')",
+        "password = process.env.PASSWORD1",
+        "password = settings.DB_PASSWORD2",
+        "password = getpass.getpass()",
+        "password = input(\"Password1: \")",
+        "password = \"${DB_PASSWORD1}\"",
+        "password = \"$DB_PASSWORD1\"",
+        "password: ${PASSWORD1}",
+        "password: \"{{ vault_password1 }}\"",
+        "password = \"changeme1\"",
+        "password = \"your-password-here-1\"",
+        "password = \"<password1>\"",
+        "password = \"test1234\"",
+        "password = \"password\"",
+        "password: string;",
+        "password: uint64",
+        "fn login(user: &str, password: &str) -> bool",
+        "self.password = password",
+        "login(password=password)",
+        "\"password\": \"varchar(255)\"",
+        "\"password\": \"Passwort\"",
+        "password_hash = \"argon2id\"",
+        "pwd = \"/usr/src/app1\"",
+        "postgres://user:password@localhost/db",
+        "postgres://user:{password1}@localhost/db",
+        "http://localhost:3000/@scope/p1",
+        "curl -u user:password https://host/",
+        "curl -u \"$NAME:$TOKEN1\" https://host/",
+        "git clone git@host.org:x/y2.git",
+    ] {
+        assert_eq!(found(line), Vec::<String>::new(), "{line}");
+    }
+}
+
 #[test]
 fn paths_placeholders_and_stubs() {
     for (rule, line) in [
         ("home-path", "root = '/home/jo/project'"),
         ("home-path", "open(\"/Users/jo/x\")"),
         ("home-path", concat!("/ro", "ot/notes/x")),
+        ("home-folder", "p = \"/home/erik\""),
+        ("home-folder", "cd /Users/erik"),
         ("windows-path", "p = 'C:\\Users\\jo\\x'"),
         ("windows-path", "p = \"C:\\\\Users\\\\jo\""),
         ("wsl-path", "/mnt/c/Users/jo"),
@@ -158,6 +238,9 @@ fn ordinary_lines_are_left_alone() {
         "postgres://user:${PASSWORD}@localhost/db",
         "import { home } from './home/index'",
         "url = f\"{base}/home/user/profile\"",
+        "<a href=\"/home/index.html\">",
+        "route(\"/home\")",
+        "open(\"/homepage\")",
         "#!/usr/bin/env python3",
         "prefix = \"/usr/local/bin\"",
         "def authorization(self): ...",

@@ -73,7 +73,7 @@ pub(crate) enum Command {
     },
     /// Takes an accepted change set back.
     Undo {
-        /// The change set; `draft-gate log` lists them.
+        /// The change set; its first digits are enough. `draft-gate log` lists them.
         set: String,
     },
     /// Judges what was submitted to a server that does not judge itself.

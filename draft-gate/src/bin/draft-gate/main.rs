@@ -1,7 +1,7 @@
 //! The gate on the command line: the server that workers talk to, and the commands of who decides.
-#![expect(clippy::print_stdout, reason = "a command line tool talks on standard output")]
 
 mod args;
+mod out;
 mod paint;
 mod review;
 
@@ -22,6 +22,7 @@ use rmcp::{ServiceExt, transport::stdio};
 
 use crate::{
     args::{Cli, Command, Seen, Serve},
+    out::{ReaderGone, complain, say, say_line},
     paint::{Paint, print_judgement},
 };
 
@@ -35,11 +36,11 @@ fn main() -> ExitCode {
     #[cfg(feature = "sandbox")]
     draft_gate::sandbox::enter_guest();
     match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
+        Err(error) if !error.is::<ReaderGone>() => {
+            complain(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
+        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -52,50 +53,40 @@ fn run(cli: Cli) -> Result<(), Problem> {
         Command::Review { set } => review::review(&gate, &set, &agent),
         Command::Show { set } => {
             let set = gate.find_pending(&set)?;
-            print_judgement(&gate.look(&set)?, Paint::of_stdout());
-            Ok(())
+            print_judgement(&gate.look(&set)?, Paint::of_stdout())
         }
         Command::Accept(seen) => {
             let (set, sight) = resolve(&gate, &seen)?;
             gate.accept(&set, sight, &agent)?;
-            println!("{set} is applied");
-            Ok(())
+            say_line(format_args!("{set} is applied"))
         }
         Command::Reject { seen, reason } => {
             let (set, sight) = resolve(&gate, &seen)?;
             gate.reject(&set, sight, &reason, &agent)?;
-            println!("{set} is rejected");
-            Ok(())
+            say_line(format_args!("{set} is rejected"))
         }
         Command::Amend { seen, path, with } => {
             let (set, sight) = resolve(&gate, &seen)?;
-            let judgement = gate.amend(&set, &path, &fs::read_to_string(with)?, sight, &agent)?;
-            print_judgement(&judgement, Paint::of_stdout());
-            Ok(())
+            let judgement = gate.amend(&set, &path, &text_of(&with)?, sight, &agent)?;
+            print_judgement(&judgement, Paint::of_stdout())
         }
         Command::Drop { set } => {
-            println!("{} is dropped", gate.drop_held(&set, &agent)?);
-            Ok(())
+            say_line(format_args!("{} is dropped", gate.drop_held(&set, &agent)?))
         }
         Command::Inbox { worker, task } => inbox(&gate, worker.as_deref().zip(task.as_deref())),
         Command::Undo { set } => {
-            for path in gate.undo(&set, &agent)? {
-                println!("{path} is as it was before {set}");
-            }
-            Ok(())
+            let mut paths = gate.undo(&set, &agent)?.into_iter();
+            paths.try_for_each(|it| say_line(format_args!("{it} is as it was before {set}")))
         }
         Command::Judge => judge_all(&gate),
         Command::Log => log(&gate),
         Command::Verify { head, acknowledge_loss } => {
             verify(&gate, head.as_deref(), acknowledge_loss, &agent)
         }
-        Command::Stats => {
-            print!("{}", gate.stats()?);
-            Ok(())
-        }
+        Command::Stats => say(gate.stats()?),
         Command::Prune => {
             let pruned = gate.prune()?;
-            println!(
+            say_line(format_args!(
                 "removed {} decided change sets, {} drafts and sets that were left alone, {} rejected drafts, \
                  {} contents, {} inboxes, {} temporary files",
                 pruned.decided,
@@ -104,8 +95,7 @@ fn run(cli: Cli) -> Result<(), Problem> {
                 pruned.blobs,
                 pruned.inboxes,
                 pruned.temporary
-            );
-            Ok(())
+            ))
         }
         Command::Extract { task, worker, file } => extract(&gate, &task, &worker, file.as_deref()),
     }
@@ -136,7 +126,7 @@ fn with_checks(gate: Gate) -> Gate {
 fn serve(gate: Gate, args: &Serve) -> Result<(), Problem> {
     let judging = if args.no_judging { Judging::Elsewhere } else { Judging::AtOnce };
     if judging == Judging::AtOnce {
-        judge_what_waits(&gate)?;
+        judge_what_waits(&gate, &args.worker)?;
     }
     let server = DraftServer::new(gate, &args.worker, judging)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -149,11 +139,12 @@ fn serve(gate: Gate, args: &Serve) -> Result<(), Problem> {
     served
 }
 
-/// What a crash left is judged first. A set that cannot be judged stays for `draft-gate judge`, and stops nobody.
-fn judge_what_waits(gate: &Gate) -> Result<(), Problem> {
-    for (set, judged) in gate.judge_all()? {
+/// What a crash left of this worker's is judged first; what others have submitted is theirs to have judged. A set
+/// that cannot be judged stays for `draft-gate judge`, and stops nobody.
+fn judge_what_waits(gate: &Gate, worker: &str) -> Result<(), Problem> {
+    for (set, judged) in gate.judge_all_of(worker)? {
         if let Err(error) = judged {
-            eprintln!("change set {set} is not judged: {error}");
+            complain(format_args!("change set {set} is not judged: {error}"));
         }
     }
     Ok(())
@@ -161,37 +152,38 @@ fn judge_what_waits(gate: &Gate) -> Result<(), Problem> {
 
 fn judge_all(gate: &Gate) -> Result<(), Problem> {
     let mut n_failed = 0;
+    let mut said = Ok(());
     for (set, judged) in gate.judge_all()? {
         match judged {
-            Ok(judgement) => print_decision(&judgement),
+            Ok(judgement) => said = said.and_then(|()| print_decision(&judgement)),
             Err(error) => {
-                eprintln!("change set {set} is not judged: {error}");
+                complain(format_args!("change set {set} is not judged: {error}"));
                 n_failed += 1;
             }
         }
     }
-    if n_failed > 0 { Err(format!("{n_failed} change sets are not judged").into()) } else { Ok(()) }
+    if n_failed > 0 { Err(format!("{n_failed} change sets are not judged").into()) } else { said }
 }
 
 fn pending(gate: &Gate) -> Result<(), Problem> {
     let (waiting, held) = (gate.pending()?, gate.held()?);
     if waiting.is_empty() && held.is_empty() {
-        println!("nothing waits");
+        return say_line("nothing waits");
     }
     for waiting in &waiting {
-        print_waiting(waiting, "");
+        print_waiting(waiting, "")?;
     }
     for held in &held {
-        print_waiting(held, "  (waits for more drafts: `draft-gate drop` removes it)");
+        print_waiting(held, "  (waits for more drafts: `draft-gate drop` removes it)")?;
     }
     Ok(())
 }
 
-fn print_waiting(waiting: &Waiting, more: &str) {
+fn print_waiting(waiting: &Waiting, more: &str) -> Result<(), Problem> {
     let Waiting { set, worker, task, summary, .. } = waiting;
     let paths: Vec<&str> = waiting.paths.iter().map(|it| it.as_str()).collect();
     let line = format!("{set}  {worker} / {task}  {}  {summary}", paths.join(" "));
-    println!("{}{more}", visible(&line));
+    say_line(format_args!("{}{more}", visible(&line)))
 }
 
 fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), Problem> {
@@ -203,7 +195,7 @@ fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), Problem> {
         let kind = serde_json::to_value(message.kind)?;
         let kind = kind.as_str().unwrap_or_default();
         let (task, set, paths) = (&message.task_id, &message.set, message.paths.join(" "));
-        println!("{}", visible(&format!("{kind}  {task}  {set}  {paths}  {}", message.reason)));
+        say_line(visible(&format!("{kind}  {task}  {set}  {paths}  {}", message.reason)))?;
     }
     Ok(())
 }
@@ -231,7 +223,7 @@ fn log(gate: &Gate) -> Result<(), Problem> {
             "{} {} {} {} {} {more}",
             record.seq, record.timestamp, record.agent_id, record.event, record.task_id
         );
-        println!("{}", visible(&line));
+        say_line(visible(&line))?;
     }
     Ok(())
 }
@@ -255,13 +247,12 @@ fn verify(
             format!("the log is whole, but no line of it is {head}: it was written anew").into()
         );
     }
-    println!("{} lines, none changed; head {found}", verified.lines);
-    Ok(())
+    say_line(format_args!("{} lines, none changed; head {found}", verified.lines))
 }
 
 fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result<(), Problem> {
     let text = match file {
-        Some(file) => fs::read_to_string(file)?,
+        Some(file) => text_of(file)?,
         None => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text)?;
@@ -269,13 +260,17 @@ fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result
         }
     };
     let submitted = gate.submit_text(worker, task, &text)?;
-    print_decision(&gate.judge(&submitted.set)?);
-    Ok(())
+    print_decision(&gate.judge(&submitted.set)?)
 }
 
-fn print_decision(judgement: &Judgement) {
-    println!("{} {:?}", judgement.set, judgement.decision);
-    for finding in &judgement.findings {
-        println!("  {}", visible(&finding.to_string()));
-    }
+/// The text of a file that a person named.
+fn text_of(file: &Path) -> Result<String, Problem> {
+    let refused = |error| format!("cannot read `{}`: {error}; give a text file", file.display());
+    Ok(fs::read_to_string(file).map_err(refused)?)
+}
+
+fn print_decision(judgement: &Judgement) -> Result<(), Problem> {
+    say_line(format_args!("{} {:?}", judgement.set, judgement.decision))?;
+    let mut findings = judgement.findings.iter();
+    findings.try_for_each(|it| say_line(format_args!("  {}", visible(&it.to_string()))))
 }

@@ -4,6 +4,8 @@ use std::{env, fmt::Write, io};
 
 use draft_gate::{Finding, Judgement, Weight, visible};
 
+use crate::{Problem, out::say};
+
 /// Whether there are colours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Paint {
@@ -32,8 +34,8 @@ impl Paint {
     }
 }
 
-pub(crate) fn print_judgement(judgement: &Judgement, paint: Paint) {
-    print!("{}", shown(judgement, paint));
+pub(crate) fn print_judgement(judgement: &Judgement, paint: Paint) -> Result<(), Problem> {
+    say(shown(judgement, paint))
 }
 
 /// A change set for people: the gravest risk first, then the difference, then what a verdict has to name.

@@ -2,14 +2,15 @@
 
 use std::{
     env, fs,
-    io::{self, BufRead, Write},
+    io::{self, BufRead},
     process::Command,
 };
 
-use draft_gate::{Gate, Judgement, Waiting};
+use draft_gate::{Gate, Judgement, Waiting, visible};
 
 use crate::{
     Problem,
+    out::{say, say_line},
     paint::{Paint, print_judgement},
 };
 
@@ -26,12 +27,13 @@ pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), Proble
     let waiting: Vec<Waiting> =
         gate.pending()?.into_iter().filter(|it| it.set.starts_with(start)).collect();
     if waiting.is_empty() {
-        println!("nothing waits");
+        return say_line("nothing waits");
     }
     for waiting in waiting {
         let mut judgement = gate.look(&waiting.set)?;
-        println!("\n{} for task {} says: {}", waiting.worker, waiting.task, waiting.summary);
-        print_judgement(&judgement, Paint::of_stdout());
+        let Waiting { worker, task, summary, .. } = &waiting;
+        say_line(format_args!("\n{worker} for task {task} says: {}", visible(summary)))?;
+        print_judgement(&judgement, Paint::of_stdout())?;
         loop {
             match ask(&waiting)? {
                 Answer::Accept => gate.accept(&waiting.set, judgement.sight, agent)?,
@@ -40,7 +42,7 @@ pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), Proble
                 }
                 Answer::Amend(path) => {
                     judgement = amend(gate, &judgement, &path, agent)?;
-                    print_judgement(&judgement, Paint::of_stdout());
+                    print_judgement(&judgement, Paint::of_stdout())?;
                     continue;
                 }
                 Answer::Skip => {}
@@ -99,8 +101,7 @@ fn amend(
 }
 
 fn line(question: &str) -> Result<String, Problem> {
-    print!("{question}");
-    io::stdout().flush()?;
+    say(question)?;
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
         return Err("there is nobody to ask; use `draft-gate accept` or `draft-gate reject`".into());
