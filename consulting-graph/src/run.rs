@@ -33,7 +33,7 @@ pub use outcome::outcome;
 pub use problem::RunProblem;
 pub use replay::Replayed;
 
-use crate::{config::Config, pipeline::Review};
+use crate::{config::Config, models::Limit, pipeline::Review};
 
 /// The pipeline's thread.
 pub(crate) const PIPELINE: &str = "pipeline";
@@ -108,6 +108,12 @@ impl Run {
     /// What it was given.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// Notes what the run may spend in all, for whoever goes on with it.
+    pub fn limit_to(&mut self, limit: Limit) -> Result<(), RunProblem> {
+        self.manifest.limit = limit;
+        files::write(&self.folder.join("run.json"), &self.manifest.json())
     }
 
     /// Whether a person has looked at the moves.

@@ -1,8 +1,10 @@
 //! The pipeline behind HTTP, with server-sent events, and its page: `consulting serve`.
 //!
-//! Every run lies in a folder like any other run, so that `consulting resume`, `replay` and `diff` work on it too. A
-//! list of all runs, `runs.db`, lies beside them; after a restart the server goes on with those that were not finished.
+//! Every run lies in a folder like any other run, so that `consulting resume`, `replay` and `diff` work on it too, and
+//! what they do to a run that rests is seen by who asks for it here. A list of all runs, `runs.db`, lies beside them;
+//! after a restart the server goes on with those that were not finished, and lists those that were made without it.
 
+mod adopt;
 mod desk;
 mod meters;
 mod page;
@@ -17,19 +19,18 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 use axum::{Json, extract::State, http::HeaderMap, response::Response, routing::get};
 use chrono::NaiveDate;
 use graph_core::MemorySaver;
 use graph_server::{
-    Capacity, NewRun, Registry, RegistryError, Service, ServiceError,
+    Capacity, Registry, RegistryError, Service, ServiceError,
     http::{EventStreams, Guard, Guarded, Metrics, Problem, ProblemBody, page},
-    run::is_id,
 };
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -40,8 +41,7 @@ use crate::{
     debate,
     models::{Choice, Limit},
     pipeline,
-    report::Report,
-    run::{Run, RunProblem, new},
+    run::{RunProblem, new},
 };
 
 /// What a server is given.
@@ -89,10 +89,10 @@ pub enum ServeProblem {
     /// Another server has the folder.
     #[error("another server is at work in {}; stop it, or give another folder with --runs", .0.display())]
     Taken(PathBuf),
-    /// A file cannot be used.
-    #[error("{}: {source}", path.display())]
+    /// The folder of runs, or a file in it, cannot be used.
+    #[error("{} cannot be used: {source}; give another folder of runs with --runs", path.display())]
     File {
-        /// The file.
+        /// The folder or the file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -117,13 +117,19 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> 
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
     let lock = lock(&options.runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;
-    adopt(&registry, &options.runs).map_err(in_runs)?;
-    let folders =
-        Folders { runs: options.runs, isolation: options.isolation, backend: options.backend };
-    let service = Service::open(registry, Arc::new(folders.clone()), options.capacity).await?;
+    adopt::all(&registry, &options.runs).map_err(in_runs)?;
+    let folders = Folders {
+        runs: options.runs,
+        isolation: options.isolation,
+        backend: options.backend,
+        most: options.most,
+    };
+    let runner = Arc::new(folders.clone());
+    let service = Service::open(registry.clone(), runner, options.capacity).await?;
     let metrics = Metrics::default();
     let desk = Desk {
         service: service.clone(),
+        registry,
         folders,
         streams: EventStreams::new(options.streams, metrics.clone()),
         metrics: metrics.clone(),
@@ -133,10 +139,10 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> 
         as_of: options.as_of,
         concurrency: options.concurrency,
         guard: Arc::new(options.guard.clone()),
-        most: options.most,
         _lock: Arc::new(lock),
         meters: Meters::default(),
         replaying: Arc::default(),
+        forking: Arc::new(Semaphore::new(desk::FORKS)),
     };
     let locked = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
     let (locked, mut locked_api) = locked.with_state(desk.clone()).split_for_parts();
@@ -164,30 +170,6 @@ fn lock(runs: &Path) -> Result<File, ServeProblem> {
         TryLockError::WouldBlock => ServeProblem::Taken(runs.to_owned()),
         TryLockError::Error(source) => ServeProblem::File { path, source },
     })
-}
-
-/// Lists the complete runs that were made without a server.
-fn adopt(registry: &Registry, runs: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(runs)? {
-        let folder = entry?.path();
-        let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !is_id(&id) || registry.knows(&id).map_err(io::Error::other)? {
-            continue;
-        }
-        let Ok(text) = fs::read_to_string(folder.join("report.json")) else { continue };
-        let (Ok(run), Ok(report)) = (Run::look(&folder), serde_json::from_str::<Report>(&text))
-        else {
-            continue;
-        };
-        let manifest = run.manifest();
-        let from = manifest.branch.as_ref().map(|it| it.from.given.run_id.clone());
-        let kept = wire::Kept { concurrency: 1, from, ..wire::Kept::default() };
-        let made = fs::metadata(folder.join("run.json")).and_then(|it| it.modified());
-        let done = NewRun { id, subject: manifest.given.ticker.clone(), input: json!(kept) };
-        let made = made.unwrap_or_else(|_| SystemTime::now());
-        registry.adopt(&done, &runner::outcome(&report), made).map_err(io::Error::other)?;
-    }
-    Ok(())
 }
 
 /// What a client needs to know before it asks for anything else. Without a key, where one is needed, that is no more

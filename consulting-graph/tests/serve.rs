@@ -20,6 +20,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+/// What most tests here need of a server, and no more.
+const PLAIN: &str = "--sandbox in-process --isolation off";
+
+/// Tokens that pay for the score of one of two moves.
+const CUTS: u64 = 75_000;
+
 /// Nothing here takes so long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -71,7 +77,7 @@ impl Server {
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Response {
-        let mut request = self.client.request(method, format!("{}{path}", self.address));
+        let mut request = self.client.request(method, self.at(path));
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
@@ -84,6 +90,10 @@ impl Server {
 
     async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         read(self.send(Method::POST, path, Some(body)).await).await
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.address)
     }
 
     /// What Ctrl-C does.
@@ -200,8 +210,7 @@ async fn a_server_killed_ten_times_pays_for_nothing_twice_and_loses_no_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_are_started_watched_read_compared_and_branched_off() {
     let folder = TempDir::new().unwrap();
-    let server =
-        Server::start(folder.path(), 0, "--sandbox in-process --isolation off", None).await;
+    let server = Server::start(folder.path(), 0, PLAIN, None).await;
     let (_, setup) = server.get("/api/setup").await;
     assert_eq!((&setup["provider"], &setup["needs_key"]), (&json!("scripted"), &json!(false)));
 
@@ -287,8 +296,7 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_looks_at_the_moves_and_what_they_write_stays_text() {
     let folder = TempDir::new().unwrap();
-    let server =
-        Server::start(folder.path(), 0, "--sandbox in-process --isolation off", None).await;
+    let server = Server::start(folder.path(), 0, PLAIN, None).await;
     let id = server.analyze(json!({ "ticker": "NVDA", "review": true, "rounds": 1 })).await;
     assert_eq!(server.follow(&id).await.1, "waiting");
     let (_, review) = server.get(&format!("/api/runs/{id}/review")).await;
@@ -340,6 +348,151 @@ async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_run_may_spend_more_than_the_operator_allows_whoever_made_it_and_whatever_it_was_told() {
+    let folder = TempDir::new().unwrap();
+    let shown = async |server: &Server, id: &str| {
+        server.get(&format!("/api/runs/{id}")).await.1["settings"]["max_tokens"].clone()
+    };
+    let fork = async |server: &Server, id: &str, body: Value| {
+        let (status, forked) = server.post(&format!("/api/runs/{id}/fork"), body).await;
+        assert_eq!(status, 202, "{forked}");
+        let fork = forked["analysis_id"].as_str().unwrap().to_owned();
+        let ended = server.follow(&fork).await.1;
+        (fork, ended)
+    };
+    let server = Server::start(folder.path(), 0, PLAIN, None).await;
+    let rich = server.analyze(json!({ "ticker": "NVDA", "max_tokens": 5_000_000 })).await;
+    let free = server.analyze(json!({ "ticker": "NVDA", "review": true })).await;
+    assert_eq!(server.follow(&rich).await.1, "complete");
+    assert_eq!(server.follow(&free).await.1, "waiting");
+    let (_, review) = server.get(&format!("/api/runs/{free}/review")).await;
+    // What is said of a fork goes before what was said of the run it comes from, and that before nothing.
+    let at = |more: Value| {
+        let mut at = json!({ "at": "layer_2", "set": ["critic.persona=You are kind."] });
+        at.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        at
+    };
+    let (same, ended) = fork(&server, &rich, at(json!({}))).await;
+    assert_eq!((ended.as_str(), shown(&server, &same).await), ("complete", json!(5_000_000)));
+    let (poor, ended) = fork(&server, &rich, at(json!({ "max_tokens": 1000 }))).await;
+    assert_eq!((ended.as_str(), shown(&server, &poor).await), ("error", json!(1000)));
+    drop(server);
+
+    let server = Server::start(folder.path(), 0, &format!("{PLAIN} --max-tokens 2000"), None).await;
+    let (forked, ended) = fork(&server, &rich, at(json!({}))).await;
+    assert_eq!((ended.as_str(), shown(&server, &forked).await), ("error", json!(2000)));
+    let path = format!("/api/runs/{free}/resume");
+    let asked = json!({ "moves": review["moves"], "max_tokens": 9_000_000 });
+    assert_eq!(server.post(&path, asked).await.0, 422, "that is more than anybody may ask for");
+    assert_eq!(server.post(&path, json!({ "moves": review["moves"] })).await.0, 202);
+    assert_eq!(server.follow(&free).await.1, "error");
+    assert_eq!(shown(&server, &free).await, json!(2000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_its_budget_cut_short_goes_on_here_and_at_a_terminal() {
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(folder.path(), 0, PLAIN, None).await;
+    let limited = json!({ "ticker": "NVDA", "max_tokens": CUTS, "concurrency": 1 });
+    let (here, there) = tokio::join!(server.analyze(limited.clone()), server.analyze(limited));
+    let broke = server.analyze(json!({ "ticker": "NVDA", "max_tokens": 1 })).await;
+    let recommended = async |id: &str| {
+        let (_, list) = server.get("/api/runs").await;
+        let run = list["runs"].as_array().unwrap().iter().find(|it| it["id"] == json!(id)).unwrap();
+        (run["status"].clone(), run["recommended"].as_array().unwrap().len())
+    };
+    let trace = async |id: &str| server.get(&format!("/api/runs/{id}/trace")).await;
+    for id in [&here, &there] {
+        assert_eq!(server.follow(id).await.1, "complete");
+        assert_eq!(recommended(id).await, (json!("complete"), 1), "and one has no score");
+    }
+    assert_eq!(server.follow(&broke).await.1, "error");
+    let before = [trace(&here).await, trace(&there).await];
+
+    let path = format!("/api/runs/{here}/resume");
+    assert_eq!(server.post(&path, json!({ "max_tokens": 9_000_000 })).await.0, 202);
+    assert_eq!(server.follow(&here).await.1, "complete");
+    let (status, said) = server.post(&path, json!({ "max_tokens": 9_000_001 })).await;
+    assert_eq!(status, 409, "now nothing is left: {said}");
+    // Who does the same at a terminal, beside the server, is seen.
+    for id in [&there, &broke] {
+        let mut resume = Command::new(env!("CARGO_BIN_EXE_consulting"));
+        let line = format!("resume {id} --max-tokens 9000000 --isolation off --quiet");
+        resume.args(line.split_whitespace()).current_dir(folder.path());
+        let resumed = resume.output().await.unwrap();
+        assert!(resumed.status.success(), "{resumed:?}");
+    }
+    for id in [&here, &there, &broke] {
+        assert_eq!(recommended(id).await, (json!("complete"), 2), "{id}");
+    }
+    let (_, detail) = server.get(&format!("/api/runs/{broke}")).await;
+    assert_eq!((&detail["status"], &detail["error"]), (&json!("complete"), &Value::Null));
+    for (before, id) in before.into_iter().zip([&here, &there]) {
+        let after = trace(id).await;
+        assert_eq!((before.0, after.0), (200, 200));
+        assert!(before.1 != after.1, "the trace is that of the run as it is now");
+        assert_eq!(after, trace(id).await);
+    }
+}
+
+/// More than tokio has threads for what blocks: where each waiting request held one, nothing else was answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_wants_a_trace_or_a_fork_stops_nobody() {
+    const CROWD: usize = 600;
+    let folder = TempDir::new().unwrap();
+    let server = Server::start(folder.path(), 0, &format!("{PLAIN} --rate 100000"), None).await;
+    let id = server.analyze(json!({ "ticker": "NVDA", "rounds": 1 })).await;
+    assert_eq!(server.follow(&id).await.1, "complete");
+    for (method, path, body) in [
+        (Method::GET, format!("/api/runs/{id}/trace"), None),
+        (Method::POST, format!("/api/runs/{id}/fork"), Some(json!({ "at": "m2", "only": true }))),
+    ] {
+        let asking: Vec<_> = (0..CROWD)
+            .map(|_| {
+                let request = server.client.request(method.clone(), server.at(&path));
+                let request = match &body {
+                    Some(body) => {
+                        request.header("content-type", "application/json").body(body.to_string())
+                    }
+                    None => request,
+                };
+                tokio::spawn(async move { request.send().await.map(|it| it.status().as_u16()) })
+            })
+            .collect();
+        sleep(Duration::from_secs(2)).await;
+        let ready = timeout(Duration::from_secs(60), server.get("/ready")).await;
+        assert_eq!(ready.expect("others are answered").0, 200, "{path}");
+        for it in asking {
+            it.abort();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_do_not_learn_where_files_lie_and_are_told_what_is_gone() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("secret-place");
+    std::fs::create_dir(&data).unwrap();
+    let more = format!("{PLAIN} --data dir --data-dir {}", data.display());
+    let server = Server::start(folder.path(), 0, &more, None).await;
+    std::fs::remove_dir(&data).unwrap();
+    let id = server.analyze(json!({ "ticker": "NVDA" })).await;
+    let (events, status) = server.follow(&id).await;
+    assert_eq!(status, "error");
+    let (_, results) = server.get(&format!("/api/results/{id}")).await;
+    let said = format!("{results} {events:?}");
+    assert!(!said.contains("secret-place") && said.contains("the data folder"), "{said}");
+    let run = folder.path().join(format!("runs/{id}"));
+    assert!(!said.contains(run.to_str().unwrap()), "{said}");
+
+    std::fs::remove_dir_all(run).unwrap();
+    for path in ["", "/files", "/trace"] {
+        let (status, said) = server.get(&format!("/api/runs/{id}{path}")).await;
+        assert!((400..500).contains(&status), "{path}: {status} {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn told_once_it_waits_for_runs_and_told_twice_it_does_not() {
     let folder = TempDir::new().unwrap();
     let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
@@ -366,6 +519,18 @@ async fn an_open_address_needs_a_key_which_nobody_is_shown() {
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("CONSULTING_API_KEY"), "{said}");
+    for (arguments, expected) in [
+        (&["serve"][..], "openssl rand"),
+        (&["serve", "--max-tokens", "0"], "1.."),
+        (&["serve", "--address", "localhost:8000"], "127.0.0.1:8000"),
+        (&["run", "NVDA", "--max-tokens", "0"], "1.."),
+    ] {
+        let mut refused = Command::new(env!("CARGO_BIN_EXE_consulting"));
+        refused.args(arguments).current_dir(folder.path()).env("CONSULTING_API_KEY", "short");
+        let refused = refused.output().await.unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && said.contains(expected), "{said}");
+    }
 
     let hash = "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
     let server = Server::start(folder.path(), 0, &format!("--key-hash {hash}"), None).await;

@@ -3,13 +3,15 @@
 //! ```no_run
 //! use std::{sync::Arc, time::Duration};
 //!
-//! use graph_core::{MemorySaver, START, State, StateGraph};
+//! use axum::{Json, Router, routing::get};
+//! use graph_core::{START, State, StateGraph};
 //! use graph_server::{
 //!     Capacity, Registry, Service,
 //!     graph::{Graphs, routes},
 //!     http::{Guard, Metrics},
 //!     serve,
 //! };
+//! use graph_store::sqlite::SqliteSaver;
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -25,15 +27,19 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
-//! let essays = essays.checkpointer(MemorySaver::new()).compile()?;
+//! // Threads outlive the server as the list of runs does, so that runs go on after a restart.
+//! let essays = essays.checkpointer(SqliteSaver::open("threads.db")?).compile()?;
 //! let registry = Registry::open("runs.db")?;
 //! let graphs = Graphs::new(registry.clone()).add("essays", essays, || ());
 //! let service = Service::open(registry, Arc::new(graphs.clone()), Capacity::default()).await?;
 //! let metrics = Metrics::default();
-//! let (router, _openapi) = routes(graphs, service.clone(), 1000, metrics.clone());
-//! let router = Guard::new().around(Default::default(), router, metrics);
+//! let (locked, document) = routes(graphs, service.clone(), 1000, metrics.clone());
+//! let open = Router::new()
+//!     .route("/health", get(async || "ok"))
+//!     .route("/openapi.json", get(async move || Json(document)));
+//! let guarded = Guard::new().around(open, locked, metrics);
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8000").await?;
-//! serve(listener, router, service, Duration::from_secs(5), std::future::pending()).await?;
+//! serve(listener, guarded, service, Duration::from_secs(5), std::future::pending()).await?;
 //! # Ok(())
 //! # }
 //! ```

@@ -14,7 +14,7 @@ mod request;
 pub use body::{Body, Params, Path};
 pub use events::{EventStreams, Message, Place, stream};
 pub use guard::{Guard, Guarded};
-pub use key::{KeyHash, KeyHashError};
+pub use key::{KeyHash, KeyHashError, ShortKey};
 pub use metrics::Metrics;
 pub use page::{Asset, page};
 pub use problem::{Problem, ProblemBody, ProblemDetail};

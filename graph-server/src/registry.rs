@@ -92,26 +92,27 @@ impl Registry {
         if added == 0 { Ok(None) } else { self.get(&new.id) }
     }
 
-    /// Whether there is a run of this id.
-    pub fn knows(&self, id: &str) -> Result<bool, RegistryError> {
-        Ok(self.get(id)?.is_some())
-    }
-
-    /// Adds a run that came to its end without this service, if there is none with its id.
+    /// Adds a run that came to its end without this service. One that is known already is noted as complete if it
+    /// rested before that and nobody works on it here.
     pub fn adopt(
         &self,
         done: &NewRun,
         outcome: &Value,
         created_at: SystemTime,
+        ended_at: SystemTime,
     ) -> Result<(), RegistryError> {
         self.lock().execute(
-            "INSERT OR IGNORE INTO runs (id, subject, input, told, status, created, updated, ended, outcome) \
-             VALUES (?1, ?2, ?3, 'null', 'complete', ?4, ?4, ?4, ?5)",
+            "INSERT INTO runs (id, subject, input, told, status, created, updated, ended, outcome) \
+             VALUES (?1, ?2, ?3, 'null', 'complete', ?4, ?5, ?5, ?6) \
+             ON CONFLICT (id) DO UPDATE SET status = 'complete', error = NULL, updated = excluded.updated, \
+                 ended = excluded.ended, outcome = excluded.outcome \
+             WHERE status NOT IN ('queued', 'running') AND updated < excluded.updated",
             params![
                 done.id,
                 done.subject,
                 done.input.to_string(),
                 to_millis(created_at),
+                to_millis(ended_at),
                 outcome.to_string()
             ],
         )?;
@@ -119,7 +120,7 @@ impl Registry {
     }
 
     /// A run.
-    pub(crate) fn get(&self, id: &str) -> Result<Option<RunInfo>, RegistryError> {
+    pub fn get(&self, id: &str) -> Result<Option<RunInfo>, RegistryError> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE id = ?1");
         Ok(self.lock().prepare_cached(&sql)?.query_row([id], read).optional()?)
     }
@@ -182,11 +183,11 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts a run that nobody works on back into the queue, with an order, unless it is complete.
+    /// Puts a run that nobody works on back into the queue, with an order.
     pub(crate) fn requeue(&self, id: &str, order: &Value) -> Result<(), RegistryError> {
         self.lock().execute(
             "UPDATE runs SET status = 'queued', error = NULL, told = ?2, updated = ?3, ended = NULL \
-             WHERE id = ?1 AND status <> 'complete'",
+             WHERE id = ?1",
             params![id, order.to_string(), to_millis(SystemTime::now())],
         )?;
         Ok(())
@@ -220,6 +221,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<RunInfo> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use serde_json::{Value, json};
 
     use super::{NewRun, Registry, Status};
@@ -252,6 +255,27 @@ mod tests {
         assert_eq!(unfinished.len(), 3);
         assert_eq!((unfinished[1].order.clone(), unfinished[1].ended_at), (json!(1), None));
         assert_eq!(registry.count().unwrap()[0], (Status::Queued, 3));
+    }
+
+    #[test]
+    fn what_others_brought_to_its_end_is_complete_unless_it_was_touched_since() {
+        let registry = Registry::in_memory().unwrap();
+        let new = |id: &str| NewRun { id: id.into(), subject: "x".into(), input: json!({}) };
+        let (past, future) = (SystemTime::UNIX_EPOCH, SystemTime::now() + Duration::from_secs(60));
+        for id in ["live", "rests", "older"] {
+            registry.add(&new(id)).unwrap();
+        }
+        for id in ["rests", "older"] {
+            registry.set(id, Status::Error, Some("why"), &Value::Null).unwrap();
+        }
+        for (id, ended) in [("live", future), ("rests", future), ("older", past), ("new", past)] {
+            registry.adopt(&new(id), &json!(id), past, ended).unwrap();
+        }
+        let run = |id| registry.get(id).unwrap().unwrap();
+        let stands = ["live", "rests", "older", "new"].map(|id| run(id).status);
+        use Status::{Complete, Error, Queued};
+        assert_eq!(stands, [Queued, Complete, Error, Complete]);
+        assert_eq!((run("rests").error, run("rests").outcome), (None, json!("rests")));
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub trait Runner: Send + Sync + 'static {
     /// The future is dropped when the run is cancelled or the server ends; later it may be asked for again.
     async fn go(&self, run: &RunInfo, teller: &Teller) -> Result<Ended, Failure>;
 
+    /// Whether a complete run has something left that going on with it may still bring. It may block.
+    fn is_open(&self, _run: &RunInfo) -> bool {
+        false
+    }
+
     /// The stored events of a run after this number, at most so many. It may block.
     fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>>;
 }

@@ -1,5 +1,7 @@
 //! Listening, and ending well.
 
+mod impatient;
+
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::ConnectInfo};
@@ -16,6 +18,7 @@ use tokio::{
 };
 use tower::ServiceExt;
 
+use self::impatient::Impatient;
 use crate::{http::Guarded, service::Service};
 
 /// Connections that are still open after the runs are put aside get so long.
@@ -23,6 +26,10 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A connection on which no whole head of a request comes for so long is closed.
 const HEAD: Duration = Duration::from_secs(15);
+
+/// A connection on which an answer waits for so long, and the client takes nothing of it, is closed. It would keep its
+/// place for as long as the client likes. Streams send signs of life, so that those that nobody reads end too.
+const UNREAD: Duration = Duration::from_secs(60);
 
 /// Where no connection can be taken, it is tried again after so long.
 const BREATH: Duration = Duration::from_millis(200);
@@ -116,7 +123,7 @@ fn talk(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(Impatient::new(stream, UNREAD)), answer);
     let connection = connections.watch(connection);
     tokio::spawn(async move {
         // Clients go as they like.

@@ -190,8 +190,8 @@ impl Service {
         }
     }
 
-    /// Goes on with a run that rests before its end, with an order that its runner understands. Whoever stops waiting for it has
-    /// asked for it all the same.
+    /// Goes on with a run that rests, with an order that its runner understands; with a complete one only where its
+    /// runner says that something is left. Whoever stops waiting for it has asked for it all the same.
     pub async fn resume(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
         let (service, id) = (self.clone(), id.to_owned());
         tokio::spawn(async move { service.resume_now(&id, order).await }).await?
@@ -200,19 +200,14 @@ impl Service {
     async fn resume_now(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
         self.inner.get(id).await?;
         let live = self.inner.admit(id)?;
-        let name = id.to_owned();
-        let queued = self.inner.blocking(move |it| {
-            it.requeue(&name, &order)?;
-            it.get(&name)
-        });
-        match queued.await {
-            Ok(Some(run)) if run.status == Status::Queued => {
+        match self.inner.requeue(id, order).await {
+            Ok(run) => {
                 self.inner.work(run.clone(), live);
                 Ok(run)
             }
-            other => {
+            Err(error) => {
                 self.inner.leave(id);
-                other.and(Err(ServiceError::Over(id.to_owned())))
+                Err(error)
             }
         }
     }
@@ -364,6 +359,20 @@ impl Inner {
         let run = given_up.await;
         self.leave(id);
         run?.ok_or_else(|| ServiceError::Unknown(id.to_owned()))
+    }
+
+    /// Puts a run that was admitted back into the queue, unless nothing of it is left to do.
+    async fn requeue(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
+        let (runner, name) = (self.runner.clone(), id.to_owned());
+        let queued = self.blocking(move |it| {
+            let over = |it: &RunInfo| it.status == Status::Complete && !runner.is_open(it);
+            if it.get(&name)?.as_ref().is_none_or(over) {
+                return Ok(None);
+            }
+            it.requeue(&name, &order)?;
+            it.get(&name)
+        });
+        queued.await?.ok_or_else(|| ServiceError::Over(id.to_owned()))
     }
 
     async fn get(&self, id: &str) -> Result<RunInfo, ServiceError> {

@@ -200,6 +200,23 @@ test("a run is cancelled and kept", { timeout: 360_000 }, async (t) => {
   await close();
 });
 
+test("a run that its budget cut short goes on with a larger one", { timeout: 360_000 }, async () => {
+  const id = await startRun(server, { ticker: "CUTS", max_tokens: 200_000 });
+  await untilRun(server, id, "complete");
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByRole("heading", { name: "Without a score, so without a rank" }).waitFor();
+  await page.getByRole("button", { name: "Resume" }).click();
+  const dialog = page.getByRole("dialog", { name: "Resume the run" });
+  await dialog.getByLabel("Tokens at most").fill("9000000");
+  await checkBoth(page, "resume-complete");
+  await dialog.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("heading", { name: "The other 12" }).waitFor({ timeout: 300_000 });
+  assert.equal(await page.getByRole("heading", { name: "Without a score, so without a rank" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Resume" }).count(), 0, "nothing is left to do");
+  await close();
+});
+
 test("what the server refuses is shown as what it is", { timeout: 180_000 }, async () => {
   const { page, close } = await openPage(browser, server, { expected: [/status of 4(04|22)/] });
   await page.goto(server.url);

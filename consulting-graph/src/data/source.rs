@@ -1,6 +1,6 @@
 //! Where a run takes its company from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,17 @@ pub enum DataError {
     /// Reading was cut off.
     #[error("reading the data was cut off")]
     Cut,
+}
+
+impl From {
+    /// The folder it is read from, if there is one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Synthetic => None,
+            Self::Edgar { folder } | Self::Dir { folder } => Some(folder),
+            Self::EdgarOnline(online) => Some(&online.cache),
+        }
+    }
 }
 
 impl DataSource {

@@ -45,6 +45,15 @@ impl Limit {
     pub fn or(self, other: Self) -> Self {
         Self { tokens: self.tokens.or(other.tokens), money: self.money.or(other.money) }
     }
+
+    /// The smaller of two limits, of tokens and of money each.
+    #[must_use]
+    pub fn at_most(self, most: Self) -> Self {
+        Self {
+            tokens: self.tokens.into_iter().chain(most.tokens).min(),
+            money: self.money.into_iter().chain(most.money).min(),
+        }
+    }
 }
 
 impl fmt::Display for Limit {
@@ -155,9 +164,19 @@ impl Model for Turns {
 
 #[cfg(test)]
 mod tests {
-    use llm::{Llm, RecordMode, Recording, Rule, Script, Scripted};
+    use llm::{Llm, Money, RecordMode, Recording, Rule, Script, Scripted};
 
     use super::{Limit, Purse};
+
+    #[test]
+    fn the_smaller_limit_counts_of_tokens_and_of_money_each() {
+        let money = |it| Some(Money::from_dollars(it));
+        let told = Limit { tokens: Some(5), money: None };
+        let most = Limit { tokens: Some(9), money: money(2.0) };
+        assert_eq!(told.at_most(most), Limit { tokens: Some(5), money: money(2.0) });
+        assert_eq!(most.at_most(told), told.at_most(most));
+        assert_eq!(told.at_most(Limit::default()), told);
+    }
 
     #[tokio::test]
     async fn what_was_paid_before_is_spent_and_what_was_taken_over_is_not() {

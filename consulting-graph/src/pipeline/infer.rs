@@ -74,14 +74,14 @@ pub(super) async fn inference_agent(
     if let Some(why) = silence {
         telling.failed(LAYER, persona, &why).await;
         return Err(NodeError::terminal(format!(
-            "without {inference} nothing can be proposed: {why}; `consulting resume` asks again"
+            "without {inference} nothing can be proposed: {why}; resuming the run asks again"
         )));
     }
     if draft.findings.is_empty() && !is_empty {
         telling.failed(LAYER, persona, "no finding can be read from the answer").await;
         return Err(NodeError::terminal(format!(
-            "no finding can be read from what {} answered, twice; take another model: `consulting fork --at layer_1 \
-             --set models.inferences.model=…`",
+            "no finding can be read from what {} answered, twice; take another model: branch off at layer_1 and set \
+             models.inferences.model",
             persona.label()
         )));
     }

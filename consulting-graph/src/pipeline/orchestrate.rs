@@ -50,7 +50,7 @@ pub(super) async fn sandbox_orchestrator(
     }
     if let (true, Some(first)) = (scores.is_empty(), unscored.first()) {
         return Err(NodeError::terminal(format!(
-            "no move has a score; of {}: {}; `consulting resume` tries again",
+            "no move has a score; of {}: {}; resuming the run tries again",
             first.move_id, first.reason
         )));
     }

@@ -242,7 +242,7 @@ impl Run {
         match events.finish().await {
             Ok(exit) => Ok(exit),
             Err(error) => {
-                teller.tell(PipelineEvent::PipelineError { message: error.to_string() })?;
+                teller.tell(PipelineEvent::PipelineError { message: self.shown(&error) })?;
                 Err(error.into())
             }
         }

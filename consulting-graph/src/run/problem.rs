@@ -1,7 +1,8 @@
 //! Why a run cannot be made, opened or finished.
 
-use std::{io, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
+use super::Run;
 use crate::{config::ConfigError, event::EventLogError, models::ChoiceError};
 
 /// Why a run cannot be made, opened or finished.
@@ -83,4 +84,24 @@ pub enum RunProblem {
         /// Why not.
         problem: String,
     },
+}
+
+impl Run {
+    /// An error in words for everybody who may read the run's events: where its files lie on this host is nobody's
+    /// business there, so the folders go by what they are.
+    pub(crate) fn shown(&self, error: &impl fmt::Display) -> String {
+        let data = self.manifest.given.data.from.folder();
+        let folders = [(Some(self.folder()), "the run's folder"), (data, "the data folder")];
+        let mut text = error.to_string();
+        for (folder, name) in folders.into_iter().filter_map(|it| Some((it.0?, it.1))) {
+            // Errors name a folder as it was given, or as the system knows it.
+            let known = folder.canonicalize().ok();
+            for path in [Some(folder.to_owned()), known].into_iter().flatten() {
+                if path.is_absolute() {
+                    text = text.replace(&*path.to_string_lossy(), name);
+                }
+            }
+        }
+        text
+    }
 }

@@ -1,17 +1,23 @@
 //! What the routes share: the service, the folder of runs, and what new runs are given.
 
-use std::{fs::File, path::PathBuf, sync::Arc};
+use std::{fs::File, path::PathBuf, slice, sync::Arc};
 
 use chrono::NaiveDate;
+use graph_core::{RunError, checkpoint::CheckpointError};
 use graph_server::{
-    NewRun, RunInfo, Service,
+    NewRun, Registry, RunInfo, Service,
     http::{EventStreams, Guard, Metrics, Problem},
 };
 use llm::Catalog;
 use serde_json::json;
-use tokio::{runtime::Handle, task::spawn_blocking};
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex, Semaphore},
+    task::spawn_blocking,
+};
 
 use super::{
+    adopt,
     meters::Meters,
     runner::Folders,
     wire::{Analyze, Budget, ForkWanted, Kept},
@@ -19,7 +25,7 @@ use super::{
 use crate::{
     config::Config,
     data::{DataSource, From, Ticker},
-    models::{Choice, Limit},
+    models::Choice,
     plan::{Assumptions, Plan},
     run::{Given, Run, RunProblem, new},
     spent::Spent,
@@ -29,6 +35,13 @@ use crate::{
 const MOST_ROUNDS: u32 = 50;
 const MOST_AT_ONCE: usize = 15;
 
+/// So many runs are branched off from at once.
+pub(super) const FORKS: usize = 4;
+
+/// Why a run does not go on that this program cannot have made.
+const OTHER_PROGRAM: &str =
+    "the run was made by another program or with other files, and cannot go on here";
+
 /// Settings a fork may change.
 const MOST_SETTINGS: usize = 100;
 
@@ -36,6 +49,7 @@ const MOST_SETTINGS: usize = 100;
 #[derive(Debug, Clone)]
 pub(super) struct Desk {
     pub(super) service: Service,
+    pub(super) registry: Registry,
     pub(super) folders: Folders,
     pub(super) streams: EventStreams,
     pub(super) metrics: Metrics,
@@ -50,13 +64,13 @@ pub(super) struct Desk {
     pub(super) concurrency: usize,
     /// Who may see what is locked.
     pub(super) guard: Arc<Guard>,
-    /// What a run may spend at most.
-    pub(super) most: Limit,
     /// Held for as long as the server is there.
     pub(super) _lock: Arc<File>,
     pub(super) meters: Meters,
     /// Held by who replays a run for its trace: one at a time, since that takes seconds of a processor.
-    pub(super) replaying: Arc<tokio::sync::Mutex<()>>,
+    pub(super) replaying: Arc<Mutex<()>>,
+    /// Held by who branches off: a thread waits for each that needs other threads, so there must not be many.
+    pub(super) forking: Arc<Semaphore>,
 }
 
 impl Desk {
@@ -116,12 +130,18 @@ impl Desk {
         let ticker = Ticker::parse(&info.subject).map_err(|error| Problem::internal(&error))?;
         let run_id = new::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
         let (from, folder) = (self.folders.of(id), self.folders.of(&run_id));
-        let (new_id, runtime) = (run_id.clone(), Handle::current());
+        let (new_id, runtime, most) = (run_id.clone(), Handle::current(), self.folders.most);
+        let turn = self.forking.clone().acquire_owned().await;
+        let turn = turn.map_err(|error| Problem::internal(&error))?;
         // Databases and recordings are copied.
         blocking(move || {
+            let _turn = turn;
             let run = Run::open(from).map_err(problem)?;
             let fork = run.fork(folder, new_id, at, wanted.only, &wanted.set);
-            runtime.block_on(fork).map_err(problem)
+            let mut fork = runtime.block_on(fork).map_err(problem)?;
+            // What is said of the fork goes before what was said of the run it comes from.
+            let limit = limit.limit().or(fork.manifest().limit).at_most(most);
+            fork.limit_to(limit).map_err(problem)
         })
         .await?;
         self.start(run_id, info.subject, &kept).await
@@ -160,7 +180,7 @@ impl Desk {
         if let Some(problem) = limit.problem() {
             return Err(Problem::invalid(problem));
         }
-        limit.within(self.most).map_err(Problem::invalid)
+        limit.within(self.folders.most).map_err(Problem::invalid)
     }
 
     /// The configuration of a new run.
@@ -184,11 +204,42 @@ impl Desk {
         blocking(move || Ok(meters.read(&recording))).await
     }
 
-    /// A run's folder, if there is such a run.
+    /// A run and its folder, if there is such a run.
     pub(super) async fn folder(&self, id: &str) -> Result<(RunInfo, PathBuf), Problem> {
-        let info = self.service.get(id).await?;
+        let mut info = self.service.get(id).await?;
+        if self.notices(slice::from_ref(&info)).await? {
+            info = self.service.get(id).await?;
+        }
         let folder = self.folders.of(&info.id);
         Ok((info, folder))
+    }
+
+    /// Runs, the newest first.
+    pub(super) async fn runs(
+        &self,
+        before: Option<String>,
+        most: usize,
+    ) -> Result<Vec<RunInfo>, Problem> {
+        let found = self.service.list(before.clone(), most).await?;
+        if self.notices(&found).await? {
+            return Ok(self.service.list(before, most).await?);
+        }
+        Ok(found)
+    }
+
+    /// Notes what somebody at a terminal did to runs meanwhile. Says whether anybody did.
+    async fn notices(&self, known: &[RunInfo]) -> Result<bool, Problem> {
+        let (desk, known) = (self.clone(), known.to_vec());
+        blocking(move || {
+            let mut is_any = false;
+            for it in known {
+                let folder = desk.folders.of(&it.id);
+                let noted = adopt::one(&desk.registry, &folder, it.id.clone(), Some(&it));
+                is_any |= noted.map_err(|error| Problem::internal(&error))?;
+            }
+            Ok(is_any)
+        })
+        .await
     }
 }
 
@@ -210,26 +261,29 @@ pub(super) fn problem(problem: RunProblem) -> Problem {
         }
         RunProblem::NoRun(_) => Problem::not_found("the run's folder is gone"),
         RunProblem::Busy(_) => Problem::conflict("another process is at work on the run"),
-        RunProblem::Differs(_) => Problem::conflict(
-            "the run was made by another program or with other files, and cannot go on here",
-        ),
+        RunProblem::Differs(_) => Problem::conflict(OTHER_PROGRAM),
         other => Problem::internal(&other),
     }
 }
 
-/// Why a run failed, for its clients. What only names the host's files stays in the log.
-pub(super) fn failure(id: &str, problem: &RunProblem) -> String {
-    match problem {
-        RunProblem::File { .. }
-        | RunProblem::Manifest { .. }
-        | RunProblem::Events(_)
-        | RunProblem::Recording(_)
-        | RunProblem::Threads(_)
-        | RunProblem::Sandboxes(_)
-        | RunProblem::NoRun(_) => {
-            tracing::error!(run = id, %problem, "failed");
-            "the server failed at this run; its log says why, and resuming tries again".to_owned()
-        }
-        other => other.to_string(),
+/// Why a run failed, for its clients; the run is there if it could be opened. What only names the host's files stays in
+/// the log.
+pub(super) fn failure(id: &str, run: Option<&Run>, problem: &RunProblem) -> String {
+    tracing::error!(run = id, %problem, "failed");
+    match (problem, run) {
+        (RunProblem::Run(error), Some(run)) if !is_storage(error) => run.shown(error),
+        (RunProblem::Differs(_), _) => OTHER_PROGRAM.to_owned(),
+        (
+            RunProblem::NothingToReview
+            | RunProblem::NotRecorded(_)
+            | RunProblem::NoBackend(..)
+            | RunProblem::NoPlace(_),
+            _,
+        ) => problem.to_string(),
+        _ => "the server failed at this run; its log says why, and resuming tries again".to_owned(),
     }
+}
+
+fn is_storage(error: &RunError) -> bool {
+    matches!(error, RunError::Checkpoint(CheckpointError::Storage(_)))
 }

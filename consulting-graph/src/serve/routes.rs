@@ -1,5 +1,7 @@
 //! The routes about runs.
 
+use std::io;
+
 use axum::{
     Json,
     extract::State,
@@ -58,6 +60,14 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
         .routes(routes!(file))
 }
 
+/// Why a run's folder cannot be read. The list of runs knows of it, though somebody may have removed it.
+fn unreadable(error: &io::Error) -> Problem {
+    match error.kind() {
+        io::ErrorKind::NotFound => Problem::not_found("the run's folder is gone"),
+        _ => Problem::internal(error),
+    }
+}
+
 /// Starts a run.
 #[utoipa::path(post, path = "/api/analyze", tag = "runs", request_body = Analyze, responses(
     (status = 202, description = "It is started", body = Started),
@@ -89,9 +99,12 @@ async fn events_live(
     (status = "4XX", description = "There is no such run", body = ProblemBody)))]
 async fn results_of(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Results>> {
     let (info, folder) = desk.folder(&id).await?;
-    let read = blocking(move || results::result(&folder).map_err(|it| Problem::internal(&it)));
+    let read = blocking(move || results::result(&folder).map_err(|error| unreadable(&error)));
     // A report that is there while the run goes on is an older one's.
     let result = read.await?.filter(|_| !info.status.is_live());
+    if result.is_none() && info.status == Status::Complete {
+        return Err(Problem::not_found("the run's report is gone"));
+    }
     Ok(Json(Results {
         analysis_id: info.id,
         ticker: info.subject,
@@ -114,7 +127,7 @@ async fn runs(State(desk): State<Desk>, Params(wanted): Params<RunsWanted>) -> A
         desk.service.get(before).await?;
     }
     // One more than is wanted shows whether others follow.
-    let mut found = desk.service.list(wanted.before, limit + 1).await?;
+    let mut found = desk.runs(wanted.before, limit + 1).await?;
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|it| it.id.clone());
@@ -213,7 +226,7 @@ async fn review(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json
     Ok(Json(json!(blocking(read).await?)))
 }
 
-/// Goes on with a run that rests.
+/// Goes on with a run that rests; with a complete one if moves have no score or debates ended too soon.
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs",
     params(("id" = String, Path, description = "The run")), request_body = Option<Resume>, responses(
     (status = 202, description = "It goes on", body = Started),
@@ -291,7 +304,7 @@ async fn compare(State(desk): State<Desk>, Params(pair): Params<Pair>) -> Answer
 /// What a run would take, before anything is spent.
 #[utoipa::path(get, path = "/api/plan", tag = "runs", params(PlanWanted), responses(
     (status = 200, description = "Calls, tokens, money and time, for each role and in all", body = Object),
-    (status = "4XX", description = "There is no such run", body = ProblemBody)))]
+    (status = "4XX", description = "There cannot be such a run", body = ProblemBody)))]
 async fn plan(State(desk): State<Desk>, Params(wanted): Params<PlanWanted>) -> Answer<Json<Value>> {
     let config = desk.config_with(wanted.rounds)?;
     let config = Config::parse(&config).map_err(|error| Problem::internal(&error))?;
@@ -306,7 +319,7 @@ async fn plan(State(desk): State<Desk>, Params(wanted): Params<PlanWanted>) -> A
     (status = "4XX", description = "There is no such run", body = ProblemBody)))]
 async fn files(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Files>> {
     let (_, folder) = desk.folder(&id).await?;
-    let read = move || results::files(&folder).map_err(|it| Problem::internal(&it));
+    let read = move || results::files(&folder).map_err(|error| unreadable(&error));
     Ok(Json(Files { files: blocking(read).await? }))
 }
 

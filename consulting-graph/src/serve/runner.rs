@@ -20,10 +20,13 @@ use super::{
 use crate::{
     event::Numbered,
     fence::visible_json,
+    models::Limit,
     moves::Move,
     pipeline::Reviewed,
+    rank::Ranked,
     report::Report,
     run::{self, Going, Run, RunProblem},
+    score::Mark,
 };
 
 /// A run that another process works on is looked at again after so long.
@@ -37,6 +40,8 @@ pub(super) struct Folders {
     pub(super) isolation: Isolation,
     /// The one back end to use.
     pub(super) backend: Option<String>,
+    /// What a run may spend at most, whoever made it and whatever it was told.
+    pub(super) most: Limit,
 }
 
 impl Folders {
@@ -44,7 +49,7 @@ impl Folders {
         self.runs.join(id)
     }
 
-    /// How a run is gone on with: what it was told last, or else at first.
+    /// How a run is gone on with: what it was told last, or else at first, and no more than the operator allows now.
     fn going(&self, run: &Run, info: &RunInfo) -> Result<Going, Failure> {
         let kept: Kept = serde_json::from_value(info.input.clone()).unwrap_or_default();
         let order: Order = serde_json::from_value(info.order.clone()).unwrap_or_default();
@@ -61,7 +66,12 @@ impl Folders {
                 _ => self.isolation,
             }),
             backend: self.backend.clone(),
-            limit: order.limit.limit().or(run.manifest().limit).or(kept.limit.limit()),
+            limit: order
+                .limit
+                .limit()
+                .or(run.manifest().limit)
+                .or(kept.limit.limit())
+                .at_most(self.most),
             reviewed,
             ..Going::default()
         })
@@ -94,12 +104,19 @@ pub(super) fn outcome(report: &Report) -> Value {
     json!(Outcome { recommended: best.collect() })
 }
 
+/// Whether a run may come to more than its report says: moves have no score, or debates ended too soon.
+fn is_open(report: &Report) -> bool {
+    let is_cut = |it: &Ranked| it.marks.contains(&Mark::Incomplete);
+    !report.ranking.unscored.is_empty() || report.ranking.all().any(is_cut)
+}
+
 #[async_trait]
 impl Runner for Folders {
     async fn go(&self, info: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
-        let failed = |problem: RunProblem| Failure(failure(&info.id, &problem));
         let folder = self.of(&info.id);
-        let run = blocking(move || Run::open(folder)).await?.map_err(failed)?;
+        let run = blocking(move || Run::open(folder)).await?;
+        let run = run.map_err(|problem| Failure(failure(&info.id, None, &problem)))?;
+        let failed = |problem: RunProblem| Failure(failure(&info.id, Some(&run), &problem));
         let ended = loop {
             let tell = |event: &Numbered| {
                 let data = serde_json::to_string(event).unwrap_or_default();
@@ -122,6 +139,11 @@ impl Runner for Folders {
                 Ok(Ended::Waiting)
             }
         }
+    }
+
+    fn is_open(&self, run: &RunInfo) -> bool {
+        let text = fs::read_to_string(self.of(&run.id).join("report.json")).unwrap_or_default();
+        serde_json::from_str(&text).is_ok_and(|it| is_open(&it))
     }
 
     fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {

@@ -2,7 +2,7 @@
 //! one process. A replay from the recording does the same again, step by step, and has all of it.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,25 +18,39 @@ use crate::run::{Going, Run};
 const TRACE: &str = "trace.json";
 
 /// The trace of a run as JSON. One replay at a time, to its end, though nobody waits for it any more.
+///
+/// Whoever waits for a turn holds no thread: a replay needs threads to read from, and would never end if all of them
+/// waited for it.
 pub(super) async fn of(folder: PathBuf, replaying: Arc<Mutex<()>>) -> Result<String, Problem> {
-    let runtime = Handle::current();
+    let here = folder.clone();
+    if let Some(text) = blocking(move || Ok(kept(&here))).await? {
+        return Ok(text);
+    }
+    let (turn, runtime) = (replaying.lock_owned().await, Handle::current());
     blocking(move || {
-        let kept = folder.join(TRACE);
-        if let Ok(text) = fs::read_to_string(&kept) {
-            return Ok(text);
-        }
-        let _turn = replaying.blocking_lock();
+        let _turn = turn;
         // Somebody else may have made it meanwhile.
-        if let Ok(text) = fs::read_to_string(&kept) {
+        if let Some(text) = kept(&folder) {
             return Ok(text);
         }
         let text = runtime.block_on(replay(&folder))?;
-        let new = folder.join("trace.new");
-        let written = fs::write(&new, &text).and_then(|()| fs::rename(&new, &kept));
-        written.map_err(|error| Problem::internal(&error))?;
+        keep(&folder, &text).map_err(|error| Problem::internal(&error))?;
         Ok(text)
     })
     .await
+}
+
+/// The trace that a replay before left, unless the run has come to another end since.
+fn kept(folder: &Path) -> Option<String> {
+    let changed = |name: &str| fs::metadata(folder.join(name)).and_then(|it| it.modified());
+    let is_of_report = changed(TRACE).ok()? >= changed("report.json").ok()?;
+    is_of_report.then(|| fs::read_to_string(folder.join(TRACE)).ok())?
+}
+
+fn keep(folder: &Path, text: &str) -> io::Result<()> {
+    let new = folder.join("trace.new");
+    fs::write(&new, text)?;
+    fs::rename(&new, folder.join(TRACE))
 }
 
 async fn replay(folder: &Path) -> Result<String, Problem> {

@@ -74,9 +74,15 @@ impl<S: State, C: Send + Sync + 'static> Typed<S, C> {
         mut answers: Map<String, Value>,
     ) -> Result<Input<S>, Failure> {
         let here = thread.state().await.map_err(failure)?;
+        let is_there = here.is_some();
         let Some(here) = here.filter(|it| it.run == run) else {
             if graphs.has_begun(run) {
-                return Err(Failure("a later run is on this run's thread; start a new one".into()));
+                let why = if is_there {
+                    "a later run is on this run's thread; start a new one"
+                } else {
+                    "the run's thread is gone from its checkpointer; start a new run"
+                };
+                return Err(Failure(why.into()));
             }
             let update =
                 self.graph.read_update(given.input).map_err(|it| Failure(it.to_string()))?;
@@ -147,9 +153,15 @@ impl<S: State, C: Send + Sync + 'static> Served for Typed<S, C> {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+/// Why a run failed, for its clients. A storage names its files or its server, which are for the log alone.
 fn failure(error: RunError) -> Failure {
-    Failure(error.to_string())
+    match error {
+        RunError::Checkpoint(CheckpointError::Storage(cause)) => {
+            tracing::error!(%cause, "a thread cannot be read or written");
+            Failure("the run's thread cannot be read or written; the server's log says why".into())
+        }
+        other => Failure(other.to_string()),
+    }
 }
 
 /// Waits for an event, and takes with it those that are there already.

@@ -17,10 +17,25 @@ pub struct KeyHash([u8; 32]);
 )]
 pub struct KeyHashError;
 
+/// A key that others could guess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a key has {SHORTEST} characters at least, so that nobody guesses it; make one with: openssl rand -hex 32"
+)]
+pub struct ShortKey;
+
+/// Characters that a key has at least.
+const SHORTEST: usize = 16;
+
 impl KeyHash {
     /// The hash of a key.
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
+    }
+
+    /// The hash of a key that is long enough not to be guessed.
+    pub fn of_long(key: &str) -> Result<Self, ShortKey> {
+        if key.chars().count() < SHORTEST { Err(ShortKey) } else { Ok(Self::of(key)) }
     }
 
     /// Whether a request shows the key: as `Authorization: Bearer` or as `X-Api-Key`. It takes as long for a wrong key
@@ -62,7 +77,13 @@ impl fmt::Debug for KeyHash {
 mod tests {
     use axum::http::{HeaderMap, HeaderValue};
 
-    use super::KeyHash;
+    use super::{KeyHash, ShortKey};
+
+    #[test]
+    fn a_key_that_can_be_guessed_is_none() {
+        assert_eq!(KeyHash::of_long("0123456789abcde"), Err(ShortKey));
+        assert_eq!(KeyHash::of_long("0123456789abcdef"), Ok(KeyHash::of("0123456789abcdef")));
+    }
 
     #[test]
     fn the_right_key_in_either_header_opens() {

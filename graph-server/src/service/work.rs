@@ -15,16 +15,16 @@ use crate::{
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Where a run was left; nothing where it is put aside.
-type Left = Option<Rest>;
+type Left = Option<Stand>;
 
-/// Where a run rests.
-struct Rest {
+/// Where a run stands: where it rests, or that somebody works on it.
+struct Stand {
     status: Status,
     error: Option<String>,
     outcome: Value,
 }
 
-impl Rest {
+impl Stand {
     fn at(status: Status) -> Self {
         Self { status, error: None, outcome: Value::Null }
     }
@@ -42,25 +42,26 @@ impl Inner {
             let id = run.id.clone();
             if let Some(rest) = inner.turn(run, &live).await {
                 tracing::info!(run = id, status = rest.status.name(), "rests");
-                inner.note(&id, rest).await;
+                let _ = inner.note(&id, rest).await;
             }
             inner.leave(&id);
         });
     }
 
-    /// Notes where a run rests. Until that is on the disk nobody is told; a server that ends before goes on with it.
-    async fn note(&self, id: &str, rest: Rest) {
-        let (rest, mut closing) = (Arc::new(rest), self.closing.subscribe());
+    /// Notes where a run stands, however often that has to be tried. Until it is on the disk nobody is told; a server
+    /// that ends before goes on with the run. Says whether it is noted.
+    async fn note(&self, id: &str, stand: Stand) -> bool {
+        let (stand, mut closing) = (Arc::new(stand), self.closing.subscribe());
         loop {
-            let (name, it) = (id.to_owned(), rest.clone());
+            let (name, it) = (id.to_owned(), stand.clone());
             let set = self.blocking(move |registry| {
                 registry.set(&name, it.status, it.error.as_deref(), &it.outcome)
             });
-            let Err(problem) = set.await else { return };
+            let Err(problem) = set.await else { return true };
             tracing::error!(run = id, %problem, "cannot be noted");
             tokio::select! {
                 () = tokio::time::sleep(AGAIN) => {}
-                () = until_true(&mut closing) => return,
+                () = until_true(&mut closing) => return false,
             }
         }
     }
@@ -77,10 +78,8 @@ impl Inner {
         };
         // The semaphore is never closed.
         let _turn = turn.ok()?;
-        let id = run.id.clone();
-        let begun = self.blocking(move |it| it.set(&id, Status::Running, None, &Value::Null));
-        if let Err(problem) = begun.await {
-            return Some(Rest::failed(problem.to_string()));
+        if !self.note(&run.id, Stand::at(Status::Running)).await {
+            return None;
         }
         let (runner, teller) = (self.runner.clone(), Teller { feed: live.feed.clone() });
         // A task of its own, so that a panic is this run's alone.
@@ -95,17 +94,17 @@ impl Inner {
             }
         };
         Some(match ended {
-            Ok(Ok(Ended::Complete(outcome))) => Rest { outcome, ..Rest::at(Status::Complete) },
-            Ok(Ok(Ended::Waiting)) => Rest::at(Status::Waiting),
-            Ok(Err(failure)) => Rest::failed(failure.to_string()),
-            Err(_) => Rest::failed("an internal error; the server's log has it"),
+            Ok(Ok(Ended::Complete(outcome))) => Stand { outcome, ..Stand::at(Status::Complete) },
+            Ok(Ok(Ended::Waiting)) => Stand::at(Status::Waiting),
+            Ok(Err(failure)) => Stand::failed(failure.to_string()),
+            Err(_) => Stand::failed("an internal error; the server's log has it"),
         })
     }
 }
 
 fn left(why: Stop) -> Left {
     match why {
-        Stop::Cancelled => Some(Rest::at(Status::Cancelled)),
+        Stop::Cancelled => Some(Stand::at(Status::Cancelled)),
         Stop::PutAside => None,
     }
 }

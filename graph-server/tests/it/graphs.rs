@@ -149,6 +149,22 @@ async fn a_run_goes_on_in_the_next_server_and_its_answer_is_used_once() {
 }
 
 #[tokio::test]
+async fn a_run_whose_thread_is_gone_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
+    let first = server(folder.path(), &saver, &stove).await;
+    let wanted = json!({ "input": { "dish": "tea" }, "thread": "t" });
+    let id = first.post("/graphs/orders/runs", &wanted).await.1["id"].as_str().unwrap().to_owned();
+    rests(&first, &id).await;
+    first.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
+    first.stop().await;
+    let second = server(folder.path(), &Arc::new(MemorySaver::new()), &stove).await;
+    let run = rests(&second, &id).await;
+    assert_eq!(run["status"], "error");
+    assert!(run["error"].as_str().unwrap().contains("thread is gone"), "{run}");
+}
+
+#[tokio::test]
 async fn a_run_answers_no_other_runs_question() {
     let folder = tempfile::tempdir().unwrap();
     let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(9)));

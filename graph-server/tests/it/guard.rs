@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    time::Instant,
+    time::{Instant, sleep, timeout},
 };
 
 use crate::web::Server;
@@ -46,10 +46,14 @@ async fn routes_of(guard: Guard, streams: usize) -> (Guarded, Service) {
     (guard.around(open, locked, metrics), service)
 }
 
+/// More than fits on the way to a client that does not read.
+const LARGE: usize = 4 << 20;
+
 fn file(name: &str) -> Option<Asset> {
     match name {
         "index.html" => Some(b"<!doctype html>"[..].into()),
         "assets/x-1.js" => Some(b"1"[..].into()),
+        "assets/large.js" => Some(vec![b'1'; LARGE].into()),
         _ => None,
     }
 }
@@ -90,6 +94,24 @@ async fn a_head_that_never_ends_is_not_waited_for() {
     assert!(!said.contains("200 OK"), "{said}");
     let waited = begun.elapsed();
     assert!((Duration::from_secs(10)..Duration::from_secs(30)).contains(&waited), "{waited:?}");
+}
+
+/// Time is passed by the runtime whenever nothing else is to be done.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_reads_does_not_keep_its_place() {
+    const ASKED: usize = 12;
+    let server = server(Guard::new(), 9).await;
+    let mut deaf = TcpStream::connect(server.address).await.unwrap();
+    let request = b"GET /assets/large.js HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    deaf.write_all(&request.repeat(ASKED)).await.unwrap();
+    let mut begun = [0; 15];
+    deaf.read_exact(&mut begun).await.unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200 OK");
+    sleep(Duration::from_secs(90)).await;
+    let mut taken = Vec::new();
+    // What was on its way is all that comes; the connection may be reset before that is read.
+    let _ = deaf.read_to_end(&mut taken).await;
+    assert!(taken.len() < ASKED * LARGE, "{}", taken.len());
 }
 
 #[tokio::test]
@@ -143,10 +165,21 @@ async fn strange_hosts_and_sites_are_refused() {
 }
 
 #[tokio::test]
-async fn bodies_requests_and_streams_are_bounded() {
-    let server = server(Guard::new().body(100).rate(8), 1).await;
+async fn bodies_and_requests_are_bounded() {
+    let server = server(Guard::new().body(100).rate(5), 1).await;
     let large = server.ask(Method::POST, "/echo").body("x".repeat(101)).send().await.unwrap();
     assert_eq!(large.status().as_u16(), 413);
+    let mut answered = Vec::new();
+    for _ in 0..6 {
+        answered.push(server.get("/graphs").await.0);
+    }
+    assert_eq!(answered.iter().filter(|it| **it == 429).count(), 2, "{answered:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn streams_are_bounded_and_a_place_is_given_back() {
+    let server = server(Guard::new(), 1).await;
     let (_, run) = server.post("/graphs/idle/runs", &json!({})).await;
     let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
     let open = server.ask(Method::GET, &path).send().await.unwrap();
@@ -158,12 +191,13 @@ async fn bodies_requests_and_streams_are_bounded() {
         (429, &"5".parse().unwrap())
     );
     drop(open);
-    // It is free again as soon as the server has noticed.
-    let mut answered = Vec::new();
-    for _ in 0..6 {
-        answered.push(server.get("/graphs").await.0);
-    }
-    assert_eq!(answered.iter().filter(|it| **it == 429).count(), 2, "{answered:?}");
+    // As soon as the server has noticed.
+    let free = async {
+        while server.ask(Method::GET, &path).send().await.unwrap().status().as_u16() != 200 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), free).await.expect("its place is free again");
     server.stop().await;
 }
 

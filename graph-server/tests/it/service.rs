@@ -80,6 +80,10 @@ impl Runner for Counter {
         Ok(if waits { Ended::Waiting } else { Ended::Complete(json!(goal)) })
     }
 
+    fn is_open(&self, run: &RunInfo) -> bool {
+        run.input["open"] == json!(true)
+    }
+
     fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         let stored = self.stored.lock().unwrap();
@@ -208,6 +212,17 @@ async fn a_run_can_be_stopped_and_gone_on_with() {
 }
 
 #[tokio::test]
+async fn a_complete_run_goes_on_where_something_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = open(folder.path(), &Counter::new(100), 1).await;
+    service.start(new("a", json!({ "to": 2, "open": true }))).await.unwrap();
+    assert_eq!(all(&service, "a", 0).await, (vec![1, 2], Status::Complete));
+    service.resume("a", json!(5)).await.unwrap();
+    assert_eq!(all(&service, "a", 2).await, (vec![3, 4, 5], Status::Complete));
+    assert_eq!(service.get("a").await.unwrap().outcome, json!(5));
+}
+
+#[tokio::test]
 async fn failures_and_panics_are_the_runs_own() {
     let folder = tempfile::tempdir().unwrap();
     let service = open(folder.path(), &Counter::new(100), 2).await;
@@ -224,6 +239,20 @@ async fn failures_and_panics_are_the_runs_own() {
     for id in ids {
         assert!(service.start(new(id, json!({}))).await.is_err(), "{id}");
     }
+}
+
+#[tokio::test]
+async fn a_run_begins_as_soon_as_that_can_be_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = open(folder.path(), &Counter::new(100), 2).await;
+    let broken = rusqlite::Connection::open(folder.path().join("runs.db")).unwrap();
+    let full = "CREATE TRIGGER full BEFORE UPDATE ON runs BEGIN SELECT RAISE(FAIL, 'full'); END";
+    broken.execute_batch(full).unwrap();
+    service.start(new("a", json!({ "to": 1 }))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(service.get("a").await.unwrap().status, Status::Queued);
+    broken.execute_batch("DROP TRIGGER full").unwrap();
+    assert_eq!(all(&service, "a", 0).await, (vec![1], Status::Complete));
 }
 
 #[tokio::test]

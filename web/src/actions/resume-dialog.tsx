@@ -9,7 +9,7 @@ import { Problem } from "@/ui/problem";
 import { BudgetFields, NO_BUDGET, budget } from "./budget";
 import { useAction } from "./use-action";
 
-/** Goes on with a run that stopped, with another budget if wished. */
+/** Goes on with a run that stopped or was cut short, with another budget if wished. */
 export function ResumeDialog({
   run,
   onClose,
@@ -33,7 +33,10 @@ export function ResumeDialog({
     <Modal title="Resume the run" onClose={onClose}>
       <form onSubmit={submit} className="space-y-4">
         <p className="text-sm text-dim">
-          It goes on from where it stands. Calls that were answered are not paid for again.
+          {run.status === "complete"
+            ? "Moves without a score are debated again, and with a larger budget also those whose debate it cut short."
+            : "It goes on from where it stands."}{" "}
+          Calls that were answered are not paid for again.
         </p>
         <div className="grid gap-3 sm:grid-cols-2">
           <BudgetFields draft={draft} onChange={(it) => setDraft({ ...draft, ...it })} />

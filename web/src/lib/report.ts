@@ -103,3 +103,9 @@ export interface ResultAnswer {
   error: string | null;
   result: Report | null;
 }
+
+/** Whether the run may come to more than this: moves have no score, or debates ended too soon. */
+export function isOpen({ ranking }: Pick<Report, "ranking">): boolean {
+  const cut = (it: Ranked): boolean => it.marks.includes("incomplete");
+  return ranking.unscored.length > 0 || [...ranking.recommended, ...ranking.other].some(cut);
+}

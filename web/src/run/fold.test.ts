@@ -33,6 +33,14 @@ it("has nothing under way once the run has stopped", () => {
   expect(atRest(stopped).layers["0"]?.status).toBe("done");
 });
 
+it("forgets why a move had no score once it has one", () => {
+  const again = fold(whole, [{ seq: 14, type: "sandbox_scored", move: "m2", score: 40, breakdown: {} }]);
+  expect(whole.debates["m2"]?.reason).toBe("the model refused");
+  expect(whole.notices.map((it) => it.kind)).toEqual(["degraded", "skipped"]);
+  expect(again.debates["m2"]).toMatchObject({ status: "done", score: 40, reason: null });
+  expect(again.notices.map((it) => it.kind)).toEqual(["degraded"]);
+});
+
 /** The same numbers in the same order every time, so that a failure can be repeated. */
 function shuffled<T>(items: readonly T[], seed: number): T[] {
   const left = [...items];

@@ -68,16 +68,26 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
     case "sandbox_round":
       return round(view, event);
     case "sandbox_scored":
-      return debate(view, event.move, {
-        score: event.score,
-        breakdown: event.breakdown,
-        status: "done",
-        step: null,
-      });
+      return {
+        ...debate(view, event.move, {
+          score: event.score,
+          breakdown: event.breakdown,
+          status: "done",
+          step: null,
+          reason: null,
+        }),
+        // A run that went on has a score now for what had none.
+        notices: view.notices.filter((it) => it.move !== event.move),
+      };
     case "sandbox_skipped":
       return {
         ...debate(view, event.move, { status: "failed", step: null, reason: event.reason }),
-        ...notice(view, { seq: event.seq, kind: "skipped", text: `${event.move} has no score: ${event.reason}` }),
+        ...notice(view, {
+          seq: event.seq,
+          kind: "skipped",
+          text: `${event.move} has no score: ${event.reason}`,
+          move: event.move,
+        }),
       };
     case "sandbox_degraded":
       return notice(view, {

@@ -2,7 +2,7 @@ import { Ban, FileDown, GitCompareArrows, GitFork, Play } from "lucide-react";
 import type { ReactElement } from "react";
 
 import { when } from "@/lib/format";
-import type { Report } from "@/lib/report";
+import { type Report, isOpen } from "@/lib/report";
 import { isLive } from "@/lib/status";
 import type { Run } from "@/lib/types";
 import { Badge } from "@/ui/badge";
@@ -26,6 +26,7 @@ interface Props {
 export function RunHeader({ run, report, synthetic, ...act }: Props): ReactElement {
   const live = isLive(run.status);
   const stopped = run.status === "error" || run.status === "cancelled";
+  const resumable = stopped || (run.status === "complete" && report !== null && isOpen(report));
   const invented = report ? report.outcome.company.source === "synthetic" : synthetic;
   return (
     <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
@@ -58,8 +59,8 @@ export function RunHeader({ run, report, synthetic, ...act }: Props): ReactEleme
             <Ban aria-hidden /> Cancel
           </Button>
         )}
-        {stopped && (
-          <Button look="solid" onClick={act.onResume}>
+        {resumable && (
+          <Button look={stopped ? "solid" : undefined} onClick={act.onResume}>
             <Play aria-hidden /> Resume
           </Button>
         )}

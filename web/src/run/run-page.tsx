@@ -37,7 +37,7 @@ type Open = null | { kind: "fork"; at: string } | { kind: "compare" | "files" | 
 export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactElement {
   const place = usePlace();
   const { run, view, connected, error, refused, samples, refresh } = useRun(id);
-  const result = useResult(id, run?.status);
+  const result = useResult(id, run);
   const report = result.value?.result ?? null;
   const files = useFiles(id, run?.status, view);
   const findings = useFindings(id, report, files);

@@ -4,14 +4,16 @@ import { useMemo } from "react";
 
 import { api } from "@/lib/api";
 import type { Report, ResultAnswer } from "@/lib/report";
-import type { RunStatus } from "@/lib/types";
+import type { Run, RunStatus } from "@/lib/types";
 import { type Fetched, useFetched } from "@/lib/use-fetched";
 import { type Findings, byId, findingsOf, readFindings } from "@/text/findings";
 
 import type { RunView } from "./view";
 
-export function useResult(id: string, status: RunStatus | undefined): Fetched<ResultAnswer> {
-  return useFetched(status === "complete" ? id : null, (signal) => api.result(id, signal));
+/** A complete run that went on comes to another result, though nobody may have looked in between. */
+export function useResult(id: string, run: Run | null): Fetched<ResultAnswer> {
+  const key = run?.status === "complete" ? id : null;
+  return useFetched(key, (signal) => api.result(id, signal), run?.updated_at);
 }
 
 const NONE: string[] = [];

@@ -69,7 +69,7 @@ export function useRun(id: string): Followed {
     [id, refresh],
   );
 
-  // A run that stopped can go on; one that is complete stays as it is.
+  // A run that stopped can go on; one that is complete does so only where a person wants it to.
   const pause = run === null || isLive(run.status) ? 2000 : run.status === "complete" ? null : 10_000;
   useEffect(() => {
     const stop = new AbortController();

@@ -42,6 +42,8 @@ export interface Notice {
   text: string;
   /** Why, where that is long. */
   detail?: string;
+  /** The move that it is about. */
+  move?: string;
 }
 
 /** Something that happened, in words. */

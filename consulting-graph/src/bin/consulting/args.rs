@@ -165,7 +165,7 @@ pub(crate) struct GoingArgs {
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
     /// Tokens the whole run may use, in and out together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
 }
 
@@ -335,7 +335,7 @@ Examples:
 Others than this machine can reach it only with a key, from the variable CONSULTING_API_KEY or by its hash.")]
 pub(crate) struct ServeArgs {
     /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000", value_parser = address)]
     pub(crate) address: SocketAddr,
     /// The folder of all runs
     #[arg(long, value_name = "DIR", default_value = "runs")]
@@ -359,7 +359,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
     /// Tokens a run may use at most, whatever a client says
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
     /// Runs at once; others wait for their turn
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
@@ -419,6 +419,11 @@ impl From<Isolation> for sandbox_vm::Isolation {
 fn at_least_one(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|it| *it > 0);
     number.ok_or_else(|| "give a number from 1 on".to_owned())
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |_| "give an address and a port, like 127.0.0.1:8000 or [::1]:8000".to_owned();
+    text.parse().map_err(wrong)
 }
 
 fn host(text: &str) -> Result<String, String> {

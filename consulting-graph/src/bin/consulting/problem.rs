@@ -75,13 +75,15 @@ pub(crate) enum Problem {
     Serve(#[from] consulting_graph::serve::ServeProblem),
     #[error("--contact: {0}")]
     Contact(#[from] consulting_graph::data::edgar::EdgarError),
-    #[error("{address}: {source}")]
+    #[error("cannot listen at {address}: {source}; give another address with --address")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error(
         "{0} can be reached by others, so a key is needed: put a long random one into the variable {API_KEY}, or give \
          its hash with --key-hash"
     )]
     NoKey(SocketAddr),
+    #[error("the key in {API_KEY} cannot be used: {0}")]
+    Key(#[from] graph_server::http::ShortKey),
     #[error("the runtime cannot be started: {0}")]
     Runtime(std::io::Error),
     #[error(transparent)]
@@ -108,6 +110,7 @@ impl Problem {
             | Self::Contact(_)
             | Self::Config { .. }
             | Self::NoKey(_)
+            | Self::Key(_)
             | Self::Run(
                 RunProblem::Config(_)
                 | RunProblem::Models(_)

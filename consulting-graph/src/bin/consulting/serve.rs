@@ -28,7 +28,7 @@ const QUEUED: usize = 1000;
 
 /// Serves until it is told to end. Told once more, it ends at once: every run goes on from where it is stored.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
-    let guard = guard(args);
+    let guard = guard(args)?;
     if !guard.suits(args.address) {
         return Err(Problem::NoKey(args.address));
     }
@@ -76,14 +76,13 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
     }
 }
 
-fn guard(args: &ServeArgs) -> Guard {
+fn guard(args: &ServeArgs) -> Result<Guard, Problem> {
     let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
-    let keys = args.key_hash.iter().copied();
-    let guard = keys
-        .chain(from_environment.map(|it| KeyHash::of(it.trim())))
-        .fold(Guard::new().rate(args.rate), Guard::key);
+    let from_environment = from_environment.map(|it| KeyHash::of_long(it.trim())).transpose()?;
+    let keys = args.key_hash.iter().copied().chain(from_environment);
+    let guard = keys.fold(Guard::new().rate(args.rate), Guard::key);
     let guard = args.host.iter().cloned().fold(guard, Guard::host);
-    args.origin.iter().cloned().fold(guard, Guard::origin)
+    Ok(args.origin.iter().cloned().fold(guard, Guard::origin))
 }
 
 /// Whoever wants the process to end.
