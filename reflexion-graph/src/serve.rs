@@ -113,7 +113,8 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> 
         allowance: options.allowance,
         since: Instant::now(),
     };
-    let (locked, locked_api) = routes::locked().with_state(desk.clone()).split_for_parts();
+    let (locked, mut locked_api) = routes::locked().with_state(desk.clone()).split_for_parts();
+    options.guard.describe(&mut locked_api);
     let (open, mut api) = routes::open().with_state(desk).split_for_parts();
     api.merge(locked_api);
     let document = Document::openapi().merge_from(api);

@@ -138,8 +138,10 @@ async fn every_reader_reads_everything_in_order_however_late_it_comes() {
     let read = counter.reads.load(Ordering::SeqCst);
     assert_eq!(early.await.unwrap(), ((1..=1000).collect(), Status::Complete));
     assert_eq!(late.await.unwrap(), ((8..=1000).collect(), Status::Complete));
-    // Whoever keeps up needs no disk: what was read from it are the late one's first events and both ends.
-    assert!(counter.reads.load(Ordering::SeqCst) - read < 20, "{read}");
+    // Whoever keeps up needs no disk: what was read from it are the late one's first events, both ends, and what either
+    // missed while the machine had no time for it. To read each event there would be a thousand.
+    let read = counter.reads.load(Ordering::SeqCst) - read;
+    assert!(read < 200, "{read}");
     // And when all is over.
     assert_eq!(all(&service, "a", 990).await, ((991..=1000).collect(), Status::Complete));
     assert_eq!(all(&service, "a", 5000).await, (vec![], Status::Complete));

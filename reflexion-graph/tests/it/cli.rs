@@ -158,6 +158,7 @@ async fn limits_are_looked_at_before_anything_is_started() {
         ("serve --address 127.0.0.1:0 --timeout nan", "the timeout is from"),
         ("serve --address 127.0.0.1:0 --max-attempts 99", "attempts are from 1 to 10"),
         ("serve --address 127.0.0.1:0 --memory 1", "the memory is from 64"),
+        ("serve --address 127.0.0.1:0 --pool 1", "make one with: openssl rand"),
         ("run x --model gpt", "name its provider with --provider"),
         ("bench --model gpt", "name its provider with --provider"),
         ("run x --provider nobody", "openai-compatible, scripted"),
@@ -165,8 +166,11 @@ async fn limits_are_looked_at_before_anything_is_started() {
         ("resume nothing", "give the folder"),
     ] {
         let line: Vec<&str> = more.split(' ').collect();
-        let address = [("OPENAI_COMPATIBLE_BASE_URL", "http://127.0.0.1:1/")];
-        let output = start_with(folder.path(), &line, &address).await;
+        let set = [
+            ("OPENAI_COMPATIBLE_BASE_URL", "http://127.0.0.1:1/"),
+            ("AGENT_SANDBOX_API_KEY", "short"),
+        ];
+        let output = start_with(folder.path(), &line, &set).await;
         let (out, error) = (text(&output.stdout), text(&output.stderr));
         assert_eq!((output.status.code(), &*out), (Some(2), ""), "{more}: {error}");
         assert!(error.starts_with("error: ") && error.contains(said), "{more}: {error}");

@@ -80,13 +80,15 @@ pub(crate) enum Problem {
     Chance(#[from] getrandom::Error),
     #[error(transparent)]
     Serve(#[from] reflexion_graph::serve::ServeProblem),
-    #[error("{address}: {source}")]
+    #[error("cannot listen at {address}: {source}; give another address with --address")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error(
         "{0} can be reached by others, so a key is needed: put a long random one into the variable {API_KEY}, or give \
          its hash with --key-hash"
     )]
     NoKey(SocketAddr),
+    #[error("the key in {API_KEY} cannot be used: {0}")]
+    Key(#[from] graph_server::http::ShortKey),
     #[error("the runtime cannot be started: {0}")]
     Runtime(std::io::Error),
 }
@@ -101,6 +103,7 @@ impl Problem {
             | Self::NoSuchRun(_)
             | Self::NoProblems
             | Self::NoKey(_)
+            | Self::Key(_)
             | Self::Content { .. }
             | Self::Choice(_)
             | Self::Wheels(_)

@@ -27,7 +27,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
     place::check(&args.trying)?;
     let (choice, place) = (place::choice(&args.voice)?, place::place(&args.place));
     let allowance = args.voice.budget.allowance();
-    let guard = guard(args);
+    let guard = guard(args)?;
     if !guard.suits(args.address) {
         return Err(Problem::NoKey(args.address));
     }
@@ -64,13 +64,12 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
     Ok(Ending::Done)
 }
 
-fn guard(args: &ServeArgs) -> Guard {
+fn guard(args: &ServeArgs) -> Result<Guard, Problem> {
     let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
-    let keys = args.key_hash.iter().copied();
-    let guard = keys
-        .chain(from_environment.map(|it| KeyHash::of(it.trim())))
-        .fold(Guard::new().rate(args.rate), Guard::key);
-    args.host.iter().cloned().fold(guard, Guard::host)
+    let from_environment = from_environment.map(|it| KeyHash::of_long(it.trim())).transpose()?;
+    let keys = args.key_hash.iter().copied().chain(from_environment);
+    let guard = keys.fold(Guard::new().rate(args.rate), Guard::key);
+    Ok(args.host.iter().cloned().fold(guard, Guard::host))
 }
 
 /// Resolves when the process is interrupted or terminated.
