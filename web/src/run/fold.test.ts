@@ -31,6 +31,7 @@ it("has nothing under way once the run has stopped", () => {
   expect(atRest(stopped).debates["m1"]?.status).toBe("idle");
   expect(atRest(stopped).layers["sandbox"]?.status).toBe("idle");
   expect(atRest(stopped).layers["0"]?.status).toBe("done");
+  expect(atRest({ ...stopped, error: "no budget" }).layers["sandbox"]?.status).toBe("failed");
 });
 
 it("forgets why a move had no score once it has one", () => {

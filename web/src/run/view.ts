@@ -98,11 +98,14 @@ export function emptyDebate(move: string): DebateView {
   };
 }
 
-/** What was under way when the run stopped is so no more. */
+/** What was under way when the run stopped is so no more; the layer that the run failed in has failed. */
 export function atRest(view: RunView): RunView {
-  const stop = <T extends { status: Status }>(all: Record<string, T>): Record<string, T> =>
-    Object.fromEntries(
-      Object.entries(all).map(([key, it]) => [key, it.status === "running" ? { ...it, status: "idle" as const } : it]),
-    );
-  return { ...view, layers: stop(view.layers), agents: stop(view.agents), debates: stop(view.debates) };
+  const stop = <T extends { status: Status }>(all: Record<string, T>, status: Status): Record<string, T> =>
+    Object.fromEntries(Object.entries(all).map(([key, it]) => [key, it.status === "running" ? { ...it, status } : it]));
+  return {
+    ...view,
+    layers: stop(view.layers, view.error === null ? "idle" : "failed"),
+    agents: stop(view.agents, "idle"),
+    debates: stop(view.debates, "idle"),
+  };
 }
