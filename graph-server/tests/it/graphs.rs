@@ -69,6 +69,16 @@ async fn rests(server: &Server, id: &str) -> Value {
     panic!("it does not rest");
 }
 
+/// Orders tea on thread `t` and answers the question; the cook is about to begin then.
+async fn order_tea(server: &Server) -> String {
+    let wanted = json!({ "input": { "dish": "tea" }, "thread": "t" });
+    let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
+    let id = run["id"].as_str().unwrap().to_owned();
+    rests(server, &id).await;
+    server.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
+    id
+}
+
 #[tokio::test]
 async fn a_graph_is_run_asked_answered_and_looked_at() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,10 +122,7 @@ async fn a_run_goes_on_in_the_next_server_and_its_answer_is_used_once() {
     let folder = tempfile::tempdir().unwrap();
     let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
     let first = server(folder.path(), &saver, &stove).await;
-    let wanted = json!({ "input": { "dish": "tea" }, "thread": "t" });
-    let id = first.post("/graphs/orders/runs", &wanted).await.1["id"].as_str().unwrap().to_owned();
-    rests(&first, &id).await;
-    first.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
+    let id = order_tea(&first).await;
     // The answer is stored once the cook is at work.
     loop {
         let (_, state) = first.get("/graphs/orders/threads/t/state").await;
@@ -153,10 +160,7 @@ async fn a_run_whose_thread_is_gone_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
     let first = server(folder.path(), &saver, &stove).await;
-    let wanted = json!({ "input": { "dish": "tea" }, "thread": "t" });
-    let id = first.post("/graphs/orders/runs", &wanted).await.1["id"].as_str().unwrap().to_owned();
-    rests(&first, &id).await;
-    first.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
+    let id = order_tea(&first).await;
     first.stop().await;
     let second = server(folder.path(), &Arc::new(MemorySaver::new()), &stove).await;
     let run = rests(&second, &id).await;
