@@ -7,6 +7,7 @@ pub mod counted;
 pub mod database;
 pub mod disk;
 pub mod floor;
+pub mod insert;
 pub mod size;
 pub mod table;
 pub mod theirs;

@@ -62,7 +62,9 @@ impl Codec {
         what: impl Fn() -> String,
         value: &impl Serialize,
     ) -> Result<Vec<u8>, CodecError> {
-        let mut bytes = vec![PLAIN, 0, 0, 0, 0];
+        // With room for what most values take.
+        let mut bytes = Vec::with_capacity(256);
+        bytes.extend([PLAIN, 0, 0, 0, 0]);
         rmp_serde::encode::write_named(&mut bytes, value)
             .map_err(|error| CodecError::Encode { what: what(), problem: error.to_string() })?;
         if bytes.len() > self.limit {

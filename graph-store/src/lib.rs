@@ -16,6 +16,8 @@ mod error;
 mod items;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod recent;
 mod retention;
 mod sizes;
 #[cfg(feature = "sqlite")]

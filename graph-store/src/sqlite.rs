@@ -3,15 +3,17 @@
 //! # What each mode promises
 //!
 //! A write is answered once its transaction is committed. Writes that come while another transaction is on its
-//! way to the disk are committed together with one `fsync`, so many threads cost little more than one.
+//! way to the disk are committed together with one `fsync`, so many threads cost little more than one. A small write
+//! that comes alone is committed on the thread of whoever asks for it, if its runtime has others and as long as commits
+//! take less than half a millisecond; all others go to a thread of their own, which waits for the disk.
 //!
 //! | setting | choice | why |
 //! |---|---|---|
 //! | `journal_mode` | `WAL` | readers do not wait for the writer, and a commit is one `fsync` |
 //! | `synchronous` | [`Full`](Synchronous::Full) | what was answered survives a loss of power; [`Normal`](Synchronous::Normal) survives a crash of the process, and after a loss of power lacks the last commits, never those in the middle |
-//! | `page_size` | 8,192 bytes | what a step stores lies on fewer pages, and each costs a commit a write; a file that was made with other pages keeps them |
+//! | `page_size` | 4,096 bytes | a commit writes whole pages, and a small step changes two; a file that was made with other pages keeps them |
 //! | `auto_vacuum` | `INCREMENTAL` | [`Sqlite::vacuum`] gives room back in small steps, beside live traffic |
-//! | `wal_autocheckpoint` | 2,000 pages | the log is folded into the file every 16 MB, not every 4 |
+//! | `wal_autocheckpoint` | by ourselves, at 2,000 pages | the log is folded into the file every 2,000 pages, not every 1,000, and not in the middle of a commit |
 //! | `journal_size_limit` | 64 MB | a log that grew under load shrinks again |
 //! | `busy_timeout` | 10 s | how long a write waits for another process's |
 //! | `trusted_schema`, `cell_size_check` | off, on | a file from elsewhere runs no code and is checked while it is read |
@@ -27,6 +29,7 @@ mod chains;
 mod copy;
 mod database;
 mod failure;
+mod known;
 mod lease;
 mod put;
 mod read;
@@ -37,6 +40,7 @@ mod schema;
 mod sizes;
 mod store;
 mod sweep;
+mod writer;
 
 pub use cache::SqliteCache;
 pub use database::{Settings, Sqlite, Synchronous};

@@ -535,6 +535,22 @@ async fn a_pool_of_the_caller_serves_as_well() {
     assert_eq!(head(&saver, "t").await.values["log"], json!(["x", "x"]));
 }
 
+/// To compile the statement that reads a thread takes the server far longer than to read it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_compiles_nothing_for_our_connections() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.fresh_database();
+    let saver = saver(&url).await;
+    // A function that copying calls tells what its connection is set to.
+    let tell = "CREATE TABLE seen (jit text);
+                CREATE OR REPLACE FUNCTION graph_store.need_read_committed() RETURNS void
+                LANGUAGE sql AS $$INSERT INTO public.seen VALUES (current_setting('jit'))$$";
+    server.sql(&url, tell);
+    let copied = saver.copy_thread("a", "b").await;
+    assert!(matches!(copied, Err(CheckpointError::UnknownThread { .. })), "{copied:?}");
+    assert_eq!(server.sql(&url, "SELECT jit FROM seen").trim(), "off");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_encrypted_cannot_be_read_in_the_database() {
     let Some(server) = postgres::shared() else { return };

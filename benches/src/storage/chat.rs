@@ -25,8 +25,11 @@ pub struct Chat {
 }
 
 async fn say(chat: &Chat) -> ChatUpdate {
-    let (count, size) = (chat.count + 1, chat.size);
-    Chat::update().count(count).messages([format!("{count:<size$}")])
+    let count = chat.count + 1;
+    let mut message = count.to_string();
+    // Not by `format!`, which pads letter by letter: what is measured is how it is stored.
+    message.push_str(&" ".repeat(chat.size.saturating_sub(message.len())));
+    Chat::update().count(count).messages([message])
 }
 
 #[derive(Route)]

@@ -31,8 +31,8 @@ pub struct Pair {
     pub theirs: String,
     /// A folder on the disk that holds both.
     pub folder: PathBuf,
-    /// What they are.
-    pub store: Store,
+    /// The address of an empty database on their server, if they have one.
+    pub server: Option<String>,
 }
 
 impl<'a> Databases<'a> {
@@ -68,7 +68,7 @@ impl<'a> Databases<'a> {
         let saver = SqliteSaver::open(file("ours")).map_err(io::Error::other)?;
         let theirs = text(&file("theirs"))?;
         let folder = self.folder.to_owned();
-        Ok(Pair { saver: Arc::new(saver), theirs, folder, store: Store::Sqlite })
+        Ok(Pair { saver: Arc::new(saver), theirs, folder, server: None })
     }
 
     fn on_server(&mut self) -> io::Result<Option<Pair>> {
@@ -80,7 +80,8 @@ impl<'a> Databases<'a> {
             self.runtime.block_on(PostgresSaver::connect(&url)).map_err(io::Error::other)?;
         let folder = server.folder().to_owned();
         let theirs = server.fresh_database();
-        Ok(Some(Pair { saver: Arc::new(saver), theirs, folder, store: Store::Postgres }))
+        let server = Some(server.fresh_database());
+        Ok(Some(Pair { saver: Arc::new(saver), theirs, folder, server }))
     }
 }
 

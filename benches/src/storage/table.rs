@@ -1,6 +1,9 @@
 //! What was measured of stored threads, as text.
 
-use super::{Load, Report, Workload, size, timed};
+use super::{
+    Load, Report, Workload, size,
+    timed::{self, Kind},
+};
 use crate::{
     measure::Cost,
     table::{Ratio, aligned, grouped, nanos, verdict},
@@ -8,12 +11,15 @@ use crate::{
 
 impl timed::Row {
     fn times_faster(&self) -> Option<Ratio> {
-        Some(Ratio::of(self.langgraph?, self.ours?.cost))
+        Some(Ratio::of(self.langgraph?, self.ours.as_ref()?.cost))
+    }
+
+    fn floor(&self) -> Option<Cost> {
+        Some(self.ours.as_ref()?.floors.first()?.1)
     }
 
     fn times_floor(&self) -> Option<Ratio> {
-        let ours = self.ours?;
-        Some(Ratio::of(ours.cost, ours.floor))
+        Some(Ratio::of(self.ours.as_ref()?.cost, self.floor()?))
     }
 }
 
@@ -61,8 +67,8 @@ fn times(rows: &[timed::Row]) -> String {
 
 fn time_cells(row: &timed::Row) -> [String; 12] {
     let Load { threads, steps, message } = row.load;
-    let [ours, ours_min] = micros(row.ours.map(|it| it.cost), "not here");
-    let [floor, floor_min] = micros(row.ours.map(|it| it.floor), "-");
+    let [ours, ours_min] = micros(row.ours.as_ref().map(|it| it.cost), "not here");
+    let [floor, floor_min] = micros(row.floor(), "-");
     let [ratio, ratio_min] = match row.times_floor() {
         Some(Ratio { medians, mins }) => [format!("{medians:.2}"), format!("{mins:.2}")],
         None => ["-", "-"].map(str::to_owned),
@@ -93,35 +99,37 @@ fn micros(cost: Option<Cost>, absent: &str) -> [String; 2] {
 
 /// What the table has no room for.
 fn remarks(rows: &[timed::Row]) -> String {
-    rows.iter().flat_map(|it| [growing_floor(it), heavy_floor(it), weaker(it)]).flatten().collect()
+    rows.iter().flat_map(|it| floors(it).into_iter().chain(weaker(it))).collect()
 }
 
-fn growing_floor(row: &timed::Row) -> Option<String> {
-    let ours = row.ours?;
+/// What the floor is, and what others would be.
+fn floors(row: &timed::Row) -> Vec<String> {
+    let Some(ours) = &row.ours else { return Vec::new() };
     let (name, bytes) = (row.workload.name(), grouped(row.load.message));
-    let Ratio { medians, mins } = Ratio::of(ours.cost, ours.growing_floor);
-    let [floor, _] = micros(Some(ours.growing_floor), "-");
-    Some(format!(
-        "{name} {bytes}: {:.2} commits a step; on a file that grows they take {floor} µs, ratio {medians:.2} \
-         (quickest rounds {mins:.2})\n",
-        ours.commits_a_step,
-    ))
-}
-
-fn heavy_floor(row: &timed::Row) -> Option<String> {
-    let (ours, heavy) = (row.ours?, row.ours?.heavy_floor?);
-    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
-    let Ratio { medians, mins } = Ratio::of(ours.cost, heavy.cost);
-    let [floor, _] = micros(Some(heavy.cost), "-");
-    Some(format!(
-        "{name} {bytes}: with the {} bytes that the database writes for a commit they take {floor} µs, ratio \
-         {medians:.2} (quickest rounds {mins:.2})\n",
-        grouped(heavy.bytes),
-    ))
+    let line = |(index, (kind, cost)): (usize, &(Kind, Cost))| {
+        let how = match kind {
+            Kind::Same(bytes) => {
+                format!("a file written over with the {} bytes of a commit", grouped(*bytes))
+            }
+            Kind::Inserted => "an INSERT of what is to be stored, and nothing else".to_owned(),
+            Kind::InPlace => "a file written over with what is to be stored alone".to_owned(),
+            Kind::Grown => "a file that grows by what is to be stored alone".to_owned(),
+        };
+        let commits = ours.commits_a_step;
+        if index == 0 {
+            return format!("{name} {bytes}: the floor is {how}, {commits:.2} times a step\n");
+        }
+        let (Ratio { medians, mins }, [floor, _]) =
+            (Ratio::of(ours.cost, *cost), micros(Some(*cost), "-"));
+        format!(
+            "{name} {bytes}: {how}: {floor} µs, ratio {medians:.2} (quickest rounds {mins:.2})\n"
+        )
+    };
+    ours.floors.iter().enumerate().map(line).collect()
 }
 
 fn weaker(row: &timed::Row) -> Option<String> {
-    let (cost, ours) = (row.weaker?, row.ours?);
+    let (cost, ours) = (row.weaker?, row.ours.as_ref()?);
     let (name, bytes) = (row.workload.name(), grouped(row.load.message));
     let Ratio { medians, mins } = Ratio::of(cost, ours.cost);
     let [langgraph, _] = micros(Some(cost), "-");
@@ -219,9 +227,11 @@ mod tests {
     fn report() -> Report {
         let ours = |it| timed::Ours {
             cost: cost(it),
-            floor: cost(60.0),
-            growing_floor: cost(100.0),
-            heavy_floor: None,
+            floors: vec![
+                (Kind::Same(12_345), cost(60.0)),
+                (Kind::InPlace, cost(50.0)),
+                (Kind::Grown, cost(100.0)),
+            ],
             commits_a_step: 1.01,
         };
         let row = |workload: Workload, load: usize, micros: f64| timed::Row {
@@ -233,15 +243,12 @@ mod tests {
             weaker: None,
         };
         let weaker = Some(cost(900.0));
-        let mut heavy = row(Workload::SqliteOne, 0, 100.0);
-        let heavy_floor = Some(timed::HeavyFloor { bytes: 12_345, cost: cost(80.0) });
-        heavy.ours = heavy.ours.map(|it| timed::Ours { heavy_floor, ..it });
         let absent = row(Workload::PostgresOne, 0, 0.0);
         let size = |steps, ours, langgraph| size::Row { steps, ours, langgraph };
         Report {
             notes: vec!["a note".to_owned()],
             timed: vec![
-                heavy,
+                row(Workload::SqliteOne, 0, 100.0),
                 row(Workload::SqliteOne, 1, 150.0),
                 timed::Row { weaker, ..row(Workload::SqliteMany, 0, 100.0) },
                 timed::Row { ours: None, langgraph: None, ..absent },
@@ -261,10 +268,15 @@ sqlite-one            1 × 300  1,024       150   75.0      60.0   30.0   2.50  
 sqlite-16            16 × 100    100       100   50.0      60.0   30.0   1.67   1.67         1,800    300          18.0
 postgres-one          1 × 300    100  not here      -         -      -      -      -      not here      -             -
 
-sqlite-one 100: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.00 (quickest rounds 1.00)
-sqlite-one 100: with the 12,345 bytes that the database writes for a commit they take 80.0 µs, ratio 1.25 (quickest rounds 1.25)
-sqlite-one 1,024: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.50 (quickest rounds 1.50)
-sqlite-16 100: 1.01 commits a step; on a file that grows they take 100 µs, ratio 1.00 (quickest rounds 1.00)
+sqlite-one 100: the floor is a file written over with the 12,345 bytes of a commit, 1.01 times a step
+sqlite-one 100: a file written over with what is to be stored alone: 50.0 µs, ratio 2.00 (quickest rounds 2.00)
+sqlite-one 100: a file that grows by what is to be stored alone: 100 µs, ratio 1.00 (quickest rounds 1.00)
+sqlite-one 1,024: the floor is a file written over with the 12,345 bytes of a commit, 1.01 times a step
+sqlite-one 1,024: a file written over with what is to be stored alone: 50.0 µs, ratio 3.00 (quickest rounds 3.00)
+sqlite-one 1,024: a file that grows by what is to be stored alone: 100 µs, ratio 1.50 (quickest rounds 1.50)
+sqlite-16 100: the floor is a file written over with the 12,345 bytes of a commit, 1.01 times a step
+sqlite-16 100: a file written over with what is to be stored alone: 50.0 µs, ratio 2.00 (quickest rounds 2.00)
+sqlite-16 100: a file that grows by what is to be stored alone: 100 µs, ratio 1.00 (quickest rounds 1.00)
 sqlite-16 100: LangGraph as installed, which does not sync every commit: 900 µs, 9.0 times slower (quickest rounds 9.0)
 
 workload       steps   our bytes  a step  LangGraph's bytes   a step  times smaller

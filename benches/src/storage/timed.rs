@@ -11,6 +11,7 @@ use super::{
     database::{Databases, Pair},
     disk,
     floor::{Commits, Floor, Room},
+    insert::Insert,
     theirs::{self, Promise},
 };
 use crate::{
@@ -37,27 +38,27 @@ pub struct Row {
 }
 
 /// What was measured on our side.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ours {
     /// A step.
     pub cost: Cost,
-    /// The bare cost of its fsyncs on a file that has its length already.
-    pub floor: Cost,
-    /// The same on a file that grows.
-    pub growing_floor: Cost,
-    /// The same with as many bytes as the database writes; `None` where that cannot be counted.
-    pub heavy_floor: Option<HeavyFloor>,
+    /// The bare cost of its fsyncs. The first one is what the limit is held against.
+    pub floors: Vec<(Kind, Cost)>,
     /// What the floors wrote for each step.
     pub commits_a_step: f64,
 }
 
-/// A floor that writes what the database does.
-#[derive(Clone, Copy, Debug)]
-pub struct HeavyFloor {
-    /// The bytes of a commit.
-    pub bytes: usize,
-    /// A step.
-    pub cost: Cost,
+/// What the fsyncs of a floor write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As many bytes as the database writes for a commit.
+    Same(usize),
+    /// What the engine asks to be stored, in a statement on the server.
+    Inserted,
+    /// What the engine asks to be stored, over what stood there.
+    InPlace,
+    /// The same at the end of a file.
+    Grown,
 }
 
 /// Measures one row.
@@ -84,30 +85,34 @@ pub fn row(
 
 /// Our side and the floors.
 struct Sides {
-    /// Ours, the floor, the one that grows, and the one with the database's bytes, where they can be counted.
+    /// Ours, then the floors.
     sides: Vec<Side>,
+    floors: Vec<Kind>,
     commits_a_step: f64,
-    heavy_bytes: usize,
 }
 
 impl Sides {
     fn new(pair: &Pair, load: Load, runtime: &Handle) -> io::Result<Self> {
         let Needs { commits, heavy } = needs(&pair.saver, load, runtime);
         let floor = |name: &str, commits, room| floor(&pair.folder.join(name), commits, room);
-        let mut runs = vec![
-            ours(pair.saver.clone(), load, runtime),
-            floor("kept", commits, Room::Kept)?,
-            floor("grown", commits, Room::Grown)?,
-        ];
-        // A server's writes are not this process's, and not counted here.
-        if let (Some(heavy), Store::Sqlite) = (heavy, pair.store) {
-            runs.push(floor("heavy", heavy, Room::Kept)?);
+        let mut floors = Vec::new();
+        match (&pair.server, heavy) {
+            (Some(url), _) => floors.push((Kind::Inserted, insert(url, commits, runtime)?)),
+            (None, Some(heavy)) => {
+                floors.push((Kind::Same(heavy.bytes), floor("heavy", heavy, Room::Kept)?));
+            }
+            // What it writes cannot be counted here.
+            (None, None) => {}
         }
+        floors.push((Kind::InPlace, floor("kept", commits, Room::Kept)?));
+        floors.push((Kind::Grown, floor("grown", commits, Room::Grown)?));
+        let (floors, runs): (_, Vec<Run>) = floors.into_iter().unzip();
+        let runs = [ours(pair.saver.clone(), load, runtime)].into_iter().chain(runs);
         let steps = load.all_steps();
         Ok(Self {
-            sides: runs.into_iter().map(|it| Side::warmed_up(it, steps)).collect(),
+            sides: runs.map(|it| Side::warmed_up(it, steps)).collect(),
+            floors,
             commits_a_step: commits.count as f64 / steps as f64,
-            heavy_bytes: heavy.map_or(0, |it| it.bytes),
         })
     }
 
@@ -122,15 +127,11 @@ impl Sides {
     }
 
     fn costs(&self) -> Option<Ours> {
-        let cost = |index: usize| self.sides.get(index).and_then(Side::cost);
-        let heavy = |cost| HeavyFloor { bytes: self.heavy_bytes, cost };
-        Some(Ours {
-            cost: cost(0)?,
-            floor: cost(1)?,
-            growing_floor: cost(2)?,
-            heavy_floor: cost(3).map(heavy),
-            commits_a_step: self.commits_a_step,
-        })
+        let mut costs = self.sides.iter().map(Side::cost);
+        let cost = costs.next()??;
+        let floors = self.floors.iter().zip(costs).map(|(kind, cost)| Some((*kind, cost?)));
+        let floors = floors.collect::<Option<_>>()?;
+        Some(Ours { cost, floors, commits_a_step: self.commits_a_step })
     }
 }
 
@@ -170,6 +171,11 @@ fn ours(saver: Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Run {
 fn floor(path: &Path, commits: Commits, room: Room) -> io::Result<Run> {
     let mut floor = Floor::new(path, commits, room)?;
     Ok(Box::new(move || floor.run().expect("the disk took the file before")))
+}
+
+fn insert(url: &str, commits: Commits, runtime: &Handle) -> io::Result<Run> {
+    let insert = Insert::new(url, commits, runtime)?;
+    Ok(Box::new(move || insert.run().expect("the server took a statement before")))
 }
 
 /// LangGraph's side, once or twice.
@@ -245,6 +251,6 @@ mod tests {
         assert_eq!(costs.commits_a_step, 14.0 / 10.0);
         // SQLite writes whole pages.
         #[cfg(target_os = "linux")]
-        assert!(costs.heavy_floor.unwrap().bytes > 1_000);
+        assert!(matches!(costs.floors[0].0, Kind::Same(bytes) if bytes > 1_000));
     }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use deadpool_postgres::{PoolError, TimeoutType};
+use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use graph_core::checkpoint::CheckpointError;
 use tokio_postgres::error::SqlState;
 
@@ -73,7 +73,9 @@ fn words(error: &PoolError) -> String {
     let mut words = match error {
         PoolError::Timeout(TimeoutType::Wait) => "no connection became free in time".to_owned(),
         PoolError::Timeout(_) => "the server did not answer in time".to_owned(),
-        PoolError::Backend(error) => error.to_string(),
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            error.to_string()
+        }
         other => other.to_string(),
     };
     let mut cause = statement(error).and_then(Error::source);
@@ -143,7 +145,29 @@ fn is_about_io(error: &tokio_postgres::Error) -> bool {
 
 fn statement(error: &PoolError) -> Option<&tokio_postgres::Error> {
     match error {
-        PoolError::Backend(error) => Some(error),
+        // The second is one that was lost before it was set up.
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            Some(error)
+        }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deadpool_postgres::{HookError, PoolError};
+    use tokio_postgres::NoTls;
+
+    use super::{is_lost, problem};
+
+    /// It may break while it is made, and while it is set up.
+    #[tokio::test]
+    async fn a_connection_that_broke_is_lost_whenever_that_was() {
+        // Nobody listens there.
+        let refused = || tokio_postgres::connect("postgresql://u@127.0.0.1:1/d", NoTls);
+        let made = PoolError::Backend(refused().await.err().unwrap());
+        let set_up = PoolError::PostCreateHook(HookError::Backend(refused().await.err().unwrap()));
+        assert!(is_lost(&made) && is_lost(&set_up));
+        assert_eq!(problem(&made), problem(&set_up));
     }
 }

@@ -2,7 +2,6 @@
 //! checkpoints that were put or read last, and numbers for new links.
 
 use std::{
-    collections::HashMap,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -11,52 +10,35 @@ use deadpool_postgres::PoolError;
 use graph_core::checkpoint::{CheckpointId, Place};
 
 use super::database::Postgres;
-use crate::chain::Tips;
+use crate::{
+    chain::Tips,
+    recent::{Recent, namespace_of},
+};
 
-/// How many namespaces are remembered, twice: the older half is forgotten at once when the younger is full.
-const REMEMBERED: usize = 1_000;
 /// How many numbers a block has: what the sequence grows by.
 const BLOCK: i64 = 1_024;
-
-type Namespace = (String, String);
-type Newest = (CheckpointId, Arc<Tips>);
 
 /// The tips of one checkpoint of each namespace in use. The database checks them on every write, so that a
 /// checkpoint which went and came again does no harm.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<Halves>);
-
-#[derive(Debug, Default)]
-struct Halves {
-    younger: HashMap<Namespace, Newest>,
-    older: HashMap<Namespace, Newest>,
-}
+pub(super) struct Known(Mutex<Recent<(String, String), (CheckpointId, Arc<Tips>)>>);
 
 impl Known {
     pub(super) fn get(&self, place: &Place, id: CheckpointId) -> Option<Arc<Tips>> {
-        let namespace = (place.thread.clone(), place.namespace.clone());
-        let halves = self.lock();
-        let newest = halves.younger.get(&namespace).or_else(|| halves.older.get(&namespace))?;
-        (newest.0 == id).then(|| newest.1.clone())
+        let known = self.lock();
+        let (newest, tips) = known.get(&namespace_of(place))?;
+        (*newest == id).then(|| tips.clone())
     }
 
     pub(super) fn insert(&self, place: &Place, tips: Arc<Tips>) {
-        let namespace = (place.thread.clone(), place.namespace.clone());
-        let mut halves = self.lock();
-        if halves.younger.len() >= REMEMBERED {
-            halves.older = std::mem::take(&mut halves.younger);
-        }
-        halves.younger.insert(namespace, (place.id, tips));
+        self.lock().insert(namespace_of(place), (place.id, tips));
     }
 
     pub(super) fn forget(&self, place: &Place) {
-        let namespace = (place.thread.clone(), place.namespace.clone());
-        let mut halves = self.lock();
-        halves.younger.remove(&namespace);
-        halves.older.remove(&namespace);
+        self.lock().remove(&namespace_of(place));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Halves> {
+    fn lock(&self) -> MutexGuard<'_, Recent<(String, String), (CheckpointId, Arc<Tips>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -102,26 +84,17 @@ mod tests {
 
     use graph_core::checkpoint::{CheckpointId, Place};
 
-    use super::{Known, REMEMBERED};
-
-    fn place(thread: usize) -> Place {
-        let (thread, namespace) = (thread.to_string(), String::new());
-        Place { thread, namespace, id: CheckpointId::next() }
-    }
+    use super::Known;
 
     #[test]
-    fn what_is_known_is_bounded() {
+    fn only_the_checkpoint_that_is_known_is_answered_for() {
         let known = Known::default();
-        let places: Vec<_> = (0..5 * REMEMBERED).map(place).collect();
-        for place in &places {
-            known.insert(place, Arc::default());
-        }
-        let count = places.iter().filter(|it| known.get(it, it.id).is_some()).count();
-        assert!((REMEMBERED..=2 * REMEMBERED).contains(&count), "{count}");
-        let last = &places[places.len() - 1];
-        assert!(known.get(last, last.id).is_some());
-        assert!(known.get(last, CheckpointId::next()).is_none());
-        known.forget(last);
-        assert!(known.get(last, last.id).is_none());
+        let (thread, namespace) = ("a".to_owned(), String::new());
+        let place = Place { thread, namespace, id: CheckpointId::next() };
+        known.insert(&place, Arc::default());
+        assert!(known.get(&place, place.id).is_some());
+        assert!(known.get(&place, CheckpointId::next()).is_none());
+        known.forget(&place);
+        assert!(known.get(&place, place.id).is_none());
     }
 }

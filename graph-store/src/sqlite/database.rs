@@ -1,24 +1,19 @@
-//! The database file: one thread that writes, and connections that read.
+//! The database file: one connection that writes, and others that read.
 
 use std::{
     fmt, fs,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        mpsc::{self, Receiver, Sender},
-    },
-    thread::JoinHandle,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::oneshot;
 
 use super::{
     failure::{Failure, hint},
     lease::Owner,
     schema::{self, Found},
+    writer::{Writer, closed},
 };
 #[cfg(feature = "encryption")]
 use crate::codec::Keys;
@@ -27,8 +22,6 @@ use crate::{
     error::OpenError,
 };
 
-/// How many pieces of work one commit takes.
-const BATCH: usize = 256;
 /// How many connections for reading are kept open.
 const READERS: usize = 8;
 
@@ -110,22 +103,16 @@ impl Settings {
         #[cfg(feature = "encryption")]
         let codec = codec.with_keys(self.keys.clone());
         let owner = Owner::new(path)?;
-        let (work, queue) = mpsc::channel();
-        let writer = std::thread::Builder::new()
-            .name("graph-store writer".to_owned())
-            .spawn(move || write_all(&connection, &queue))
-            .map_err(|source| OpenError::Unreachable {
-                database: path.display().to_string(),
-                problem: source.to_string(),
-            })?;
+        let writer = Writer::start(connection, self.busy_timeout).map_err(|problem| {
+            OpenError::Unreachable { database: path.display().to_string(), problem }
+        })?;
         Ok(Sqlite(Arc::new(Inner {
             path: path.to_owned(),
             settings: self,
             codec,
-            owner,
-            work: Some(work),
-            writer: Some(writer),
             readers: Mutex::default(),
+            writer,
+            owner,
         })))
     }
 
@@ -139,7 +126,7 @@ impl Settings {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(self.busy_timeout)?;
         // Before the first table: these two cannot be changed later.
-        connection.pragma_update(None, "page_size", 8_192)?;
+        connection.pragma_update(None, "page_size", 4_096)?;
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = match self.synchronous {
@@ -149,7 +136,6 @@ impl Settings {
         connection.pragma_update(None, "synchronous", synchronous)?;
         // On macOS only this reaches the disk; elsewhere it does nothing.
         connection.pragma_update(None, "fullfsync", self.synchronous == Synchronous::Full)?;
-        connection.pragma_update(None, "wal_autocheckpoint", 2_000)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
@@ -178,12 +164,12 @@ struct Inner {
     path: PathBuf,
     settings: Settings,
     codec: Codec,
-    owner: Owner,
-    /// Taken when the database is closed, which ends the writer's loop.
-    work: Option<Sender<Box<dyn Work>>>,
-    writer: Option<JoinHandle<()>>,
+    // These three are closed in this order: the last connection folds the log into the file, and who waits for our threads
+    // gets them once all is written.
     // A std mutex: it is held for the moment of taking a connection out or putting it back.
     readers: Mutex<Vec<Connection>>,
+    writer: Writer,
+    owner: Owner,
 }
 
 impl Sqlite {
@@ -216,6 +202,11 @@ impl Sqlite {
         &self.0.owner
     }
 
+    /// For work that changes threads; all other is for [`write`](Self::write).
+    pub(super) fn writer(&self) -> &Writer {
+        &self.0.writer
+    }
+
     /// Does work in a transaction, alone or with others; returns once it is committed.
     ///
     /// Work that fails is undone, and does not harm what is committed along with it.
@@ -227,25 +218,7 @@ impl Sqlite {
         T: Send + 'static,
         R: Send + 'static,
     {
-        self.send(work).await.unwrap_or_else(|_| Err(closed().into()))
-    }
-
-    /// Hands work over without waiting for it.
-    pub(crate) fn send<T, R>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
-    ) -> oneshot::Receiver<Result<T, Failure<R>>>
-    where
-        T: Send + 'static,
-        R: Send + 'static,
-    {
-        let (answer, answered) = oneshot::channel();
-        let task = Task { work: Some(work), result: None, answer };
-        if let Some(queue) = &self.0.work {
-            // Without a writer the task is dropped, and its answer with it.
-            let _ = queue.send(Box::new(task));
-        }
-        answered
+        self.writer().write(|session| work(&session.connection), false).await
     }
 
     /// Reads in a transaction of its own, which sees one state of the database.
@@ -304,150 +277,8 @@ impl Sqlite {
     }
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.lock_readers_mut().clear();
-        drop(self.work.take());
-        // What was handed over is still written. A writer that panicked has said so already.
-        if let Some(writer) = self.writer.take() {
-            let _ = writer.join();
-        }
-    }
-}
-
-impl Inner {
-    fn lock_readers_mut(&mut self) -> &mut Vec<Connection> {
-        self.readers.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").field("path", &self.0.path).finish_non_exhaustive()
     }
-}
-
-/// The writer is gone: it panicked, or the runtime shuts down.
-fn closed() -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(
-        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE),
-        Some("the database is closed".to_owned()),
-    )
-}
-
-fn panicked() -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(
-        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERNAL),
-        Some("work on the database panicked; it was undone".to_owned()),
-    )
-}
-
-/// A piece of work, and who waits for it.
-trait Work: Send {
-    /// Does it, and says whether what it did may stay.
-    fn run(&mut self, connection: &Connection) -> Ran;
-
-    /// Tells what came of it, once that is certain.
-    fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>);
-}
-
-/// What a piece of work came to.
-enum Ran {
-    Done,
-    /// It refuses, or something in it failed.
-    Undone(Option<Arc<rusqlite::Error>>),
-}
-
-struct Task<F, T, R> {
-    work: Option<F>,
-    result: Option<Result<T, Failure<R>>>,
-    answer: oneshot::Sender<Result<T, Failure<R>>>,
-}
-
-impl<F, T, R> Work for Task<F, T, R>
-where
-    F: FnOnce(&Connection) -> Result<T, Failure<R>> + Send,
-    T: Send,
-    R: Send,
-{
-    fn run(&mut self, connection: &Connection) -> Ran {
-        let Some(work) = self.work.take() else { return Ran::Undone(None) };
-        // A panic is this work's alone: others wait for the same thread.
-        let result = catch_unwind(AssertUnwindSafe(|| work(connection)));
-        match self.result.insert(result.unwrap_or_else(|_| Err(panicked().into()))) {
-            Ok(_) => Ran::Done,
-            Err(Failure::Database(error)) => Ran::Undone(Some(error.clone())),
-            Err(Failure::Refused(_)) => Ran::Undone(None),
-        }
-    }
-
-    fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>) {
-        let result = match (self.result, committed) {
-            // A refusal stays one, whatever became of the others.
-            (Some(Err(failure)), _) => Err(failure),
-            (_, Err(error)) => Err(Failure::Database(error)),
-            (Some(result), Ok(())) => result,
-            (None, Ok(())) => Err(closed().into()),
-        };
-        // Nobody waits any more if the caller was dropped.
-        let _ = self.answer.send(result);
-    }
-}
-
-/// The writer's loop: takes what has come, commits it at once, and answers.
-fn write_all(connection: &Connection, queue: &Receiver<Box<dyn Work>>) {
-    while let Ok(first) = queue.recv() {
-        let mut batch = vec![first];
-        batch.extend(queue.try_iter().take(BATCH - 1));
-        let committed = commit(connection, &mut batch);
-        for work in batch {
-            work.answer(committed.clone());
-        }
-    }
-    // What SQLite has learnt of its tables helps whoever opens the file next; it is no harm if it cannot be kept.
-    let _ = connection.execute_batch("PRAGMA optimize");
-}
-
-fn commit(
-    connection: &Connection,
-    batch: &mut [Box<dyn Work>],
-) -> Result<(), Arc<rusqlite::Error>> {
-    execute(connection, "BEGIN IMMEDIATE")?;
-    let done = match batch {
-        // One alone is undone by undoing all.
-        [only] => match only.run(connection) {
-            Ran::Done => execute(connection, "COMMIT"),
-            Ran::Undone(_) if connection.is_autocommit() => Ok(()),
-            Ran::Undone(_) => execute(connection, "ROLLBACK"),
-        },
-        many => run_many(connection, many).and_then(|()| execute(connection, "COMMIT")),
-    };
-    if done.is_err() && !connection.is_autocommit() {
-        // The first error is the one to tell.
-        let _ = execute(connection, "ROLLBACK");
-    }
-    done
-}
-
-fn run_many(
-    connection: &Connection,
-    batch: &mut [Box<dyn Work>],
-) -> Result<(), Arc<rusqlite::Error>> {
-    for work in batch {
-        execute(connection, "SAVEPOINT work")?;
-        if let Ran::Undone(error) = work.run(connection) {
-            // After some failures SQLite has undone the whole transaction already, and all that was in it.
-            if connection.is_autocommit() {
-                return Err(error.unwrap_or_else(|| Arc::new(closed())));
-            }
-            execute(connection, "ROLLBACK TO work")?;
-        }
-        execute(connection, "RELEASE work")?;
-    }
-    Ok(())
-}
-
-fn execute(connection: &Connection, statement: &str) -> Result<(), Arc<rusqlite::Error>> {
-    let executed = connection.prepare_cached(statement).and_then(|mut it| it.execute([]));
-    executed.map(|_| ()).map_err(Arc::new)
 }

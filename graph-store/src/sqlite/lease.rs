@@ -14,9 +14,9 @@ use std::{
 };
 
 use graph_core::checkpoint::CheckpointError;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 
-use super::{database::Sqlite, failure::Failure};
+use super::{database::Sqlite, failure::Failure, writer::Session};
 use crate::error::OpenError;
 
 /// Who this open database is to others, and what it holds.
@@ -69,12 +69,13 @@ impl Drop for Owner {
 
 /// Takes a thread with this token, unless somebody else who lives has it.
 pub(super) fn take(
-    connection: &Connection,
+    session: &mut Session,
     database: &Path,
     owner: &str,
     thread: &str,
     token: i64,
 ) -> Result<(), Failure<CheckpointError>> {
+    let connection = &session.connection;
     let holder: Option<String> = connection
         .prepare_cached("SELECT owner FROM lease WHERE thread = ?1")?
         .query_row([thread], |row| row.get(0))
@@ -86,17 +87,35 @@ pub(super) fn take(
     connection
         .prepare_cached("INSERT OR REPLACE INTO lease (thread, token, owner) VALUES (?1, ?2, ?3)")?
         .execute(params![thread, token, owner])?;
+    session.known.taken(thread, token);
     Ok(())
 }
 
 /// Whether the thread is still the holder's of this token.
-pub(super) fn holds(connection: &Connection, thread: &str, token: i64) -> rusqlite::Result<bool> {
+pub(super) fn holds(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<bool> {
+    if session.known.token(thread) == Some(token) {
+        return Ok(true);
+    }
     // Compared here: with the token as a parameter SQLite would prepare the statement anew each time.
-    let held: Option<i64> = connection
+    let held: Option<i64> = session
+        .connection
         .prepare_cached("SELECT token FROM lease WHERE thread = ?1")?
         .query_row([thread], |row| row.get(0))
         .optional()?;
+    if let Some(held) = held {
+        session.known.taken(thread, held);
+    }
     Ok(held == Some(token))
+}
+
+/// Gives the thread free that is held with this token.
+fn release(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<()> {
+    session.known.released(thread);
+    session
+        .connection
+        .prepare_cached("DELETE FROM lease WHERE thread = ?1 AND token = ?2")?
+        .execute(params![thread, token])?;
+    Ok(())
 }
 
 /// A thread that is held, or about to be taken; gives it free when it is dropped.
@@ -127,12 +146,9 @@ impl Drop for Held {
         self.database.owner().lock().remove(&self.thread);
         let (thread, token) = (std::mem::take(&mut self.thread), self.token);
         // Not waited for: whoever takes the thread next comes after it in the queue.
-        drop(self.database.send(move |connection| {
-            let released = connection
-                .prepare_cached("DELETE FROM lease WHERE thread = ?1 AND token = ?2")?
-                .execute(params![thread, token])?;
-            Ok::<_, Failure<CheckpointError>>(released)
-        }));
+        self.database.writer().send(move |session| {
+            release(session, &thread, token).map_err(Failure::<CheckpointError>::from)
+        });
     }
 }
 
@@ -180,4 +196,32 @@ fn file_of(database: &Path, owner: &str) -> PathBuf {
 
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
+    use super::{holds, release, take};
+    use crate::sqlite::{known::Known, schema, writer::Session};
+
+    #[test]
+    fn a_thread_is_held_until_it_is_given_free() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::prepare(&mut connection).unwrap();
+        let mut session = Session { connection, known: Known::default() };
+        take(&mut session, Path::new("none"), "me", "thread", 7).unwrap();
+        for _ in 0..2 {
+            assert!(holds(&mut session, "thread", 7).unwrap());
+            assert!(!holds(&mut session, "thread", 8).unwrap());
+            assert!(!holds(&mut session, "other", 7).unwrap());
+            // What is known is asked for anew.
+            session.known.forget();
+        }
+        assert!(holds(&mut session, "thread", 7).unwrap());
+        release(&mut session, "thread", 7).unwrap();
+        assert!(!holds(&mut session, "thread", 7).unwrap());
+    }
 }

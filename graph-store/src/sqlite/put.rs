@@ -1,12 +1,16 @@
 //! Writing checkpoints and records.
 
+use std::sync::Arc;
+
 use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     chains::{Links, add_link, decode_tips, encode_tips},
     failure::Failure,
+    known::{Namespace, Newest},
     records,
+    writer::Session,
 };
 use crate::{
     body::damaged,
@@ -19,41 +23,29 @@ impl Put {
     /// Stores it, unless the thread has moved on.
     pub(super) fn run(
         self,
-        connection: &Connection,
+        session: &mut Session,
         codec: &Codec,
     ) -> Result<(), Failure<CheckpointError>> {
-        let Place { thread, namespace, id } = &self.place;
-        let namespace_id = namespace_id(connection, thread, namespace)?;
-        let moved = || CheckpointError::HeadMoved { thread: thread.clone() };
-        let (head, newest_tips) = newest(connection, namespace_id)?.unzip();
-        if head != self.expected_head || head.is_some_and(|it| *id <= it) {
-            return Err(match run_of(connection, namespace_id, *id)? {
+        let Namespace { id: namespace, newest } = stands(session, &self.place)?;
+        let connection = &session.connection;
+        let (thread, id) = (&self.place.thread, self.place.id);
+        let head = newest.as_ref().map(|it| it.id);
+        if head != self.expected_head || head.is_some_and(|it| id <= it) {
+            return Err(match run_of(connection, namespace, id)? {
                 // It was stored before.
                 Some(run) if run == self.run => return Ok(()),
                 None if head == self.expected_head => {
-                    CheckpointError::NotNewer { thread: thread.clone(), id: *id }
+                    CheckpointError::NotNewer { thread: thread.clone(), id }
                 }
-                _ => moved(),
+                _ => CheckpointError::HeadMoved { thread: thread.clone() },
             }
             .into());
         }
-        let stored_tips = match self.base {
-            base if base == head => newest_tips,
-            Some(base) => tips(connection, namespace_id, base)?,
-            None => None,
-        };
         let mut tips = match self.base {
             None => Tips::new(),
-            Some(base) => match stored_tips {
-                Some(bytes) => decode_tips(&bytes).map_err(|it| damaged(&self.place, &it))?,
-                None => {
-                    return Err(CheckpointError::UnknownCheckpoint {
-                        thread: thread.clone(),
-                        namespace: namespace.clone(),
-                        id: base,
-                    }
-                    .into());
-                }
+            Some(base) => match newest.filter(|it| it.id == base).and_then(|it| it.tips) {
+                Some(tips) => Tips::clone(&tips),
+                None => self.base_tips(connection, namespace, base)?,
             },
         };
         let mut links = Links::new(connection, codec);
@@ -66,14 +58,15 @@ impl Put {
             }
         }
         let body = add_link(connection, None, 0, &self.body)?;
-        let records = records::take_early(connection, namespace_id, *id)?;
-        connection
+        let records = records::take_early(session, namespace, id)?;
+        session
+            .connection
             .prepare_cached(
                 "INSERT INTO checkpoint (namespace, id, made_at, run, tips, body, records)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![
-                namespace_id,
+                namespace,
                 id.to_bytes(),
                 self.made_at,
                 self.run,
@@ -81,26 +74,69 @@ impl Put {
                 body,
                 records
             ])?;
+        let newest = Some(Newest { id, tips: Some(Arc::new(tips)), records });
+        session.known.stands(&self.place, Namespace { id: namespace, newest });
         Ok(())
+    }
+
+    /// Where the fields' values stand at the checkpoint that this one changes.
+    fn base_tips(
+        &self,
+        connection: &Connection,
+        namespace: i64,
+        base: CheckpointId,
+    ) -> Result<Tips, Failure<CheckpointError>> {
+        match tips(connection, namespace, base)? {
+            Some(bytes) => Ok(decode_tips(&bytes).map_err(|it| damaged(&self.place, &it))?),
+            None => Err(CheckpointError::UnknownCheckpoint {
+                thread: self.place.thread.clone(),
+                namespace: self.place.namespace.clone(),
+                id: base,
+            }
+            .into()),
+        }
     }
 }
 
 impl Records {
     /// Stores them.
-    pub(super) fn run(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let namespace = namespace_id(connection, &self.place.thread, &self.place.namespace)?;
-        records::add(connection, namespace, self.place.id, self.rows.iter().map(|it| &it.body[..]))
+    pub(super) fn run(&self, session: &mut Session) -> rusqlite::Result<()> {
+        let mut namespace = stands(session, &self.place)?;
+        let (id, bodies) = (self.place.id, self.rows.iter().map(|it| &it.body[..]));
+        match namespace.newest.as_mut().filter(|it| it.id == id) {
+            Some(newest) => {
+                let connection = &session.connection;
+                newest.records =
+                    records::hook_on(connection, namespace.id, id, newest.records, bodies)?;
+                session.known.stands(&self.place, namespace);
+            }
+            None if !records::add(&session.connection, namespace.id, id, bodies)? => {
+                session.known.added_early();
+            }
+            None => {}
+        }
+        Ok(())
     }
 }
 
-/// The row of a namespace, made if it is missing.
-fn namespace_id(connection: &Connection, thread: &str, name: &str) -> rusqlite::Result<i64> {
-    match find_namespace(connection, thread, name)? {
-        Some(id) => Ok(id),
-        None => connection
-            .prepare_cached("INSERT INTO namespace (thread, name) VALUES (?1, ?2)")?
-            .insert([thread, name]),
+/// A namespace and where it stands; its row is made if it is missing.
+fn stands(session: &mut Session, place: &Place) -> rusqlite::Result<Namespace> {
+    if let Some(known) = session.known.namespace(place) {
+        return Ok(known);
     }
+    let Place { thread, namespace, .. } = place;
+    let connection = &session.connection;
+    let namespace = match find_namespace(connection, thread, namespace)? {
+        Some(id) => Namespace { id, newest: newest(connection, id)? },
+        None => {
+            let id = connection
+                .prepare_cached("INSERT INTO namespace (thread, name) VALUES (?1, ?2)")?
+                .insert([thread, namespace])?;
+            Namespace { id, newest: None }
+        }
+    };
+    session.known.stands(place, namespace.clone());
+    Ok(namespace)
 }
 
 pub(super) fn find_namespace(
@@ -137,16 +173,17 @@ pub(super) fn tips(
         .optional()
 }
 
-/// The newest checkpoint of a namespace, and where its fields' values stand.
-fn newest(
-    connection: &Connection,
-    namespace: i64,
-) -> rusqlite::Result<Option<(CheckpointId, Vec<u8>)>> {
+/// The newest checkpoint of a namespace.
+fn newest(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<Newest>> {
     connection
         .prepare_cached(
-            "SELECT id, tips FROM checkpoint WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
+            "SELECT id, tips, records FROM checkpoint
+             WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
         )?
-        .query_row([namespace], |row| Ok((id_at(row, 0)?, row.get(1)?)))
+        .query_row([namespace], |row| {
+            let tips = decode_tips(row.get_ref(1)?.as_blob()?).ok().map(Arc::new);
+            Ok(Newest { id: id_at(row, 0)?, tips, records: row.get(2)? })
+        })
         .optional()
 }
 
@@ -154,7 +191,7 @@ pub(super) fn head(
     connection: &Connection,
     namespace: i64,
 ) -> rusqlite::Result<Option<CheckpointId>> {
-    Ok(newest(connection, namespace)?.map(|it| it.0))
+    Ok(newest(connection, namespace)?.map(|it| it.id))
 }
 
 /// A checkpoint's id in a column.

@@ -9,49 +9,79 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     chains::{add_link, read_link},
     failure::Failure,
+    writer::Session,
 };
 use crate::{
     codec::Codec,
     stored::{self, one_a_slot},
 };
 
-/// Adds records to those of a checkpoint, which need not be stored yet.
+/// Adds records to those of a checkpoint, and says whether that is stored yet.
 pub(super) fn add<'a>(
     connection: &Connection,
     namespace: i64,
     checkpoint: CheckpointId,
     bodies: impl IntoIterator<Item = &'a [u8]>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<bool> {
     let id = checkpoint.to_bytes();
     let of_stored = connection
         .prepare_cached("SELECT records FROM checkpoint WHERE namespace = ?1 AND id = ?2")?
         .query_row(params![namespace, id], |row| row.get(0))
         .optional()?;
-    let (before, update) = match of_stored {
-        Some(records) => {
-            (records, "UPDATE checkpoint SET records = ?3 WHERE namespace = ?1 AND id = ?2")
-        }
-        None => (
-            early(connection, namespace, checkpoint)?,
-            "INSERT OR REPLACE INTO early (namespace, checkpoint, records) VALUES (?1, ?2, ?3)",
-        ),
-    };
+    if let Some(before) = of_stored {
+        hook_on(connection, namespace, checkpoint, before, bodies)?;
+        return Ok(true);
+    }
+    let before = early(connection, namespace, checkpoint)?;
+    if let Some(newest) = add_links(connection, before, bodies)? {
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO early (namespace, checkpoint, records) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![namespace, id, newest])?;
+    }
+    Ok(false)
+}
+
+/// Adds records to those of a stored checkpoint, of which `before` is the newest, and gives the newest one now.
+pub(super) fn hook_on<'a>(
+    connection: &Connection,
+    namespace: i64,
+    checkpoint: CheckpointId,
+    before: Option<i64>,
+    bodies: impl IntoIterator<Item = &'a [u8]>,
+) -> rusqlite::Result<Option<i64>> {
+    let newest = add_links(connection, before, bodies)?;
+    if newest != before {
+        connection
+            .prepare_cached("UPDATE checkpoint SET records = ?3 WHERE namespace = ?1 AND id = ?2")?
+            .execute(params![namespace, checkpoint.to_bytes(), newest])?;
+    }
+    Ok(newest)
+}
+
+fn add_links<'a>(
+    connection: &Connection,
+    before: Option<i64>,
+    bodies: impl IntoIterator<Item = &'a [u8]>,
+) -> rusqlite::Result<Option<i64>> {
     let mut newest = before;
     for body in bodies {
         newest = Some(add_link(connection, newest, 0, body)?);
     }
-    if newest != before {
-        connection.prepare_cached(update)?.execute(params![namespace, id, newest])?;
-    }
-    Ok(())
+    Ok(newest)
 }
 
 /// Takes the records that came before their checkpoint, which is stored now.
 pub(super) fn take_early(
-    connection: &Connection,
+    session: &mut Session,
     namespace: i64,
     checkpoint: CheckpointId,
 ) -> rusqlite::Result<Option<i64>> {
+    let connection = &session.connection;
+    if !session.known.has_early(connection)? {
+        return Ok(None);
+    }
     let records = early(connection, namespace, checkpoint)?;
     if records.is_some() {
         connection

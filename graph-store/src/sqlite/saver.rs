@@ -12,16 +12,19 @@ use rusqlite::Connection;
 use super::{
     Sqlite, copy,
     failure::Failure,
+    known::Known,
     lease::{self, Held},
     read,
     remove::{self, Removed, SLICE},
     sizes,
+    writer::Session,
 };
 use crate::{
+    chain::Hook,
     codec::CodecError,
     error::OpenError,
     sizes::Sizes,
-    stored::{Put, Records},
+    stored::{NewChange, Put, Records},
 };
 
 /// Keeps threads in a SQLite file. Cloning gives another handle to the same file.
@@ -80,7 +83,7 @@ impl SqliteSaver {
         self.database.read(work).await.map_err(|it| self.database.explain(it))
     }
 
-    /// Brings a write into its stored form, before the writer's thread gets it.
+    /// Brings a write into its stored form, before the writer gets it.
     fn ready(&self, write: Write) -> Result<Ready, CodecError> {
         let codec = self.database.codec();
         Ok(match write {
@@ -89,11 +92,16 @@ impl SqliteSaver {
         })
     }
 
+    /// Does work that may change any thread.
     async fn commit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<CheckpointError>> + Send + 'static,
     ) -> Result<T, CheckpointError> {
-        self.database.write(work).await.map_err(|it| self.database.explain(it))
+        let work = |session: &mut Session| {
+            session.known.forget();
+            work(&session.connection)
+        };
+        self.database.writer().write(work, false).await.map_err(|it| self.database.explain(it))
     }
 
     /// Removes one slice after the other, until nothing is left to remove.
@@ -117,10 +125,38 @@ impl SqliteSaver {
     }
 }
 
+/// How many bytes are written in a moment.
+const SMALL: usize = 64 << 10;
+
 /// A write in its stored form.
 enum Ready {
     Put(Put),
     Record(Records),
+}
+
+impl Ready {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Put(it) => {
+                it.body.len() + it.changes.iter().map(|it| it.encoded.len()).sum::<usize>()
+            }
+            Self::Record(it) => it.rows.iter().map(|it| it.body.len()).sum(),
+        }
+    }
+
+    /// Whether it reads nothing: every so often a change takes in those before it.
+    fn adds_only(&self, known: &Known) -> bool {
+        let put = match self {
+            Self::Put(put) => put,
+            Self::Record(_) => return true,
+        };
+        let newest = known.namespace(&put.place).and_then(|it| it.newest);
+        let tips = newest.filter(|it| Some(it.id) == put.base).and_then(|it| it.tips);
+        tips.is_some_and(|tips| {
+            let hook = |new: &NewChange| Hook::of(&new.change, tips.get(&new.field).copied());
+            put.changes.iter().all(|it| !matches!(hook(it), Hook::Over { .. }))
+        })
+    }
 }
 
 impl Sqlite {
@@ -136,7 +172,9 @@ impl Checkpointer for SqliteSaver {
         let held = Held::new(&self.database, thread).ok_or_else(busy)?;
         let (owner, path) = (self.database.owner_name(), self.database.path().to_owned());
         let (name, token) = (thread.to_owned(), held.token);
-        self.commit(move |connection| lease::take(connection, &path, &owner, &name, token)).await?;
+        let take = move |session: &mut Session| lease::take(session, &path, &owner, &name, token);
+        let taken = self.database.writer().write(take, false).await;
+        taken.map_err(|it| self.database.explain(it))?;
         Ok(Lease::new(held))
     }
 
@@ -159,19 +197,23 @@ impl Checkpointer for SqliteSaver {
             .collect();
         let ready: Result<Vec<_>, _> = writes.into_iter().map(|it| self.ready(it)).collect();
         let ready = ready.map_err(|it| self.database.explain(it.into()))?;
-        self.commit(move |connection| {
+        let is_small = ready.iter().map(Ready::bytes).sum::<usize>() < SMALL;
+        let adds_only = |known: &Known| ready.iter().all(|it| it.adds_only(known));
+        let takes_a_moment = is_small && self.database.writer().is_known(adds_only) == Some(true);
+        let work = move |session: &mut Session| {
             // What this process held and has lost is not its own to write to any more.
             for (thread, token) in held {
-                if !lease::holds(connection, &thread, token)? {
+                if !lease::holds(session, &thread, token)? {
                     return Err(CheckpointError::LeaseLost { thread }.into());
                 }
             }
             ready.into_iter().try_for_each(|write| match write {
-                Ready::Put(put) => put.run(connection, &codec),
-                Ready::Record(records) => Ok(records.run(connection)?),
+                Ready::Put(put) => put.run(session, &codec),
+                Ready::Record(records) => Ok(records.run(session)?),
             })
-        })
-        .await
+        };
+        let done = self.database.writer().write(work, takes_a_moment).await;
+        done.map_err(|it| self.database.explain(it))
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
@@ -258,5 +300,47 @@ impl Checkpointer for SqliteSaver {
             self.sweep(Vec::new(), outlived.links).await?;
         }
         Ok(pruned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use graph_core::checkpoint::{Change, CheckpointId};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        chain::{SPAN, Tip, Tips},
+        sqlite::known::{Namespace, Newest},
+    };
+
+    /// Then it may be done on a runtime's thread.
+    #[test]
+    fn a_put_only_adds_unless_it_takes_in_what_was_stored_before() {
+        let (base, id) = (CheckpointId::next(), CheckpointId::next());
+        let place = Place { thread: "thread".into(), namespace: String::new(), id };
+        let put = Ready::Put(Put {
+            place: place.clone(),
+            expected_head: Some(base),
+            base: Some(base),
+            made_at: 0,
+            run: String::new(),
+            body: Vec::new(),
+            changes: vec![NewChange {
+                field: "list".into(),
+                change: Change::Extend(vec![json!(1)]),
+                encoded: Vec::new(),
+            }],
+        });
+        let mut known = Known::default();
+        assert!(!put.adds_only(&known), "nothing is known of its base");
+        for (depth, adds_only) in [(0, true), (SPAN - 2, true), (SPAN - 1, false), (SPAN, true)] {
+            let tips = Tips::from([("list".to_owned(), Tip { link: 1, depth })]);
+            let newest = Newest { id: base, tips: Some(Arc::new(tips)), records: None };
+            known.stands(&place, Namespace { id: 1, newest: Some(newest) });
+            assert_eq!(put.adds_only(&known), adds_only, "{depth}");
+        }
     }
 }

@@ -3,5 +3,6 @@
 
 mod sqlite;
 mod sqlite_cache;
+mod sqlite_known;
 mod sqlite_schema;
 mod sqlite_store;

@@ -51,6 +51,7 @@ impl Place {
     }
 
     /// All that lies on the disk.
+    #[cfg(feature = "encryption")]
     fn bytes(&self) -> Vec<u8> {
         let files = fs::read_dir(self.0.path()).unwrap();
         files.flat_map(|it| fs::read(it.unwrap().path()).unwrap()).collect()

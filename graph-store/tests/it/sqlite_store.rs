@@ -1,7 +1,6 @@
 //! Long-term memory on SQLite: what the suite for all stores cannot ask of one in memory.
 
 use std::{
-    fs,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -210,14 +209,14 @@ async fn an_encrypted_file_shows_neither_values_nor_vectors() {
 
         let vector = [0.6_f32, 0.8].map(f32::to_le_bytes).concat();
         let mut seen = (false, false);
-        for entry in fs::read_dir(folder.path()).unwrap() {
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
             let entry = entry.unwrap();
             if entry
                 .file_name()
                 .to_string_lossy()
                 .starts_with(path.file_name().unwrap().to_str().unwrap())
             {
-                let bytes = fs::read(entry.path()).unwrap();
+                let bytes = std::fs::read(entry.path()).unwrap();
                 seen.0 |= bytes.windows(11).any(|it| it == b"launch code");
                 seen.1 |= bytes.windows(8).any(|it| it == vector);
             }

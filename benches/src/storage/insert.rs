@@ -1,0 +1,70 @@
+//! The floor on a server: the same bytes in a statement that does nothing else, which the server commits and syncs.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::Handle;
+use tokio_postgres::{Client, NoTls, Statement};
+
+use super::floor::Commits;
+
+/// A table without an index, and a connection to its server.
+#[derive(Debug)]
+pub struct Insert {
+    client: Client,
+    insert: Statement,
+    commits: Commits,
+    runtime: Handle,
+}
+
+impl Insert {
+    /// Makes the table in an empty database.
+    pub fn new(url: &str, commits: Commits, runtime: &Handle) -> io::Result<Self> {
+        let connect = async {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+            // It ends with the client.
+            runtime.spawn(connection);
+            client.batch_execute("CREATE TABLE bare (body bytea NOT NULL)").await?;
+            let insert = client.prepare("INSERT INTO bare VALUES ($1)").await?;
+            Ok::<_, tokio_postgres::Error>((client, insert))
+        };
+        let (client, insert) = runtime.block_on(connect).map_err(io::Error::other)?;
+        Ok(Self { client, insert, commits, runtime: runtime.clone() })
+    }
+
+    /// Stores it all once, and gives the time that took.
+    pub fn run(&self) -> io::Result<Duration> {
+        let block = vec![b'x'; self.commits.bytes];
+        let insert_all = async {
+            self.client.batch_execute("TRUNCATE bare").await?;
+            let start = Instant::now();
+            for _ in 0..self.commits.count {
+                self.client.execute(&self.insert, &[&block]).await?;
+            }
+            Ok::<_, tokio_postgres::Error>(start.elapsed())
+        };
+        self.runtime.block_on(insert_all).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph_tests::postgres;
+    use tokio::runtime::Runtime;
+
+    use super::*;
+
+    #[test]
+    fn every_commit_is_a_row_of_its_bytes() {
+        let Some(server) = postgres::shared() else { return };
+        let (url, runtime) = (server.fresh_database(), Runtime::new().unwrap());
+        let insert = Insert::new(&url, Commits { count: 5, bytes: 30 }, runtime.handle()).unwrap();
+        for _ in 0..2 {
+            assert!(insert.run().unwrap() > Duration::ZERO);
+            let found = server.sql(&url, "SELECT count(*), min(length(body)) FROM bare");
+            assert_eq!(found.trim(), "5|30");
+        }
+    }
+}
