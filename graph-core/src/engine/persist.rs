@@ -201,7 +201,8 @@ async fn drain(
             let _ = done.send(());
         }
         if let Some(done) = closed {
-            drop(lease);
+            // Told last: whoever waits for it may be the last to hold the saver, and close it.
+            drop((lease, saver));
             let _ = done.send(());
             return;
         }

@@ -1,10 +1,6 @@
 //! Team: the tasks of a step that run at once.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::task::Poll;
 
 use tokio::{
     sync::mpsc,
@@ -105,7 +101,19 @@ async fn run_crew(crew: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usize
     let mut members: Vec<_> =
         crew.into_iter().map(|(index, job)| (index, Box::pin(run_task(job)))).collect();
     std::future::poll_fn(move |cx| {
-        members.retain_mut(|(index, task)| !is_over(*index, task.as_mut(), cx, &reports));
+        let mut over = Vec::new();
+        members.retain_mut(|(index, task)| match task.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(report) => {
+                over.push((*index, report));
+                false
+            }
+        });
+        // Told once the task is gone: whoever waits for the last one may close what the task had in hand.
+        for report in over {
+            // Nobody waits for it once the run is over.
+            let _ = reports.send(report);
+        }
         if members.is_empty() {
             return Poll::Ready(());
         }
@@ -114,20 +122,4 @@ async fn run_crew(crew: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usize
         Poll::Pending
     })
     .await;
-}
-
-fn is_over(
-    index: usize,
-    task: Pin<&mut impl Future<Output = Report>>,
-    cx: &mut Context<'_>,
-    reports: &mpsc::UnboundedSender<(usize, Report)>,
-) -> bool {
-    match task.poll(cx) {
-        Poll::Pending => false,
-        Poll::Ready(report) => {
-            // Nobody waits for it once the run is over.
-            let _ = reports.send((index, report));
-            true
-        }
-    }
 }

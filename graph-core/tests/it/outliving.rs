@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use graph_core::{
-    Context, Exit, MemorySaver, NodeError, Persistence, RunError, RunOptions, START, State,
-    StateGraph, checkpoint::CheckpointError, subgraph,
+    Context, Durability, Exit, MemorySaver, NodeError, Persistence, RunError, RunOptions, START,
+    State, StateGraph,
+    checkpoint::{CheckpointError, Checkpointer},
+    subgraph,
 };
 
 #[derive(State, Clone, Debug, Default)]
@@ -37,6 +39,37 @@ async fn a_context_that_outlives_its_run_holds_nothing_up() {
     assert!(shelf.0.lock().unwrap().is_some());
     // The thread is free, though the context still has a way to its checkpointer.
     assert!(thread.run(Note::default()).await.unwrap().is_done());
+}
+
+async fn one(_: &Note, cx: &Context) -> NoteUpdate {
+    Note::update().lines([cx.node().to_owned()])
+}
+
+async fn other(_: &Note, cx: &Context) -> NoteUpdate {
+    Note::update().lines([cx.node().to_owned()])
+}
+
+/// Who closes a database after a run wants it closed, and not a moment later by a task that is on its way out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_run_holds_its_checkpointer_once_it_is_over() {
+    for durability in [Durability::Async, Durability::Sync] {
+        for _ in 0..300 {
+            let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
+            let graph = StateGraph::<Note>::new()
+                .node(one)
+                .node(other)
+                .edge(START, one)
+                .edge(START, other)
+                .shared_checkpointer(saver.clone())
+                .compile()
+                .unwrap();
+            let options = RunOptions::new().durability(durability);
+            let exit = graph.thread("t", ()).with(options).run(Note::default()).await.unwrap();
+            assert!(exit.is_done());
+            drop(graph);
+            assert_eq!(Arc::strong_count(&saver), 1, "{durability:?}");
+        }
+    }
 }
 
 async fn ask(_: &Note, cx: &Context) -> Result<NoteUpdate, NodeError> {
