@@ -125,9 +125,11 @@ impl Settings {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(self.busy_timeout)?;
-        // Before the first table: these two cannot be changed later.
-        connection.pragma_update(None, "page_size", 4_096)?;
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        // These two cannot be changed later. To ask for the second waits for whoever writes, even if it is so already.
+        if connection.pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))? == 0 {
+            connection.pragma_update(None, "page_size", 4_096)?;
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = match self.synchronous {
             Synchronous::Full => "FULL",

@@ -361,6 +361,21 @@ async fn a_thread_is_held_whatever_way_leads_to_the_file() {
 }
 
 #[tokio::test]
+async fn whoever_reads_waits_for_nobody_who_writes() {
+    let place = Place::new();
+    let saver = place.saver();
+    keep_diary(&saver, "t", 2).await;
+    let writing = rusqlite::Connection::open(place.path()).unwrap();
+    writing.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let settings = Sqlite::settings().busy_timeout(Duration::ZERO);
+    let other = SqliteSaver::new(&settings.open(place.path()).unwrap());
+    assert_eq!(other.threads().await.unwrap(), ["t"]);
+    let days = other.get(&Lookup::head("t", "")).await.unwrap().unwrap().values["days"].clone();
+    assert_eq!(days.as_array().unwrap().len(), 2);
+    writing.execute_batch("ROLLBACK").unwrap();
+}
+
+#[tokio::test]
 async fn a_changed_chain_is_noticed_and_one_without_an_end_has_an_end() {
     for change in ["prev = prev - 1", "prev = id", "prev = id + 1", "depth = depth + 1"] {
         let place = Place::new();
