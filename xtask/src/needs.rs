@@ -154,7 +154,10 @@ fi || echo 'left out: tests in gVisor; this system has no package runsc'",
             "\
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
-apt-get install -y --no-install-recommends qemu-system-x86",
+add() { apt-get install -y --no-install-recommends \"$@\" qemu-system-x86; }
+. /etc/os-release
+# Where a part of QEMU is there out of the backports already, the rest has to come from there too.
+add || add -t \"$VERSION_CODENAME-backports\"",
         ),
         is_here: || path().iter().any(|folder| folder.join("qemu-system-x86_64").is_file()),
     },

@@ -101,18 +101,18 @@ async fn run_crew(crew: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usize
     let mut members: Vec<_> =
         crew.into_iter().map(|(index, job)| (index, Box::pin(run_task(job)))).collect();
     std::future::poll_fn(move |cx| {
-        let mut over = Vec::new();
-        members.retain_mut(|(index, task)| match task.as_mut().poll(cx) {
-            Poll::Pending => true,
-            Poll::Ready(report) => {
-                over.push((*index, report));
-                false
+        let mut next = 0;
+        while let Some((index, task)) = members.get_mut(next) {
+            match task.as_mut().poll(cx) {
+                Poll::Pending => next += 1,
+                Poll::Ready(report) => {
+                    let index = *index;
+                    // Gone before it is told: whoever hears of the last one may close what the task had in hand.
+                    drop(members.remove(next));
+                    // Nobody waits for it once the run is over.
+                    let _ = reports.send((index, report));
+                }
             }
-        });
-        // Told once the task is gone: whoever waits for the last one may close what the task had in hand.
-        for report in over {
-            // Nobody waits for it once the run is over.
-            let _ = reports.send(report);
         }
         if members.is_empty() {
             return Poll::Ready(());

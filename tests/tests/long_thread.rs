@@ -1,0 +1,77 @@
+//! A long thread, of 100,000 steps in the nightly run, is read from few rows of either database.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test fail it")]
+
+use std::time::SystemTime;
+
+use graph_core::checkpoint::{
+    Change, CheckpointId, Checkpointer, Cursor, Header, Keep, Lookup, NewCheckpoint, Place, Source,
+};
+use graph_store::{PostgresSaver, Sizes, Sqlite, SqliteSaver, sqlite::Synchronous};
+use graph_tests::{crash::is_nightly, postgres};
+use serde_json::{Value, json};
+
+fn steps() -> i64 {
+    if is_nightly() { 100_000 } else { 2_000 }
+}
+
+/// Sets a field once, and appends to another one in each step.
+async fn write_long_thread(saver: &impl Checkpointer) {
+    let mut head = None;
+    for step in 0..steps() {
+        let id = CheckpointId::after(head);
+        let mut changes = vec![("log".to_owned(), Change::Extend(vec![json!(step)]))];
+        if step == 0 {
+            changes.push(("topic".to_owned(), Change::Set(json!("rows"))));
+        }
+        let header = Header {
+            parent: head,
+            origin: id,
+            step,
+            source: Source::Loop,
+            created_at: SystemTime::now(),
+            run: "run".to_owned(),
+            version: 0,
+            parents: [].into(),
+            metadata: serde_json::Map::new(),
+        };
+        let place = Place { thread: "t".to_owned(), namespace: String::new(), id };
+        let cursor = Cursor::default();
+        let new = NewCheckpoint { place, expected_head: head, base: head, header, cursor, changes };
+        saver.put(new).await.unwrap();
+        head = Some(id);
+    }
+}
+
+/// Leaves the rows that the newest checkpoint is read from, and reads it.
+async fn read_newest_alone(saver: &impl Checkpointer) {
+    saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
+    let head = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
+    let log: Vec<_> = (0..steps()).map(Value::from).collect();
+    assert!(head.values["log"] == Value::Array(log));
+    assert_eq!(head.values["topic"], "rows");
+}
+
+/// Besides the long field the other one and the header have a row each.
+fn check(sizes: &Sizes) {
+    let levels = 1.0 + (steps() as f64).ln() / 200_f64.ln();
+    assert!(sizes.links as f64 <= 200.0 * levels + 2.0, "{} rows", sizes.links);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_checkpoint_of_a_long_sqlite_thread_is_read_from_few_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Sqlite::settings().synchronous(Synchronous::Normal);
+    let saver = SqliteSaver::new(&settings.open(folder.path().join("threads.db")).unwrap());
+    write_long_thread(&saver).await;
+    read_newest_alone(&saver).await;
+    check(&saver.thread_sizes("t").await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_checkpoint_of_a_long_postgres_thread_is_read_from_few_rows() {
+    let Some(server) = postgres::shared() else { return };
+    let saver = PostgresSaver::connect(&server.fresh_database()).await.unwrap();
+    write_long_thread(&saver).await;
+    read_newest_alone(&saver).await;
+    check(&saver.thread_sizes("t").await.unwrap());
+}
