@@ -1,6 +1,6 @@
 //! What a writer knows of the file stays true, whoever else writes to it.
 
-use std::{fs, time::SystemTime};
+use std::{fs, thread, time::SystemTime};
 
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header, History, Keep,
@@ -210,7 +210,15 @@ async fn the_log_stays_short_while_one_thread_writes() {
     assert!(log < 12 << 20, "{log} bytes");
 }
 
-/// Also what nobody waits for any more, and before anybody else may have the threads.
+/// Hands writes over, and waits for none of them.
+async fn hand_over(saver: &SqliteSaver, threads: &[String]) {
+    for thread in threads {
+        let put = saver.put(put(thread, CheckpointId::next(), None, Change::Set(json!(1))));
+        // Asked for once, and given up.
+        tokio::select! { biased; _ = put => {}, () = std::future::ready(()) => {} }
+    }
+}
+
 #[tokio::test]
 async fn what_was_handed_over_is_written_before_the_file_is_closed() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,12 +226,29 @@ async fn what_was_handed_over_is_written_before_the_file_is_closed() {
     let saver = SqliteSaver::open(&path).unwrap();
     let lease = saver.lease("0").await.unwrap();
     let threads: Vec<_> = (0..50).map(|it| it.to_string()).collect();
-    for thread in &threads {
-        let put = saver.put(put(thread, CheckpointId::next(), None, Change::Set(json!(1))));
-        // Asked for once, and given up.
-        tokio::select! { biased; _ = put => {}, () = std::future::ready(()) => {} }
-    }
+    hand_over(&saver, &threads).await;
     drop((lease, saver));
     let saver = SqliteSaver::open(&path).unwrap();
     assert_eq!(saver.threads().await.unwrap().len(), threads.len());
+}
+
+/// Whoever finds no owner of a thread takes it.
+#[tokio::test]
+async fn the_owner_of_threads_is_there_until_all_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("threads.db");
+    let saver = SqliteSaver::open(&path).unwrap();
+    let threads: Vec<_> = (0..2_000).map(|it| it.to_string()).collect();
+    hand_over(&saver, &threads).await;
+    let closing = thread::spawn(move || drop(saver));
+    let mut is_over = false;
+    while !is_over {
+        is_over = closing.is_finished();
+        let mut names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+        let has_owner = names.any(|it| it.to_string_lossy().contains("-owner-"));
+        // Looked for after the owner: it is gone before.
+        let has_log = path.with_extension("db-wal").exists();
+        assert!(has_owner || !has_log);
+    }
+    closing.join().unwrap();
 }
