@@ -5,7 +5,9 @@
 //! A write is answered once its transaction is committed. Writes that come while another transaction is on its
 //! way to the disk are committed together with one `fsync`, so many threads cost little more than one. A small write
 //! that comes alone is committed on the thread of whoever asks for it, if its runtime has others and as long as commits
-//! take less than half a millisecond; all others go to a thread of their own, which waits for the disk.
+//! take less than half a millisecond; all others go to a thread of their own, which waits for the disk. If a disk that
+//! was quick is slow all of a sudden, one commit may keep a thread of the runtime waiting for it, and what that thread
+//! looks after.
 //!
 //! | setting | choice | why |
 //! |---|---|---|

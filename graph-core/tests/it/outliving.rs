@@ -51,7 +51,7 @@ async fn other(_: &Note, cx: &Context) -> NoteUpdate {
 
 /// Who closes a database after a run wants it closed, and not a moment later by a task that is on its way out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_a_run_holds_its_checkpointer_once_it_is_over() {
+async fn nothing_of_a_run_holds_its_checkpointer_once_it_has_ended_by_itself() {
     for durability in [Durability::Async, Durability::Sync] {
         for _ in 0..300 {
             let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());

@@ -6,10 +6,11 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod,
     Runtime,
 };
+use tokio::time::timeout;
 use tokio_postgres::{Config, NoTls, Row, config::Host, types::ToSql};
 
 use super::{
-    failure::{DatabaseError, is_conflict, is_lost, problem},
+    failure::{DatabaseError, NO_ANSWER, is_conflict, is_lost, problem},
     lease::Leases,
     schema::{self, Found, Schema},
 };
@@ -86,9 +87,8 @@ impl Settings {
                 problem(&error.into())
             ),
         })?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
+        let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT);
+        config.connect_timeout(patience);
         if config.get_application_name().is_none() {
             config.application_name("graph-store");
         }
@@ -105,9 +105,13 @@ impl Settings {
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT))
             .create_timeout(Some(CONNECT))
-            .post_create(Hook::async_fn(|connection, _| {
-                let set_up = async { connection.batch_execute(SET_UP).await };
-                Box::pin(async { set_up.await.map_err(HookError::Backend) })
+            .post_create(Hook::async_fn(move |connection, _| {
+                // The pool's own time-out is over once the connection is made.
+                let set_up = timeout(patience, connection.batch_execute(SET_UP));
+                Box::pin(async {
+                    let no_answer = |_| HookError::message(NO_ANSWER);
+                    set_up.await.map_err(no_answer)?.map_err(HookError::Backend)
+                })
             }))
             .build()
             .map_err(|error| OpenError::Unreachable {
@@ -118,8 +122,8 @@ impl Settings {
     }
 
     /// Uses connections of a pool that the caller made, with TLS say. Its own settings count, not
-    /// [`connections`](Self::connections). Let it `SET jit = off` on each: to compile the statement that reads a thread
-    /// takes the server far longer than to read it.
+    /// [`connections`](Self::connections). Let its user have `jit` off (`ALTER ROLE … SET jit = off`): to compile the
+    /// statement that reads a thread takes the server far longer than to read it.
     pub async fn from_pool(self, pool: Pool) -> Result<Postgres, OpenError> {
         self.open(pool, "the given pool".to_owned()).await
     }

@@ -12,6 +12,9 @@ use tokio_postgres::error::SqlState;
 
 use crate::codec::CodecError;
 
+/// What is said of a server that keeps silent.
+pub(super) const NO_ANSWER: &str = "the server did not answer in time";
+
 /// Why a piece of work came to nothing: the database failed, or the work itself refuses with an `R`.
 #[derive(Debug)]
 pub(crate) enum Failure<R> {
@@ -72,7 +75,8 @@ fn words(error: &PoolError) -> String {
     }
     let mut words = match error {
         PoolError::Timeout(TimeoutType::Wait) => "no connection became free in time".to_owned(),
-        PoolError::Timeout(_) => "the server did not answer in time".to_owned(),
+        PoolError::Timeout(_) => NO_ANSWER.to_owned(),
+        error if is_silence(error) => NO_ANSWER.to_owned(),
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
             error.to_string()
         }
@@ -121,7 +125,13 @@ pub(super) fn is_lost(error: &PoolError) -> bool {
     let lost_there = code(error).map(SqlState::code).is_some_and(|it| {
         it.starts_with("08") || matches!(it, "57P01" | "57P02" | "57P03" | "57P05")
     });
-    lost_here || lost_there || matches!(error, PoolError::Timeout(TimeoutType::Create))
+    let in_vain = matches!(error, PoolError::Timeout(TimeoutType::Create)) || is_silence(error);
+    lost_here || lost_there || in_vain
+}
+
+/// Whether the server did not answer while a connection was set up.
+fn is_silence(error: &PoolError) -> bool {
+    matches!(error, PoolError::PostCreateHook(HookError::Message(it)) if it == NO_ANSWER)
 }
 
 /// Whether the statement was undone because of another one, so that it may just be done again.
@@ -155,10 +165,13 @@ fn statement(error: &PoolError) -> Option<&tokio_postgres::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use deadpool_postgres::{HookError, PoolError};
+    use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
     use tokio_postgres::NoTls;
 
-    use super::{is_lost, problem};
+    use super::{super::Postgres, is_lost, problem};
 
     /// It may break while it is made, and while it is set up.
     #[tokio::test]
@@ -169,5 +182,22 @@ mod tests {
         let set_up = PoolError::PostCreateHook(HookError::Backend(refused().await.err().unwrap()));
         assert!(is_lost(&made) && is_lost(&set_up));
         assert_eq!(problem(&made), problem(&set_up));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_greets_and_then_keeps_silent_is_not_waited_for() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("postgresql://u@{}/d?connect_timeout=1", server.local_addr().unwrap());
+        tokio::spawn(async move {
+            let mut greeted = Vec::new();
+            while let Ok((mut connection, _)) = server.accept().await {
+                // Welcome, and ready for a statement.
+                let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await;
+                greeted.push(connection);
+            }
+        });
+        let connect = timeout(Duration::from_secs(60), Postgres::connect(&url));
+        let error = connect.await.expect("it is not waited for").unwrap_err().to_string();
+        assert!(error.contains("the server did not answer in time; is the server up"), "{error}");
     }
 }

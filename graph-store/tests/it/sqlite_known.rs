@@ -115,7 +115,7 @@ proptest! {
     /// Two open databases on one file, in turn: each does what a saver in memory does.
     #[test]
     fn two_writers_never_act_on_what_is_not_true_any_more(
-        steps in prop::collection::vec((step(), 0..THREADS.len(), any::<bool>()), 1..40),
+        steps in prop::collection::vec((step(), 0..THREADS.len(), any::<bool>()), 1..=40),
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("threads.db");
