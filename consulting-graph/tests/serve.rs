@@ -135,11 +135,12 @@ async fn collect(
         .get(format!("{address}/api/stream/{id}"))
         .header("last-event-id", events.len().to_string());
     let mut response = request.send().await.ok().filter(|it| it.status() == 200)?;
-    let mut text = String::new();
+    // As bytes: a piece may end in the middle of a letter.
+    let mut come = Vec::new();
     while let Some(chunk) = timeout(PATIENCE, response.chunk()).await.unwrap().ok()? {
-        text.push_str(std::str::from_utf8(&chunk).unwrap_or_default());
-        while let Some(at) = text.find("\n\n") {
-            let message: String = text.drain(..at + 2).collect();
+        come.extend_from_slice(&chunk);
+        while let Some(at) = come.windows(2).position(|it| it == b"\n\n") {
+            let message = String::from_utf8(come.drain(..at + 2).collect()).unwrap();
             let field = |name: &str| {
                 message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "))
             };
