@@ -7,6 +7,7 @@
 mod answer;
 mod board;
 mod build;
+pub mod by_hand;
 pub mod case;
 pub mod compare;
 pub mod crash;

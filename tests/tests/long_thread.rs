@@ -1,13 +1,9 @@
 //! A long thread, of 100,000 steps in the nightly run, is read from few rows of either database.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test fail it")]
 
-use std::time::SystemTime;
-
-use graph_core::checkpoint::{
-    Change, CheckpointId, Checkpointer, Cursor, Header, Keep, Lookup, NewCheckpoint, Place, Source,
-};
+use graph_core::checkpoint::{Change, Checkpointer, Keep, Lookup};
 use graph_store::{PostgresSaver, Sizes, Sqlite, SqliteSaver, sqlite::Synchronous};
-use graph_tests::{crash::is_nightly, postgres};
+use graph_tests::{by_hand::next_checkpoint, crash::is_nightly, postgres};
 use serde_json::{Value, json};
 
 fn steps() -> i64 {
@@ -18,27 +14,13 @@ fn steps() -> i64 {
 async fn write_long_thread(saver: &impl Checkpointer) {
     let mut head = None;
     for step in 0..steps() {
-        let id = CheckpointId::after(head);
         let mut changes = vec![("log".to_owned(), Change::Extend(vec![json!(step)]))];
         if step == 0 {
             changes.push(("topic".to_owned(), Change::Set(json!("rows"))));
         }
-        let header = Header {
-            parent: head,
-            origin: id,
-            step,
-            source: Source::Loop,
-            created_at: SystemTime::now(),
-            run: "run".to_owned(),
-            version: 0,
-            parents: [].into(),
-            metadata: serde_json::Map::new(),
-        };
-        let place = Place { thread: "t".to_owned(), namespace: String::new(), id };
-        let cursor = Cursor::default();
-        let new = NewCheckpoint { place, expected_head: head, base: head, header, cursor, changes };
+        let new = next_checkpoint("t", head, changes);
+        head = Some(new.place.id);
         saver.put(new).await.unwrap();
-        head = Some(id);
     }
 }
 

@@ -2,21 +2,20 @@
 //! machines, a failing server and a shared database can show.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test fail it")]
 
-use std::{
-    fs,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{fs, sync::Arc, time::Duration};
 
 use graph_core::checkpoint::{
-    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header,
-    History, Keep, Lease, Lookup, NewCheckpoint, Place, Source, TaskId, TaskRecord, Write, testkit,
+    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Event, History, Keep, Lease,
+    Lookup, NewCheckpoint, Place, TaskId, TaskRecord, Write, testkit,
 };
 use graph_store::{
     Keys, OpenError, Postgres, PostgresSaver,
     postgres::deadpool_postgres::{Manager, Pool, tokio_postgres::NoTls},
 };
-use graph_tests::postgres::{self, Server};
+use graph_tests::{
+    by_hand::next_checkpoint,
+    postgres::{self, Server},
+};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -605,25 +604,7 @@ async fn head(saver: &PostgresSaver, thread: &str) -> Checkpoint {
 
 /// A step that appends one item to the field `log`.
 fn step(thread: &str, head: Option<CheckpointId>) -> NewCheckpoint {
-    let id = CheckpointId::after(head);
-    NewCheckpoint {
-        place: Place { thread: thread.to_owned(), namespace: String::new(), id },
-        expected_head: head,
-        base: head,
-        header: Header {
-            parent: head,
-            origin: id,
-            step: 0,
-            source: Source::Loop,
-            created_at: SystemTime::now(),
-            run: "run".to_owned(),
-            version: 1,
-            parents: [].into(),
-            metadata: serde_json::Map::new(),
-        },
-        cursor: Cursor::default(),
-        changes: vec![extend(json!("x"))],
-    }
+    next_checkpoint(thread, head, vec![extend(json!("x"))])
 }
 
 fn extend(item: Value) -> (String, Change) {

@@ -4,20 +4,22 @@ use std::{
     fs,
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use graph_core::{
     CompiledGraph, Context, Durability, END, Exit, NodeError, Route, RunOptions, START, State,
     StateGraph,
     checkpoint::{
-        self, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header, History, Keep,
-        Lookup, NewCheckpoint, Source, TaskId, TaskRecord, testkit,
+        CheckpointError, CheckpointId, Checkpointer, Event, History, Keep, Lookup, NewCheckpoint,
+        TaskId, TaskRecord, testkit,
     },
     subgraph,
 };
 use graph_store::{OpenError, Retention, Rule, Sqlite, SqliteSaver, sqlite::Synchronous};
 use tempfile::TempDir;
+
+use crate::by_hand::new_checkpoint;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_saver_conforms() {
@@ -313,24 +315,7 @@ async fn a_thread_of_a_dead_owner_is_free_and_its_late_writes_are_refused() {
 
 /// The first checkpoint of a thread, made by hand.
 fn first_checkpoint(id: CheckpointId, run: &str) -> NewCheckpoint {
-    NewCheckpoint {
-        place: checkpoint::Place { thread: "diary".into(), namespace: String::new(), id },
-        expected_head: None,
-        base: None,
-        header: Header {
-            parent: None,
-            origin: id,
-            step: -1,
-            source: Source::Input,
-            created_at: SystemTime::now(),
-            run: run.into(),
-            version: 0,
-            parents: Default::default(),
-            metadata: Default::default(),
-        },
-        cursor: Cursor::default(),
-        changes: Vec::new(),
-    }
+    new_checkpoint("diary", id, None, run, Vec::new())
 }
 
 #[tokio::test]

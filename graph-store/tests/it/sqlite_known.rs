@@ -1,15 +1,17 @@
 //! What a writer knows of the file stays true, whoever else writes to it.
 
-use std::{fs, thread, time::SystemTime};
+use std::{fs, thread};
 
 use graph_core::checkpoint::{
-    Change, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, Header, History, Keep,
-    Lookup, MemorySaver, NewCheckpoint, Place, Source, TaskId, TaskRecord, Write,
+    Change, CheckpointError, CheckpointId, Checkpointer, Event, History, Keep, Lookup, MemorySaver,
+    NewCheckpoint, Place, TaskId, TaskRecord, Write,
 };
 use graph_store::{Sqlite, SqliteSaver, sqlite::Synchronous};
 use proptest::{prelude::*, sample::Index};
 use serde_json::json;
 use tokio::{runtime::Builder, task::JoinSet};
+
+use crate::by_hand::new_checkpoint;
 
 const THREADS: [&str; 3] = ["a", "b", "c"];
 
@@ -54,20 +56,6 @@ async fn ids(saver: &impl Checkpointer, thread: &str) -> Vec<CheckpointId> {
     history.into_iter().map(|it| it.place.id).collect()
 }
 
-fn header(id: CheckpointId, parent: Option<CheckpointId>, run: String) -> Header {
-    Header {
-        parent,
-        origin: id,
-        step: 0,
-        source: Source::Loop,
-        created_at: SystemTime::UNIX_EPOCH,
-        run,
-        version: 0,
-        parents: Default::default(),
-        metadata: Default::default(),
-    }
-}
-
 /// Does a step, with ids from the model; gives what came of it in words.
 async fn act(
     saver: &impl Checkpointer,
@@ -83,15 +71,14 @@ async fn act(
             let head = known.first().copied();
             let base = base.map_or(head, pick);
             let id = next_id(number);
-            let header = header(id, base, format!("run {}", number % 3));
             let changes = vec![
                 ("last".into(), Change::Set(json!(number))),
                 ("all".into(), Change::Extend(vec![json!(number)])),
             ];
             let expected_head = if is_current { head } else { base };
-            let cursor = Cursor::default();
-            let put =
-                NewCheckpoint { place: place(id), expected_head, base, header, cursor, changes };
+            let run = format!("run {}", number % 3);
+            let put = new_checkpoint(thread, id, base, &run, changes);
+            let put = NewCheckpoint { expected_head, ..put };
             saver.put(put).await
         }
         Step::Record { at } => {
@@ -154,14 +141,7 @@ fn put(
     head: Option<CheckpointId>,
     change: Change,
 ) -> NewCheckpoint {
-    NewCheckpoint {
-        place: Place { thread: thread.into(), namespace: String::new(), id },
-        expected_head: head,
-        base: head,
-        header: header(id, head, "run".into()),
-        cursor: Cursor::default(),
-        changes: vec![("field".into(), change)],
-    }
+    new_checkpoint(thread, id, head, "run", vec![("field".into(), change)])
 }
 
 /// The second checkpoint is refused, and the first one undone with it.

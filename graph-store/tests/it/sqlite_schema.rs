@@ -5,12 +5,14 @@ use std::{fs, path::Path};
 use graph_core::{
     Context, END, Exit, NodeError, START, State, StateGraph,
     checkpoint::{
-        self, Checkpoint, CheckpointId, Checkpointer, Cursor, Event, Header, History, Lookup,
-        NewCheckpoint, Source, TaskId, TaskRecord,
+        Checkpoint, CheckpointId, Checkpointer, Event, History, Lookup, NewCheckpoint, TaskId,
+        TaskRecord,
     },
 };
 use graph_store::SqliteSaver;
 use rusqlite::Connection;
+
+use crate::by_hand::new_checkpoint;
 
 #[derive(State, Clone, Debug, Default)]
 struct Tea {
@@ -134,24 +136,5 @@ fn done(task: &str) -> TaskRecord {
 
 /// The first checkpoint of a thread that has none yet.
 fn checkpoint_to_come() -> NewCheckpoint {
-    let id = CheckpointId::next();
-    let header = Header {
-        parent: None,
-        origin: id,
-        step: -1,
-        source: Source::Input,
-        created_at: std::time::SystemTime::now(),
-        run: "run".to_owned(),
-        version: 0,
-        parents: Default::default(),
-        metadata: Default::default(),
-    };
-    NewCheckpoint {
-        place: checkpoint::Place { thread: "early".to_owned(), namespace: String::new(), id },
-        expected_head: None,
-        base: None,
-        header,
-        cursor: Cursor::default(),
-        changes: Vec::new(),
-    }
+    new_checkpoint("early", CheckpointId::next(), None, "run", Vec::new())
 }

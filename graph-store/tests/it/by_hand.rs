@@ -1,0 +1,33 @@
+//! Checkpoints made by hand.
+
+use std::time::SystemTime;
+
+use graph_core::checkpoint::{Change, CheckpointId, Cursor, Header, NewCheckpoint, Place, Source};
+
+/// The checkpoint that follows a thread's head.
+pub(crate) fn new_checkpoint(
+    thread: &str,
+    id: CheckpointId,
+    head: Option<CheckpointId>,
+    run: &str,
+    changes: Vec<(String, Change)>,
+) -> NewCheckpoint {
+    NewCheckpoint {
+        place: Place { thread: thread.to_owned(), namespace: String::new(), id },
+        expected_head: head,
+        base: head,
+        header: Header {
+            parent: head,
+            origin: id,
+            step: 0,
+            source: Source::Loop,
+            created_at: SystemTime::UNIX_EPOCH,
+            run: run.to_owned(),
+            version: 0,
+            parents: Default::default(),
+            metadata: Default::default(),
+        },
+        cursor: Cursor::default(),
+        changes,
+    }
+}
