@@ -18,6 +18,7 @@ use graph_core::{
 };
 use graph_store::{OpenError, Retention, Rule, Sqlite, SqliteSaver, sqlite::Synchronous};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use crate::by_hand::new_checkpoint;
 
@@ -508,6 +509,37 @@ async fn sixteen_threads_at_once_keep_their_own_states() {
         assert_eq!(head.values["days"].as_array().unwrap().len(), 20 + index);
     }
     assert_eq!(saver.sizes().await.unwrap().threads, 16);
+}
+
+/// Whoever clears up may have the same open database, or another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_and_who_clears_up_do_not_disturb_each_other() {
+    let place = Place::new();
+    let saver = place.saver();
+    let names: Vec<_> = (0..8).map(|it| format!("t{it}")).collect();
+    for cleaner in [saver.clone(), place.saver()] {
+        let mut runs = JoinSet::new();
+        for name in names.clone() {
+            let saver = saver.clone();
+            runs.spawn(async move { keep_diary(&saver, &name, 30).await });
+        }
+        while !runs.is_empty() {
+            cleaner.prune(&names, Keep::Newest(3)).await.unwrap();
+            cleaner.database().vacuum().await.unwrap();
+            while let Some(done) = runs.try_join_next() {
+                done.unwrap();
+            }
+        }
+        cleaner.prune(&names, Keep::Newest(3)).await.unwrap();
+        assert_eq!(saver.sizes().await.unwrap().checkpoints, 8 * 3);
+        for name in &names {
+            let head = saver.get(&Lookup::head(name, "")).await.unwrap().unwrap();
+            assert_eq!(head.values["days"].as_array().unwrap().len(), 30);
+            saver.delete_thread(name).await.unwrap();
+        }
+        // What no checkpoint needs is gone already.
+        assert_eq!(cleaner.database().vacuum().await.unwrap().links, 0);
+    }
 }
 
 #[cfg(feature = "encryption")]
