@@ -1,50 +1,50 @@
-//! Where Debian's backports come from: the mirror that this system's own packages come from.
+//! Finds a package source for Debian backports: the mirror that the system already uses.
 
 use std::{fs, path::Path};
 
-/// The release whose backports are wanted, and their suite.
+/// Supported release and the suite of its backports.
 const RELEASE: &str = "bookworm";
 const BACKPORTS: &str = "bookworm-backports";
 
-/// A file for apt's folder `sources.list.d`, as two words for a script: its name, and what is in it.
+/// Returns the name and the content of a file for apt's `sources.list.d`, as two script arguments.
 ///
-/// None where apt knows the backports already, and where it knows no mirror.
+/// Returns nothing if a source for backports is already configured or if no mirror is configured.
 pub(crate) fn missing_source() -> Vec<String> {
-    source_beside(Path::new("/etc/apt")).map(Vec::from).unwrap_or_default()
+    source_in(Path::new("/etc/apt")).map(Vec::from).unwrap_or_default()
 }
 
-/// The same for apt's settings in any folder.
-fn source_beside(folder: &Path) -> Option<[String; 2]> {
-    let parts = fs::read_dir(folder.join("sources.list.d")).into_iter().flatten().flatten();
+/// Like [`missing_source`], for apt's configuration in the given directory.
+fn source_in(dir: &Path) -> Option<[String; 2]> {
+    let parts = fs::read_dir(dir.join("sources.list.d")).into_iter().flatten().flatten();
     let mut files: Vec<_> = parts.map(|it| it.path()).collect();
-    files.push(folder.join("sources.list"));
+    files.push(dir.join("sources.list"));
     files.sort();
     let mut found = None;
     for path in files {
-        let form = match path.extension().and_then(|it| it.to_str()) {
-            Some("list") => Form::Lines,
-            Some("sources") => Form::Paragraphs,
+        let format = match path.extension().and_then(|it| it.to_str()) {
+            Some("list") => Format::Lines,
+            Some("sources") => Format::Paragraphs,
             _ => continue,
         };
         let text = fs::read_to_string(path).unwrap_or_default();
-        if form.copy(&text, BACKPORTS).is_some() {
+        if format.copy(&text, BACKPORTS).is_some() {
             return None;
         }
-        found = found.or_else(|| Some([form.file_name(), form.copy(&text, RELEASE)?]));
+        found = found.or_else(|| Some([format.file_name(), format.copy(&text, RELEASE)?]));
     }
     found
 }
 
-/// The two forms in which apt's sources are written.
+/// File formats of apt sources.
 #[derive(Clone, Copy)]
-enum Form {
-    /// A source is a line: type, options, address, suite, components.
+enum Format {
+    /// One line per source: type, options, address, suite, components.
     Lines,
-    /// A source is a paragraph of fields.
+    /// One paragraph of fields per source (deb822).
     Paragraphs,
 }
 
-impl Form {
+impl Format {
     fn file_name(self) -> String {
         let extension = match self {
             Self::Lines => "list",
@@ -53,7 +53,7 @@ impl Form {
         format!("{BACKPORTS}.{extension}")
     }
 
-    /// The first source of packages of this suite, with the backports as its suite.
+    /// Returns a copy of the first binary package source for `suite`, with the suite replaced by the backports.
     fn copy(self, text: &str, suite: &str) -> Option<String> {
         match self {
             Self::Lines => text.lines().find_map(|it| copy_line(it, suite)),
@@ -79,7 +79,7 @@ fn copy_line(line: &str, suite: &str) -> Option<String> {
     }
 }
 
-/// Parts of a file that are separated by empty lines, without remarks.
+/// Splits a file into paragraphs separated by empty lines and drops comment lines.
 fn paragraphs(text: &str) -> Vec<Vec<&str>> {
     let lines: Vec<&str> = text.lines().filter(|it| !it.starts_with('#')).collect();
     lines.split(|it| it.trim().is_empty()).map(<[_]>::to_vec).collect()
@@ -89,7 +89,7 @@ fn copy_paragraph(lines: &[&str], suite: &str) -> Option<String> {
     let mut fields: Vec<(&str, String)> = Vec::new();
     for line in lines {
         match (line.starts_with([' ', '\t']), fields.last_mut()) {
-            // A value may go on in the next lines.
+            // Indented lines continue the previous value.
             (true, Some((_, value))) => *value += &format!("\n{line}"),
             _ => {
                 let (name, value) = line.split_once(':')?;
@@ -111,7 +111,7 @@ fn copy_paragraph(lines: &[&str], suite: &str) -> Option<String> {
     wanted.then(|| copied.collect())
 }
 
-/// A disk has no backports.
+/// Returns whether the address is a network mirror; installation media have no backports.
 fn is_mirror(address: &str) -> bool {
     !address.starts_with("cdrom:")
 }
@@ -120,16 +120,16 @@ fn is_mirror(address: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What comes of a system with these files of sources.
+    /// Checks the source generated for a system with the given source files.
     #[track_caller]
     fn check(files: &[(&str, &str)], expect: Option<(&str, &str)>) {
-        let folder = std::env::temp_dir().join(format!("xtask-apt-{}", std::process::id()));
-        fs::create_dir_all(folder.join("sources.list.d")).unwrap();
+        let dir = std::env::temp_dir().join(format!("xtask-apt-{}", std::process::id()));
+        fs::create_dir_all(dir.join("sources.list.d")).unwrap();
         for (name, text) in files {
-            fs::write(folder.join(name), text).unwrap();
+            fs::write(dir.join(name), text).unwrap();
         }
-        let found = source_beside(&folder);
-        fs::remove_dir_all(&folder).unwrap();
+        let found = source_in(&dir);
+        fs::remove_dir_all(&dir).unwrap();
         assert_eq!(found, expect.map(|(name, text)| [name.to_owned(), text.to_owned()]));
     }
 
@@ -164,9 +164,9 @@ Signed-By:
  -----END KEY-----
 ";
 
-    /// One test, for the folder is one: several would meet in it.
+    /// All cases are in one test because they share a directory.
     #[test]
-    fn the_mirror_of_the_system_is_the_mirror_of_its_backports() {
+    fn backports_use_the_configured_mirror() {
         check(&[], None);
         let line = "deb [arch=amd64 signed-by=/keys/a.gpg] http://mirror.example/debian \
                     bookworm-backports main contrib\n";
@@ -179,10 +179,10 @@ Components: main
 Signed-By: \n -----BEGIN KEY-----\n .\n -----END KEY-----\n";
         let file = ("sources.list.d/debian.sources", PARAGRAPHS);
         check(&[file], Some(("bookworm-backports.sources", paragraph)));
-        // Where they are known nothing is added, whichever file knows them.
+        // Nothing is added if any file already configures backports.
         check(&[file, ("sources.list.d/own.list", line)], None);
         check(&[("sources.list", LINES), ("sources.list.d/own.sources", paragraph)], None);
-        // Another release, and a file that apt does not read.
+        // An unsupported release, and a file that apt ignores.
         check(&[("sources.list", "deb http://mirror.example/debian trixie main\n")], None);
         check(&[("sources.list.d/debian.sources.disabled", PARAGRAPHS)], None);
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the measurements, built for speed.
+//! `cargo xtask bench`: runs the benchmarks with the bench profile.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_come_last() {
+    fn arguments_are_appended() {
         let step = step(vec!["fan".to_owned(), "--runs=3".to_owned()]);
         assert_eq!(
             step.to_string(),

@@ -1,6 +1,6 @@
-//! `cargo xtask callgrind`: instructions of the hot paths, against a committed baseline.
+//! `cargo xtask callgrind`: compares instruction counts of the hot paths with a committed baseline.
 //!
-//! Instructions, not seconds: they are nearly the same on every run, so a small loss shows.
+//! Instruction counts vary far less between runs than times, so small regressions are visible.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::{error::Error, step::Step};
 
-/// How far over its baseline a scenario may be.
+/// Maximum increase over the baseline, in percent.
 pub(crate) const LIMIT_PERCENT: u64 = 5;
 
 pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
@@ -20,7 +20,7 @@ pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
     match baseline {
         Baseline::Bless => write(&path, &format_counts(&measure(root)?)),
         Baseline::Compare => {
-            // Read before measuring, which takes minutes.
+            // Read the baseline first: measuring takes minutes.
             let before = parse_counts(&read_baseline(&path)?)?;
             let rows = compare(&before, &measure(root)?);
             print!("\n{}", table(&rows));
@@ -29,14 +29,14 @@ pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
     }
 }
 
-/// What to do with the committed counts.
+/// How to use the committed counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Baseline {
     Compare,
     Bless,
 }
 
-/// Instructions by scenario.
+/// Instruction count by scenario.
 type Counts = BTreeMap<String, u64>;
 
 #[derive(Debug, PartialEq)]
@@ -60,26 +60,26 @@ impl Row {
 
 fn measure(root: &Path) -> Result<Counts, Error> {
     Step::cargo("build", "build --profile bench -p graph-benches --bin hotpath").run(root)?;
-    let target = target_folder()?;
-    // Cargo puts what it builds with the bench profile into the folder of the release profile.
+    let target = target_dir()?;
+    // Cargo writes artifacts of the bench profile to the directory of the release profile.
     let binary = target.join("release").join("hotpath").with_extension(env::consts::EXE_EXTENSION);
-    let folder = target.join("callgrind");
-    fs::create_dir_all(&folder).map_err(|source| Error::File { path: folder.clone(), source })?;
+    let dir = target.join("callgrind");
+    fs::create_dir_all(&dir).map_err(|source| Error::File { path: dir.clone(), source })?;
     let list = output(Command::new(&binary).arg("--list").current_dir(root))?;
     let mut counts = Counts::new();
     for name in list.split_whitespace() {
         println!("\n==> callgrind {name}");
-        let count = count(root, &binary, name, folder.join(format!("{name}.out")))?;
+        let count = count(root, &binary, name, dir.join(format!("{name}.out")))?;
         println!("    {count} instructions");
         counts.insert(name.to_owned(), count);
     }
     if counts.is_empty() { Err(Error::NoScenarios) } else { Ok(counts) }
 }
 
-/// Finds the target folder whatever sets it: this program lies in a profile folder inside it.
-fn target_folder() -> Result<PathBuf, Error> {
-    let exe = env::current_exe().map_err(|_| Error::NotByCargo)?;
-    exe.ancestors().nth(2).map(PathBuf::from).ok_or(Error::NotByCargo)
+/// Returns the target directory. This program is located in one of its profile directories.
+fn target_dir() -> Result<PathBuf, Error> {
+    let exe = env::current_exe().map_err(|_| Error::NotRunByCargo)?;
+    exe.ancestors().nth(2).map(PathBuf::from).ok_or(Error::NotRunByCargo)
 }
 
 fn count(root: &Path, binary: &Path, name: &str, out: PathBuf) -> Result<u64, Error> {
@@ -91,7 +91,7 @@ fn count(root: &Path, binary: &Path, name: &str, out: PathBuf) -> Result<u64, Er
     parse_profile(&profile).ok_or(Error::NoCount { path: out })
 }
 
-/// Gives what the command wrote to standard output; its other output is shown only if it fails.
+/// Returns the standard output of a command. Prints its standard error only if the command fails.
 fn output(command: &mut Command) -> Result<String, Error> {
     let line = format!("{command:?}");
     let output = match command.output() {
@@ -123,7 +123,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds the whole run's instructions; they are the first number, whatever else was counted.
+/// Returns the total instruction count, which is the first number even if other events were counted.
 fn parse_profile(text: &str) -> Option<u64> {
     let after = |key| text.lines().find_map(|line| line.strip_prefix(key));
     after("summary:").or_else(|| after("totals:"))?.split_whitespace().next()?.parse().ok()
@@ -139,7 +139,7 @@ fn parse_counts(text: &str) -> Result<Counts, Error> {
         .collect()
 }
 
-/// A count of zero is refused too: nothing could be compared with it.
+/// Rejects a count of zero because a relative change from zero is undefined.
 fn parse_count(line: &str) -> Option<(String, u64)> {
     let (name, count) = line.trim().split_once(char::is_whitespace)?;
     let count = count.trim().parse().ok().filter(|it| *it > 0)?;
@@ -171,14 +171,13 @@ fn table(rows: &[Row]) -> String {
         let change = match row.change_percent() {
             Some(percent) => format!("{percent:+.2} %"),
             None if row.before.is_none() => "new".to_owned(),
-            None => "gone".to_owned(),
+            None => "removed".to_owned(),
         };
         let (before, now) = (number(row.before), number(row.now));
         text += &format!("{:<width$} {before:>14} {now:>14} {change:>9}\n", row.name);
     }
     if rows.iter().any(|it| it.before.is_none() || it.now.is_none()) {
-        text +=
-            "New and gone scenarios are not checked; `--bless` brings the baseline up to date.\n";
+        text += "New and removed scenarios are not checked; `--bless` updates the baseline.\n";
     }
     text
 }
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles() {
+    fn total_is_read_from_a_profile() {
         check_profile(
             "events: Ir\nsummary: 126559\n\nfn=(1)\n1 3\n\ntotals: 126559\n",
             Some(126_559),
@@ -225,46 +224,46 @@ mod tests {
     }
 
     #[test]
-    fn a_baseline_reads_back_as_written() {
+    fn baseline_round_trips() {
         let text = "fan 1200\nline 34\n";
         assert_eq!(format_counts(&counts(text)), text);
         assert_eq!(counts("\n  line \t 34 \nfan 1200"), counts(text));
     }
 
     #[test]
-    fn bad_lines_are_named() {
+    fn malformed_lines_are_reported() {
         for bad in ["fan", "fan x", "fan 1 2", "fan -1", "fan 0"] {
             let error = parse_counts(&format!("line 34\n{bad}\n")).unwrap_err().to_string();
-            let expect = format!("line 2 of the baseline is `{bad}`, which is not");
+            let expect = format!("line 2 of the baseline is `{bad}`, expected");
             assert!(error.starts_with(&expect), "{error}");
         }
     }
 
     #[test]
-    fn five_percent_is_the_limit() {
+    fn increases_above_five_percent_fail() {
         check_verdict("a 100\nb 100", "a 105\nb 20", None);
         check_verdict("a 100\nb 100\nc 100", "a 106\nb 100\nc 300", Some("a c"));
         check_verdict("a 1000000000000", "a 1050000000001", Some("a"));
     }
 
     #[test]
-    fn new_and_gone_scenarios_do_not_fail() {
-        check_verdict("gone 100", "new 100", None);
+    fn new_and_removed_scenarios_do_not_fail() {
+        check_verdict("removed 100", "new 100", None);
     }
 
     #[test]
-    fn a_table() {
+    fn table_lists_all_scenarios() {
         let rows = compare(
-            &counts("fan-out 1000\ngone 5\nline 300"),
+            &counts("fan-out 1000\nremoved 5\nline 300"),
             &counts("fan-out 1100\nline 297\nnew 8"),
         );
         let expect = "\
 scenario       baseline            now    change
 fan-out            1000           1100  +10.00 %
-gone                  5              -      gone
 line                300            297   -1.00 %
 new                   -              8       new
-New and gone scenarios are not checked; `--bless` brings the baseline up to date.
+removed               5              -   removed
+New and removed scenarios are not checked; `--bless` updates the baseline.
 ";
         assert_eq!(table(&rows), expect);
     }

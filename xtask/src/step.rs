@@ -1,4 +1,4 @@
-//! Steps: commands that run one after the other, with a summary at the end.
+//! Runs commands one after the other and prints a summary.
 
 use std::{
     env, fmt,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::error::Error;
 
-/// Runs the steps in order, up to the first that fails.
+/// Runs the steps in order and stops at the first failure.
 pub(crate) fn run_all(root: &Path, plan: &Plan) -> Result<(), Error> {
     let mut durations = vec![];
     let outcome = plan.steps.iter().try_for_each(|step| {
@@ -20,30 +20,30 @@ pub(crate) fn run_all(root: &Path, plan: &Plan) -> Result<(), Error> {
     outcome
 }
 
-/// What is to be run, and what cannot be run on this machine.
+/// Steps to run, and checks that this machine cannot run.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) skipped: Vec<Skipped>,
 }
 
-/// A step that this machine has not the tool for.
+/// A check that is skipped because its tool is missing.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LeftOut {
+pub(crate) struct Skipped {
     pub(crate) title: &'static str,
-    pub(crate) install: &'static str,
-    /// Whether a step has brought the tool after all, for one that may fail to. It is asked when all steps have run.
-    pub(crate) unless: fn() -> bool,
+    pub(crate) fix: &'static str,
+    /// Returns whether the tool is available now. Evaluated after all steps, because a step may have installed the tool.
+    pub(crate) is_available: fn() -> bool,
 }
 
-impl LeftOut {
-    /// What nothing brings.
-    pub(crate) const fn new(title: &'static str, install: &'static str) -> Self {
-        Self { title, install, unless: || false }
+impl Skipped {
+    /// Creates an entry for a tool that no step installs.
+    pub(crate) const fn new(title: &'static str, fix: &'static str) -> Self {
+        Self { title, fix, is_available: || false }
     }
 }
 
-/// One call of a program, which is nearly always cargo.
+/// One command, usually cargo.
 #[derive(Debug)]
 pub(crate) struct Step {
     title: String,
@@ -54,30 +54,30 @@ pub(crate) struct Step {
 
 #[derive(Debug)]
 enum Program {
-    /// One that the machine has.
-    Found(&'static str),
-    /// One that a step before has built: its path in the folder that cargo puts this very program in.
+    /// An installed program.
+    Installed(&'static str),
+    /// A program built by an earlier step: its path relative to the directory of this program.
     Built(String),
 }
 
 impl Program {
     fn path(&self) -> PathBuf {
         match self {
-            Self::Found(name) => name.into(),
+            Self::Installed(name) => name.into(),
             Self::Built(name) => env::current_exe().unwrap_or_default().with_file_name(name),
         }
     }
 }
 
 impl Step {
-    /// Makes a step from a line of arguments that are parted by blanks.
+    /// Creates a step from arguments separated by spaces.
     pub(crate) fn new(title: impl Into<String>, program: &'static str, line: &str) -> Self {
         let args = line.split_whitespace().map(str::to_owned).collect();
-        Self { title: title.into(), env: vec![], program: Program::Found(program), args }
+        Self { title: title.into(), env: vec![], program: Program::Installed(program), args }
     }
 
-    /// A step of a program that a step before has built. To ask cargo for it would build it again: for one package alone
-    /// the features of its dependencies are others than for all together.
+    /// Creates a step that runs a program built by an earlier step. `cargo run` would build it again, because the
+    /// features of its dependencies differ when only one package is selected.
     pub(crate) fn built(title: impl Into<String>, program: &str, line: &str) -> Self {
         let program = Program::Built(program.to_owned());
         Self { program, ..Self::new(title, "", line) }
@@ -92,7 +92,7 @@ impl Step {
         self
     }
 
-    /// Adds arguments that may hold blanks themselves.
+    /// Appends arguments, which may contain spaces.
     pub(crate) fn args(mut self, args: impl IntoIterator<Item = String>) -> Self {
         self.args.extend(args);
         self
@@ -115,14 +115,14 @@ impl Step {
     }
 }
 
-/// The command as one would type it into a shell.
+/// Formats the command as a shell command line.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, value) in &self.env {
             write!(f, "{key}={} ", quoted(value))?;
         }
         match &self.program {
-            Program::Found(name) => write!(f, "{name}")?,
+            Program::Installed(name) => write!(f, "{name}")?,
             Program::Built(name) => write!(f, "target/debug/{name}")?,
         }
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
@@ -138,24 +138,24 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// `durations` belong to the first steps; the step after them failed, and the rest never ran.
+/// Formats the result of each step. `durations` belong to the first steps; the next one failed and the rest did not run.
 fn summary(plan: &Plan, durations: &[Duration]) -> String {
     let mut text = "Summary\n".to_owned();
     for (step_idx, step) in plan.steps.iter().enumerate() {
         let outcome = match durations.get(step_idx) {
             Some(duration) => format!("ok      {:>12}", human(*duration)),
             None if step_idx == durations.len() => "FAILED              ".to_owned(),
-            None => "not reached         ".to_owned(),
+            None => "not run             ".to_owned(),
         };
         text += &format!("  {outcome}  {}\n", step.title);
     }
     if durations.len() == plan.steps.len() {
         text += &format!("  all     {:>12}\n", human(durations.iter().sum()));
     }
-    let left_out = plan.left_out.iter().filter(|it| !(it.unless)());
-    for (left_out_idx, it) in left_out.enumerate() {
-        text += if left_out_idx == 0 { "Not run here\n" } else { "" };
-        text += &format!("  {}: install the tool by `{}`\n", it.title, it.install);
+    let skipped = plan.skipped.iter().filter(|it| !(it.is_available)());
+    for (skipped_idx, it) in skipped.enumerate() {
+        text += if skipped_idx == 0 { "Skipped\n" } else { "" };
+        text += &format!("  {}: {}\n", it.title, it.fix);
     }
     text
 }
@@ -176,15 +176,15 @@ mod tests {
     fn plan() -> Plan {
         Plan {
             steps: ["format", "clippy", "tests"].map(|it| Step::cargo(it, it)).into(),
-            left_out: vec![
-                LeftOut { unless: || true, ..LeftOut::new("what came after all", "nothing") },
-                LeftOut::new("licences", "cargo install it"),
+            skipped: vec![
+                Skipped { is_available: || true, ..Skipped::new("installed later", "nothing") },
+                Skipped::new("licences", "cargo install it"),
             ],
         }
     }
 
     #[test]
-    fn a_step_reads_as_a_shell_line() {
+    fn steps_are_printed_as_shell_commands() {
         let step = Step::cargo("", "doc  --no-deps").env("RUSTDOCFLAGS", "-D warnings");
         let step = step.args(["it's".to_owned(), String::new()]);
         assert_eq!(
@@ -194,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn a_step_may_be_of_another_program() {
+    fn steps_can_run_any_program() {
         assert_eq!(Step::new("", "sh", "-c true").to_string(), "sh -c true");
         assert!(Step::new("", "sh", "-c true").run(Path::new(".")).is_ok());
         assert!(Step::new("", "sh", "-c false").run(Path::new(".")).is_err());
     }
 
     #[test]
-    fn a_built_program_lies_beside_this_one() {
+    fn built_programs_are_found_beside_this_one() {
         let own = env::current_exe().unwrap();
         let own = own.file_name().unwrap().to_string_lossy();
         let step = Step::built("", &own, "--list");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_of_a_full_run() {
+    fn summary_lists_all_durations() {
         let durations = [40, 1_250, 125_000].map(Duration::from_millis);
         let expect = "\
 Summary
@@ -219,21 +219,21 @@ Summary
   ok             1.2 s  clippy
   ok        2 min 05 s  tests
   all       2 min 06 s
-Not run here
-  licences: install the tool by `cargo install it`
+Skipped
+  licences: cargo install it
 ";
         assert_eq!(summary(&plan(), &durations), expect);
     }
 
     #[test]
-    fn summary_after_a_failure() {
+    fn summary_marks_the_failed_step() {
         let expect = "\
 Summary
   ok             1.0 s  format
   FAILED                clippy
-  not reached           tests
-Not run here
-  licences: install the tool by `cargo install it`
+  not run               tests
+Skipped
+  licences: cargo install it
 ";
         assert_eq!(summary(&plan(), &[Duration::from_secs(1)]), expect);
     }

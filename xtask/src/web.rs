@@ -1,42 +1,40 @@
-//! The page of `consulting serve`: built from its source, and checked.
+//! Builds and checks the web page of `consulting serve`.
 
 use std::{path::Path, process::Command};
 
 use crate::{
     error::Error,
-    step::{LeftOut, Plan, Step, run_all},
+    step::{Plan, Skipped, Step, run_all},
 };
 
-/// What is left out where the page cannot be built.
-pub(crate) const LEFT_OUT: LeftOut = LeftOut::new(
-    "the page: its checks, and its tests in a browser",
-    "Node from 20.19 on, with npm",
-);
+/// Reported if the page cannot be built on this machine.
+pub(crate) const SKIPPED: Skipped =
+    Skipped::new("web page checks and browser tests", "install Node 20.19 or later with npm");
 
-/// The variable that lets the tests of the page fail in place of skipping.
+/// Environment variable that makes the page tests fail instead of skip if the page cannot be tested.
 pub(crate) const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// `cargo xtask web`: builds the page into `web/dist`.
+/// Builds the page into `web/dist`.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let [fetch, .., build, _] = steps();
-    run_all(root, &Plan { steps: vec![fetch, build], left_out: vec![] })
+    run_all(root, &Plan { steps: vec![fetch, build], skipped: vec![] })
 }
 
-/// What CI does with the page. What is committed of it must be what its source gives.
+/// Returns the CI steps for the page. The last step checks that the committed build matches the source.
 pub(crate) fn steps() -> [Step; 5] {
     let npm = |title, line| Step::new(title, "npm", &format!("--prefix web {line}"));
     let same = "test -z \"$(git status --porcelain -- web/dist)\" || \
-                { echo 'web/dist is not what its source gives: run `cargo xtask web` and commit it'; exit 1; }";
+                { echo 'web/dist does not match its source; run `cargo xtask web` and commit the result'; exit 1; }";
     [
-        npm("what the page is built with", "ci --no-audit --no-fund"),
-        npm("types and lints of the page", "run check"),
-        npm("tests of the page", "test"),
-        npm("the page", "run build"),
-        Step::new("the page is as committed", "sh", "-ec").args([same.to_owned()]),
+        npm("web page: dependencies", "ci --no-audit --no-fund"),
+        npm("web page: types and lints", "run check"),
+        npm("web page: unit tests", "test"),
+        npm("web page: build", "run build"),
+        Step::new("web page: committed build is current", "sh", "-ec").args([same.to_owned()]),
     ]
 }
 
-/// Whether there is a Node that the page's tools run on.
+/// Returns whether a sufficiently recent Node with npm is installed.
 pub(crate) fn is_possible() -> bool {
     let script = "const [a, b] = process.versions.node.split('.').map(Number); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)";
     let node = Command::new("node").args(["-e", script]).status();
