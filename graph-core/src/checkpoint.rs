@@ -417,7 +417,8 @@ pub enum TaskEvent {
     #[serde(rename = "answered")]
     Resumed {
         /// The values, in the order of the interrupts.
-        answers: Vec<Value>,
+        #[serde(rename = "answers")]
+        values: Vec<Value>,
     },
     /// A run started with a command as input. Its writes and targets apply to this checkpoint.
     Command {

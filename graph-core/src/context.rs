@@ -78,7 +78,7 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// Returns the dependencies that were passed to the run.
     pub fn deps(&self) -> &C {
         let deps = self.task.scope.deps.downcast_ref();
-        deps.expect("the type of the dependencies is checked when the run starts")
+        deps.expect("the graph's type parameter guarantees the type of the dependencies")
     }
 
     /// Returns the node's name.
@@ -169,11 +169,11 @@ impl<C: Send + Sync + 'static> Context<C> {
 
     async fn send_event(&self, value: impl Serialize, kind: fn(Value) -> EventKind) {
         self.task.heartbeat();
-        if let Some(sink) = &self.task.scope.events {
+        if let Some(sender) = &self.task.scope.events {
             let value = serde_json::to_value(value).unwrap_or_else(|error| {
                 Value::String(format!("<cannot be serialised to JSON: {error}>"))
             });
-            sink.task_event(&self.task, kind(value)).await;
+            sender.task_event(&self.task, kind(value)).await;
         }
     }
 
@@ -188,9 +188,9 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// node runs again from its start, and each call returns the resume value at its position. Wrap preceding
     /// external calls in [`task`](Self::task), so that they are not repeated.
     pub fn interrupt<A: DeserializeOwned>(&self, value: impl Serialize) -> Result<A, NodeError> {
-        let (index, answer) = self.task.interrupt(value)?;
-        match serde_json::from_value(answer) {
-            Ok(answer) => Ok(answer),
+        let (index, resume_value) = self.task.interrupt(value)?;
+        match serde_json::from_value(resume_value) {
+            Ok(value) => Ok(value),
             Err(error) => {
                 self.task.discard_resume_values(index);
                 Err(NodeError::terminal(ResumeValueError {
@@ -314,7 +314,7 @@ pub(crate) struct Scope {
     pub(crate) events: Option<EventSender>,
     pub(crate) control: RunControl,
     pub(crate) writer: Option<CheckpointWriter>,
-    pub(crate) answers: Arc<ResumeValues>,
+    pub(crate) resume_values: Arc<ResumeValues>,
     pub(crate) replay: Option<Arc<Replay>>,
 }
 
@@ -529,19 +529,19 @@ impl TaskContext {
     fn interrupt(&self, value: impl Serialize) -> Result<(usize, Value), NodeError> {
         let index = self.interrupt_count.fetch_add(1, Ordering::Relaxed);
         let known = self.resume_values();
-        if let Some(answer) = known.get(index) {
-            return Ok((index, answer.clone()));
+        if let Some(resume_value) = known.get(index) {
+            return Ok((index, resume_value.clone()));
         }
         let namespace = self.namespace();
         let id = interrupt_id(&namespace, known.len());
-        let given = &self.scope.answers;
-        let answer = given.by_id.get(&id).cloned().or_else(|| lock(&given.single).take());
-        if let Some(answer) = answer {
-            self.with_memory(|it| it.resume_values.push(answer.clone()));
-            return Ok((index, answer));
+        let given = &self.scope.resume_values;
+        let resume_value = given.by_id.get(&id).cloned().or_else(|| lock(&given.single).take());
+        if let Some(resume_value) = resume_value {
+            self.with_memory(|it| it.resume_values.push(resume_value.clone()));
+            return Ok((index, resume_value));
         }
         let value = serde_json::to_value(value).map_err(NodeError::terminal)?;
-        limits::check_storable("question", &value, self.scope.graph.max_stored_bytes)
+        limits::check_storable("interrupt value", &value, self.scope.graph.max_stored_bytes)
             .map_err(NodeError::terminal)?;
         Err(NodeError::interrupted(vec![Interrupt { id, value, namespace }]))
     }
@@ -596,17 +596,18 @@ impl TaskContext {
     /// Reports the result of a call to the effect interceptor.
     fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
         // A call that raised an interrupt has no result yet.
-        let asks = outcome.is_err_and(|it| it.source().is_none());
-        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !asks) {
+        let is_interrupt = outcome.is_err_and(|it| it.source().is_none());
+        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !is_interrupt) {
             effects.after_call(EffectCall { task_path: &self.task_path(), key }, outcome);
         }
     }
 
     async fn emit_effect(&self, key: &str, result: &Value, known: bool) {
-        if let Some(sink) = self.scope.events.as_ref().filter(|it| it.accepts(StreamMode::Effects))
+        if let Some(sender) =
+            self.scope.events.as_ref().filter(|it| it.accepts(StreamMode::Effects))
         {
             let kind = EventKind::Effect { key: key.to_owned(), result: result.clone(), known };
-            sink.task_event(self, kind).await;
+            sender.task_event(self, kind).await;
         }
     }
 
@@ -662,9 +663,9 @@ pub(crate) fn task_id(
     ])
 }
 
-/// Computes the id of the interrupt that a task raises after `answered` earlier ones.
-fn interrupt_id(namespace: &str, answered: usize) -> String {
-    TaskId::from_parts(&[namespace.as_bytes(), &answered.to_le_bytes()]).to_string()
+/// Computes the id of the interrupt that a task raises after `earlier` earlier ones.
+fn interrupt_id(namespace: &str, earlier: usize) -> String {
+    TaskId::from_parts(&[namespace.as_bytes(), &earlier.to_le_bytes()]).to_string()
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

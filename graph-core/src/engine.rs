@@ -94,7 +94,7 @@ pub(crate) struct GraphOutcome {
     pub(crate) exit: ExitReason,
     /// The final state.
     pub(crate) state: AnyState,
-    /// Whether an output field was written.
+    /// Whether the graph produced output: it wrote an output field, or continued from a checkpoint.
     pub(crate) has_output: bool,
 }
 
@@ -178,7 +178,7 @@ async fn run_from_checkpoint(
         (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
         _ => load::Loaded::default(),
     };
-    let answers = load::take_resume_values(&mut input, &saved)?;
+    let resume_values = load::take_resume_values(&mut input, &saved)?;
     let scope = Scope {
         run,
         thread,
@@ -191,7 +191,7 @@ async fn run_from_checkpoint(
         events,
         control,
         writer,
-        answers: Arc::new(answers),
+        resume_values: Arc::new(resume_values),
         replay: saved.replay(&input),
         graph,
     };
@@ -243,7 +243,7 @@ pub(crate) async fn run_nested(
         events: outer.events.as_ref().and_then(|it| it.nested(&namespace, &task)),
         control: outer.control.clone(),
         writer,
-        answers: outer.answers.clone(),
+        resume_values: outer.resume_values.clone(),
         replay: outer.replay.clone(),
         namespace,
         graph,
@@ -291,7 +291,7 @@ pub(crate) struct Engine {
     resuming: bool,
     /// Whether this run has created a checkpoint.
     checkpointed: bool,
-    /// Whether an output field was written in this run.
+    /// Whether this run wrote an output field or continued from a checkpoint.
     has_output: bool,
     /// The final state of an interrupted run, including the writes of finished sibling tasks.
     exit_state: Option<AnyState>,

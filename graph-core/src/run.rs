@@ -183,7 +183,7 @@ impl<S: State> RunOutcome<S> {
             // A top-level graph without parent reports a parent command as an error instead.
             ExitReason::Done | ExitReason::ParentCommand(_) => Self::Done(state),
             ExitReason::Interrupted(interrupts) => Self::Interrupted { state, interrupts },
-            ExitReason::Stopped(stop) => Self::Stopped { state, reason: stop },
+            ExitReason::Stopped(reason) => Self::Stopped { state, reason },
         }
     }
 }

@@ -140,7 +140,7 @@ impl EventKind {
 ///
 /// A field that is written several times becomes `{"$writes": [..]}`, an overwrite becomes `{"overwrite": ..}`.
 pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
-    let shown = |write: &FieldWrite| match write.overwrite {
+    let to_json = |write: &FieldWrite| match write.overwrite {
         true => serde_json::json!({ "overwrite": write.value }),
         false => write.value.clone(),
     };
@@ -150,7 +150,7 @@ pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
             continue;
         }
         let mut same: Vec<_> =
-            writes.iter().filter(|it| it.field == write.field).map(shown).collect();
+            writes.iter().filter(|it| it.field == write.field).map(to_json).collect();
         let value =
             if same.len() == 1 { same.remove(0) } else { serde_json::json!({ "$writes": same }) };
         object.insert(write.field.clone(), value);

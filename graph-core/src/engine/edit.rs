@@ -143,7 +143,7 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
         events: None,
         control: RunControl::default(),
         writer: Some(writer.clone()),
-        answers: Arc::new(ResumeValues::default()),
+        resume_values: Arc::new(ResumeValues::default()),
         replay: None,
     }
 }

@@ -28,18 +28,18 @@ pub(super) struct TaskSummary {
 
 /// Reports that an attempt failed and will be retried after `wait`.
 pub(crate) async fn emit_retried(task: &TaskContext, error: &NodeError, wait: Duration) {
-    if let Some(sink) = &task.scope.events {
+    if let Some(sender) = &task.scope.events {
         let attempt = task.attempt.load(Ordering::Relaxed);
         let kind = EventKind::Retried { attempt, error: error.to_string(), wait };
-        sink.task_event(task, kind).await;
+        sender.task_event(task, kind).await;
     }
 }
 
 /// Reports the failure of a task whose error handler runs next.
 pub(crate) async fn emit_task_failed(task: &TaskContext, failure: &NodeFailure) {
-    if let Some(sink) = &task.scope.events {
+    if let Some(sender) = &task.scope.events {
         if !task.resume_values().is_empty() {
-            sink.task_event(task, EMPTY_UPDATE).await;
+            sender.task_event(task, EMPTY_UPDATE).await;
         }
         let kind = EventKind::TaskFinished {
             writes: Vec::new(),
@@ -48,26 +48,26 @@ pub(crate) async fn emit_task_failed(task: &TaskContext, failure: &NodeFailure) 
             gotos: Vec::new(),
             handler: false,
         };
-        sink.task_event(task, kind).await;
+        sender.task_event(task, kind).await;
     }
 }
 
 impl Engine {
-    pub(super) fn sink(&self, mode: StreamMode) -> Option<&EventSender> {
+    pub(super) fn sender(&self, mode: StreamMode) -> Option<&EventSender> {
         self.scope.events.as_ref().filter(|it| it.accepts(mode))
     }
 
     /// Sends the state: the run's own, or one that includes the writes of an interrupted step's finished tasks.
     pub(super) async fn emit_values(&self, state: &dyn ErasedState, output: bool) {
-        if let Some(sink) = self.sink(StreamMode::Values) {
+        if let Some(sender) = self.sender(StreamMode::Values) {
             let values = Values::new(state.snapshot(), state.to_json_fn(), output);
-            sink.send(self.step, EventKind::Values(values)).await;
+            sender.send(self.step, EventKind::Values(values)).await;
         }
     }
 
     /// Sends the checkpoint that the next step starts from.
     pub(super) async fn emit_checkpoint(&self, next: impl FnOnce() -> Vec<String>) {
-        let Some(sink) = self.sink(StreamMode::Checkpoints) else { return };
+        let Some(sender) = self.sender(StreamMode::Checkpoints) else { return };
         if self.scope.writer.is_none() {
             return;
         }
@@ -79,7 +79,7 @@ impl Engine {
             values,
             next: next(),
         };
-        sink.send(self.step - 1, kind).await;
+        sender.send(self.step - 1, kind).await;
     }
 
     pub(super) async fn emit_task_started(
@@ -87,9 +87,9 @@ impl Engine {
         task: &TaskContext,
         input: impl FnOnce() -> Value,
     ) {
-        if let Some(sink) = self.sink(StreamMode::Tasks) {
+        if let Some(sender) = self.sender(StreamMode::Tasks) {
             let sent = matches!(task.kind, TaskKind::Push(_));
-            sink.task_event(task, EventKind::TaskStarted { input: input(), sent }).await;
+            sender.task_event(task, EventKind::TaskStarted { input: input(), sent }).await;
         }
     }
 
@@ -102,9 +102,9 @@ impl Engine {
         cached: bool,
         handler: bool,
     ) {
-        if let Some(sink) = self.sink(StreamMode::Updates) {
+        if let Some(sender) = self.sender(StreamMode::Updates) {
             let (writes, gotos) = (writes.to_vec(), gotos.to_vec());
-            sink.task_event(task, EventKind::Update { writes, gotos, cached, handler }).await;
+            sender.task_event(task, EventKind::Update { writes, gotos, cached, handler }).await;
         }
     }
 
@@ -114,16 +114,16 @@ impl Engine {
         end: TaskSummary,
         handler: bool,
     ) {
-        if let Some(sink) = self.sink(StreamMode::Tasks) {
+        if let Some(sender) = self.sender(StreamMode::Tasks) {
             let TaskSummary { writes, error, interrupts, gotos } = end;
             let kind = EventKind::TaskFinished { writes, error, interrupts, gotos, handler };
-            sink.task_event(task, kind).await;
+            sender.task_event(task, kind).await;
         }
     }
 
     pub(super) async fn emit_interrupts(&self, interrupts: Vec<Interrupt>) {
-        if let Some(sink) = self.sink(StreamMode::Updates) {
-            sink.send(self.step, EventKind::Interrupted(interrupts)).await;
+        if let Some(sender) = self.sender(StreamMode::Updates) {
+            sender.send(self.step, EventKind::Interrupted(interrupts)).await;
         }
     }
 }

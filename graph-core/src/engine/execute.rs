@@ -65,13 +65,13 @@ pub(crate) struct Job {
 /// A failure to be handled, and what the handler recorded in an earlier run.
 pub(crate) struct PendingFailure {
     pub(crate) failure: NodeFailure,
-    pub(crate) answers: Vec<Value>,
+    pub(crate) resume_values: Vec<Value>,
     pub(crate) effects: BTreeMap<String, Value>,
 }
 
 impl From<NodeFailure> for PendingFailure {
     fn from(failure: NodeFailure) -> Self {
-        Self { failure, answers: Vec::new(), effects: BTreeMap::new() }
+        Self { failure, resume_values: Vec::new(), effects: BTreeMap::new() }
     }
 }
 
@@ -133,10 +133,10 @@ async fn run_with_recovery(job: Job) -> TaskReport {
 
 /// Runs the error handler in place of the failed task.
 async fn run_handler(cx: &Arc<TaskContext>, input: TaskInput, left: PendingFailure) -> TaskReport {
-    let PendingFailure { failure, answers, effects } = left;
+    let PendingFailure { failure, resume_values, effects } = left;
     let graph = &cx.scope.graph;
     let mut handler = cx.handler(failure.clone());
-    handler.restore(answers, effects);
+    handler.restore(resume_values, effects);
     let handler = Arc::new(handler);
     let outcome = match &graph.node(cx.node).options.handler {
         Some(body) => {

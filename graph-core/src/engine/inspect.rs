@@ -251,13 +251,13 @@ async fn subgraph(
         })));
     };
     let view = View { live: true, subgraphs: true };
-    let shown = snapshot(inner.graph, saver, head, view).await?;
+    let snapshot = snapshot(inner.graph, saver, head, view).await?;
     Ok(Some(Box::new(SubgraphState {
-        values: shown.state.json(|_| true)?,
-        next: shown.next,
-        step: Some(shown.checkpoint.header.step),
-        source: Some(shown.checkpoint.header.source),
-        tasks: shown.tasks,
+        values: snapshot.state.json(|_| true)?,
+        next: snapshot.next,
+        step: Some(snapshot.checkpoint.header.step),
+        source: Some(snapshot.checkpoint.header.source),
+        tasks: snapshot.tasks,
     })))
 }
 

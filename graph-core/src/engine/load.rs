@@ -66,7 +66,7 @@ impl Loaded {
         self.addressed && (!resumes || self.is_superseded())
     }
 
-    /// Returns the replay bound for subgraphs, if this run is a time travel.
+    /// Returns the replay bound for subgraphs, if this run travels in time.
     pub(crate) fn replay(&self, input: &RunInput) -> Option<Arc<Replay>> {
         let checkpoint = self.checkpoint.as_ref()?;
         if !self.is_time_travel(input) || matches!(input, RunInput::Fresh(_)) {
@@ -105,7 +105,7 @@ pub(crate) async fn load(
     Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some(), migrated })
 }
 
-/// Reads the checkpoint that a subgraph starts from. The second value is whether the run is a time travel.
+/// Reads the checkpoint that a subgraph starts from. The second value is whether the run travels in time.
 pub(crate) async fn load_nested(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
@@ -131,11 +131,13 @@ pub(crate) fn take_resume_values(
     saved: &Loaded,
 ) -> Result<ResumeValues, RunError> {
     if let RunInput::Command(CommandInput { resume: Some(resume), .. }) = &*input {
-        let answers: Vec<&serde_json::Value> = match resume {
-            Resume::Single(answer) => vec![answer],
-            Resume::ById(answers) => answers.values().collect(),
+        let values: Vec<&serde_json::Value> = match resume {
+            Resume::Single(value) => vec![value],
+            Resume::ById(values) => values.values().collect(),
         };
-        answers.into_iter().try_for_each(|it| limits::check_storable("answer", it, usize::MAX))?;
+        values
+            .into_iter()
+            .try_for_each(|it| limits::check_storable("resume value", it, usize::MAX))?;
     }
     let RunInput::Command(CommandInput { resume, .. }) = input else {
         return Ok(ResumeValues::default());
@@ -151,13 +153,13 @@ pub(crate) fn take_resume_values(
             }
             Ok(ResumeValues::new(Some(value.clone()), Default::default()))
         }
-        Some(Resume::ById(answers)) => {
+        Some(Resume::ById(values)) => {
             let known = |id: &String| records.pending_interrupts().any(|it| it.id == *id);
-            // In a time travel, the interrupt may already have been answered.
-            if let Some(id) = answers.keys().find(|it| !saved.is_superseded() && !known(it)) {
+            // When travelling in time, the interrupt may already have been resumed.
+            if let Some(id) = values.keys().find(|it| !saved.is_superseded() && !known(it)) {
                 return Err(RunError::UnknownInterrupt { id: id.clone() });
             }
-            Ok(ResumeValues::new(None, answers.clone()))
+            Ok(ResumeValues::new(None, values.clone()))
         }
     }
 }
@@ -231,7 +233,7 @@ impl Engine {
 
     /// Applies the run's input: fresh input, a command, or nothing.
     ///
-    /// `nested` is `Some` for a subgraph and tells whether it resumes from its own checkpoint.
+    /// `nested` is `Some` for a subgraph: whether it resumes from its own checkpoint.
     pub(crate) async fn apply_input(
         &mut self,
         input: RunInput,

@@ -116,10 +116,10 @@ impl Engine {
             }
             TaskOutcome::Failed(error) => {
                 let error = task_error(error);
-                if let Some(sink) = &self.scope.events
+                if let Some(sender) = &self.scope.events
                     && !task.resume_values().is_empty()
                 {
-                    sink.task_event(task, EMPTY_UPDATE).await;
+                    sender.task_event(task, EMPTY_UPDATE).await;
                 }
                 let shown =
                     TaskSummary { writes, error: Some(error.clone()), ..TaskSummary::default() };
@@ -128,12 +128,12 @@ impl Engine {
                 records.extend(resume_record(task));
             }
             TaskOutcome::Interrupted(interrupts) => {
-                let asked = interrupts.clone();
-                self.emit_interrupts(asked.clone()).await;
+                let raised = interrupts.clone();
+                self.emit_interrupts(raised.clone()).await;
                 let shown =
-                    TaskSummary { writes, interrupts: asked.clone(), ..TaskSummary::default() };
+                    TaskSummary { writes, interrupts: raised.clone(), ..TaskSummary::default() };
                 self.emit_task_finished(task, shown, handled.is_some()).await;
-                records.push(task.record(TaskEvent::Interrupted { interrupts: asked }));
+                records.push(task.record(TaskEvent::Interrupted { interrupts: raised }));
                 records.extend(resume_record(task));
             }
             TaskOutcome::ParentCommand(_) | TaskOutcome::Stopped(_) => {}
@@ -195,7 +195,7 @@ impl Engine {
 
 fn resume_record(task: &TaskContext) -> Option<TaskRecord> {
     // An empty list is recorded too: it replaces values that did not have the expected type.
-    task.has_memory().then(|| task.record(TaskEvent::Resumed { answers: task.resume_values() }))
+    task.has_memory().then(|| task.record(TaskEvent::Resumed { values: task.resume_values() }))
 }
 
 /// Returns the message to record for a failed task: the node's own error, without node name and step.

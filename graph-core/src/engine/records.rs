@@ -72,7 +72,7 @@ impl TaskLog {
             TaskEvent::Done { writes, gotos } => self.done = Some((writes, gotos)),
             TaskEvent::Failed { error, handled } => self.failed = Some((error, handled)),
             TaskEvent::Interrupted { interrupts } => self.interrupts = interrupts,
-            TaskEvent::Resumed { answers } => self.resume_values = answers,
+            TaskEvent::Resumed { values } => self.resume_values = values,
             TaskEvent::Effect { key, result } => drop(self.effects.insert(key, result)),
             TaskEvent::Command { .. } => {}
         }

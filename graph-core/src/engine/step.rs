@@ -165,8 +165,8 @@ impl Engine {
                 Ok((Some(TaskOutcome::Done(self.recorded_output(result, true)?)), None))
             }
             None => {
-                let (answers, effects) = (log.resume_values, log.effects);
-                Ok((None, Some(Box::new(PendingFailure { failure, answers, effects }))))
+                let (resume_values, effects) = (log.resume_values, log.effects);
+                Ok((None, Some(Box::new(PendingFailure { failure, resume_values, effects }))))
             }
         }
     }
@@ -244,8 +244,8 @@ impl Engine {
         for slot in slots.iter_mut() {
             match &slot.outcome {
                 Some(TaskOutcome::Failed(error)) => return Err((**error).clone()),
-                Some(TaskOutcome::Interrupted(asked)) => interrupts.extend(asked.iter().cloned()),
-                Some(TaskOutcome::Stopped(why)) => stop = Some(*why),
+                Some(TaskOutcome::Interrupted(raised)) => interrupts.extend(raised.iter().cloned()),
+                Some(TaskOutcome::Stopped(reason)) => stop = Some(*reason),
                 Some(TaskOutcome::ParentCommand(_)) => {
                     if let Some(TaskOutcome::ParentCommand(command)) = slot.outcome.take() {
                         parent = Some((slot.cx.node().to_owned(), command));
@@ -394,7 +394,7 @@ impl Engine {
     /// Resets what applies to the first step of a run only: unused resume values, replaying, and resuming subgraphs.
     fn end_first_step(&mut self) {
         if self.scope.parent.is_none() {
-            self.scope.answers.end_first_step();
+            self.scope.resume_values.end_first_step();
         }
         self.first_step = false;
         self.replaying = false;

@@ -110,7 +110,7 @@ async fn run_batch(batch: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usi
                     // Dropped before the result is reported: after the last report, the caller may close resources
                     // the task used.
                     drop(tasks.remove(next));
-                    // Fails if the run has ended; nobody needs the report then.
+                    // Fails if the run has ended and the report is no longer needed.
                     let _ = reports.send((index, report));
                 }
             }

@@ -83,29 +83,29 @@ impl<S: State> Input<S> {
 
     /// Returns the input as JSON, for traces: the fields it sets, or the parts of a command. `null` for no input.
     pub(crate) fn to_json(&self, graph: &Graph) -> Result<Value, FieldError> {
-        let mut shown = Map::new();
+        let mut json = Map::new();
         if let Some(update) = &self.update {
             let state = graph.initial.as_any().downcast_ref::<S>();
             let writes = state.map_or(Ok(Vec::new()), |it| it.writes(update))?;
-            shown.insert("update".to_owned(), writes_to_json(&writes));
+            json.insert("update".to_owned(), writes_to_json(&writes));
         }
         if !self.gotos.is_empty() {
             let names = self.gotos.iter().map(|it| it.to.as_str()).collect();
-            shown.insert("goto".to_owned(), names);
+            json.insert("goto".to_owned(), names);
         }
         match &self.resume {
-            Some(Resume::Single(answer)) => drop(shown.insert("resume".to_owned(), answer.clone())),
+            Some(Resume::Single(value)) => drop(json.insert("resume".to_owned(), value.clone())),
             // Interrupt ids differ in every run, so they are left out.
-            Some(Resume::ById(answers)) => {
-                drop(shown.insert("resume".to_owned(), answers.values().cloned().collect()));
+            Some(Resume::ById(values)) => {
+                drop(json.insert("resume".to_owned(), values.values().cloned().collect()));
             }
             None => {}
         }
-        match (self.command, shown.remove("update")) {
+        match (self.command, json.remove("update")) {
             (false, update) => Ok(update.unwrap_or_default()),
             (true, update) => {
-                shown.extend(update.map(|it| ("update".to_owned(), it)));
-                Ok(Value::Object(shown))
+                json.extend(update.map(|it| ("update".to_owned(), it)));
+                Ok(Value::Object(json))
             }
         }
     }

@@ -182,8 +182,9 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         let query = HistoryQuery { limit, ..HistoryQuery::new(&*self.position.name, "") };
         let mut history = Vec::new();
         for checkpoint in self.saver()?.list(&query).await? {
-            history
-                .push(self.to_thread_state(checkpoint, View { live: false, subgraphs: false }).await?);
+            history.push(
+                self.to_thread_state(checkpoint, View { live: false, subgraphs: false }).await?,
+            );
         }
         Ok(history)
     }

@@ -9,7 +9,7 @@ use graph_core::{
 
 use crate::support::{InjectedError, Item, Probe, Trail, TrailUpdate, graph, trail, visited};
 
-/// Makes a journaled call, then fails as often as the probe was told to.
+/// Makes a journaled call, then fails as often as the probe requests.
 async fn pay(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     let receipt = call(cx, "charge", 7).await?;
     cx.deps().enter(cx.step(), "pay").await?;
@@ -157,9 +157,9 @@ async fn a_new_task_repeats_the_call() {
 async fn a_call_inside_a_subgraph_is_not_repeated() {
     let probe = Probe::default();
     let inner = paying().compile().unwrap();
-    let whole = |it: Trail| Trail::update().path(it.path);
+    let path_update = |it: Trail| Trail::update().path(it.path);
     let graph = graph()
-        .node(subgraph("inner", &inner, |_: &Trail| Trail::default(), whole))
+        .node(subgraph("inner", &inner, |_: &Trail| Trail::default(), path_update))
         .edge(START, "inner")
         .checkpointer(MemorySaver::new())
         .compile()

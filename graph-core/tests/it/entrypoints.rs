@@ -43,13 +43,13 @@ async fn the_saved_value_may_differ_from_the_output() {
 
 /// Makes two journaled calls with an interrupt between them, and may fail at the end.
 async fn program(n: u32, cx: &Context<Probe>) -> Result<String, NodeError> {
-    let visit = |name: &'static str| async move {
+    let enter = |name: &'static str| async move {
         cx.deps().enter(cx.step(), name).await?;
         Ok(name.to_owned())
     };
-    let first: String = cx.task("first", n, visit("first")).await?;
+    let first: String = cx.task("first", n, enter("first")).await?;
     let name: String = cx.interrupt("who?")?;
-    let second: String = cx.task("second", n, visit("second")).await?;
+    let second: String = cx.task("second", n, enter("second")).await?;
     cx.deps().enter(cx.step(), "end").await?;
     Ok(format!("{first} {name} {second}"))
 }
@@ -64,7 +64,7 @@ async fn interrupts_and_failures_do_not_repeat_calls() {
     let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
     let thread = entry.thread("t", probe.clone());
     let EntrypointOutcome::Interrupted(asked) = thread.run(1).await.unwrap() else {
-        panic!("it asks")
+        panic!("expected an interrupt")
     };
     assert_eq!(asked[0].value, "who?");
     probe.fail_next("end", 1);

@@ -198,8 +198,10 @@ fn nested() -> StateGraph<Trail, Probe> {
         .sequence(["before", "inner"])
         .compile()
         .expect("the graph is valid");
-    let whole = |it: Trail| Trail::update().path(it.path);
-    graph().node(subgraph("sub", &inner, |_: &Trail| Trail::default(), whole)).edge(START, "sub")
+    let path_update = |it: Trail| Trail::update().path(it.path);
+    graph()
+        .node(subgraph("sub", &inner, |_: &Trail| Trail::default(), path_update))
+        .edge(START, "sub")
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ async fn a_failing_storage_fails_the_run_and_keeps_what_was_stored() {
             let thread = graph.thread("t", Probe::default()).with_options(options);
             let result = thread.run(Trail::default()).await;
             saver.hook().recover();
-            let case = format!("{durability:?} new {writes} writes");
+            let case = format!("{durability:?} after {writes} writes");
             match result {
                 Err(RunError::Checkpoint(CheckpointError::Storage(_))) => {}
                 Ok(outcome) if durability == Durability::Exit && writes > 0 => {
@@ -129,7 +129,7 @@ async fn a_new_subgraph_invocation_ignores_checkpoints_of_a_lost_run() {
                 outcome = thread.resume(true).await.unwrap();
             }
             let expect = trail(["asked", "noted", "asked"]);
-            assert_eq!(outcome.state(), &expect, "{durability:?} new {writes} writes");
+            assert_eq!(outcome.state(), &expect, "{durability:?} after {writes} writes");
         }
     }
 }
@@ -165,7 +165,7 @@ async fn write_concurrently(saver: &MemorySaver) -> CheckpointId {
         }
     };
     let mut key = head.key.clone();
-    key.id = CheckpointId::new(Some(head.key.id));
+    key.id = CheckpointId::after(Some(head.key.id));
     let theirs = NewCheckpoint {
         key: key.clone(),
         expected_head: Some(head.key.id),

@@ -21,7 +21,7 @@ pub(crate) struct Trail {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Item(pub(crate) u32);
 
-/// Error returned by a node that was told to fail.
+/// Error of a node that the probe makes fail.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("injected failure of `{0}`")]
 pub(crate) struct InjectedError(pub(crate) String);
@@ -63,7 +63,7 @@ impl Probe {
         drop(seen.expect("the probe owns the sender"));
     }
 
-    /// Traces the node, waits while it is blocked, and fails if it was told to.
+    /// Traces the node, waits while it is blocked, and fails if requested by `fail_next`.
     pub(crate) async fn enter(&self, step: i64, name: &str) -> Result<(), NodeError> {
         self.shared.ran.send_modify(|it| it.push((step, name.to_owned())));
         let mut blocked = self.shared.blocked.subscribe();

@@ -14,7 +14,7 @@ checks! {
     "delete_runs: records whose checkpoint is not stored yet are kept" => early_records_stay(),
     "delete_runs: an empty list deletes nothing" => nothing(&[]),
     "delete_runs: an unknown run deletes nothing" => nothing(&["unknown", "", "ru", "run1", "RUN"]),
-    "delete_runs: a checkpoint whose base was deleted reads back completely" => kept_whole(),
+    "delete_runs: a checkpoint whose base was deleted reads back completely" => kept_readable(),
     "delete_runs: a branch whose base was deleted reads back completely" => branch_stays(),
     "delete_runs: the newest remaining checkpoint becomes the head" => head_falls_back(),
     "delete_runs: an emptied thread no longer exists" => left_empty(),
@@ -97,7 +97,7 @@ async fn nothing(saver: Saver, runs: &[&str]) -> CheckResult {
     expect_values(&saver, chain[2], chain_values(2)).await
 }
 
-async fn kept_whole(saver: Saver) -> CheckResult {
+async fn kept_readable(saver: Saver) -> CheckResult {
     let chain = three_runs(&saver).await?;
     delete(&saver, &["a", "b"]).await?;
     expect_values(&saver, chain[5], chain_values(5)).await?;

@@ -12,7 +12,7 @@ checks! {
     "delete_thread: other threads are kept" => others_stay(),
     "delete_thread: a thread whose name has the same prefix is kept" => prefix_stays(),
     "delete_thread: deleting an unknown thread is not an error" => unknown(),
-    "delete_thread: a deleted thread can be started again" => anew(),
+    "delete_thread: a deleted thread can be started again" => restarted(),
     "delete_thread: a copy of the thread is kept" => copy_stays(),
 }
 
@@ -79,7 +79,7 @@ async fn unknown(saver: Saver) -> CheckResult {
     expect_values(&saver, ids[0], chain_values(0)).await
 }
 
-async fn anew(saver: Saver) -> CheckResult {
+async fn restarted(saver: Saver) -> CheckResult {
     chain(&saver, 3).await?;
     saver.delete_thread(THREAD).await?;
     saver.delete_thread(THREAD).await?;

@@ -20,7 +20,7 @@ checks! {
     "prune: other threads are not affected" => others_unaffected(),
     "prune: an empty list deletes nothing" => nothing(&[]),
     "prune: an unknown thread deletes nothing" => nothing(&["unknown"]),
-    "prune: a kept checkpoint whose base was deleted reads back completely" => kept_whole(),
+    "prune: a kept checkpoint whose base was deleted reads back completely" => kept_readable(),
     "prune: all kinds of changes survive the deletion of their checkpoint" => all_kinds(),
     "prune: a value set in a deleted checkpoint is kept" => set_long_ago(),
     "prune: two branches survive the base they share" => forks_survive(),
@@ -176,7 +176,7 @@ async fn nothing(saver: Saver, threads: &[&str]) -> CheckResult {
     expect_eq("the threads", saver.threads().await?, vec![THREAD.to_owned()])
 }
 
-async fn kept_whole(saver: Saver) -> CheckResult {
+async fn kept_readable(saver: Saver) -> CheckResult {
     let chain = chain(&saver, 50).await?;
     prune(&saver, &[THREAD], Keep::Newest(2)).await?;
     expect_values(&saver, chain[49], chain_values(49)).await?;

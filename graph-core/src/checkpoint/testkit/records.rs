@@ -16,7 +16,7 @@ checks! {
         reads_back(record("a", TaskEvent::Failed { error: "line one\nline two".to_owned(), handled: true })),
     "records: an interrupt reads back" => reads_back(record("a", interrupted())),
     "records: resume values read back" =>
-        reads_back(record("a", TaskEvent::Resumed { answers: vec![json!(null), json!("yes")] })),
+        reads_back(record("a", TaskEvent::Resumed { values: vec![json!(null), json!("yes")] })),
     "records: a command reads back" => reads_back(command()),
     "records: an effect reads back" => reads_back(record("a", effect("charge/7", json!({"ok": true})))),
     "records: the order within one call is kept" => ordered_in_one_call(),

@@ -42,8 +42,8 @@ fn interrupted(id: &str) -> TaskEvent {
     TaskEvent::Interrupted { interrupts: vec![interrupt] }
 }
 
-fn resumed(answer: &str) -> TaskEvent {
-    TaskEvent::Resumed { answers: vec![json!(answer)] }
+fn resumed(value: &str) -> TaskEvent {
+    TaskEvent::Resumed { values: vec![json!(value)] }
 }
 
 fn command(run: &str, value: i64) -> TaskEvent {
