@@ -1,7 +1,8 @@
-//! A question to a person, in the middle of a run; the outside call before it is made once.
+//! Human approval: a run is interrupted with a question and resumed with the answer. The external call before the
+//! interrupt is made only once.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
-use graph_core::{Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
+use graph_core::{Context, MemorySaver, NodeError, RunOutcome, START, State, StateGraph};
 
 #[derive(State, Clone, Debug, Default)]
 struct Order {
@@ -11,10 +12,10 @@ struct Order {
 }
 
 async fn buy(order: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
-    // Journaled: when the node runs again with the answer, the price is not asked for again.
+    // Journaled: when the node runs again after the interrupt, the price is not fetched again.
     let price = cx
         .task("price", &order.item, async {
-            println!("asking for the price of {}", order.item);
+            println!("fetching the price of {}", order.item);
             Ok(42)
         })
         .await?;
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile()?;
     let thread = graph.thread("order-1", ());
     let mut exit = thread.run(Order { item: "tea".into(), ..Default::default() }).await?;
-    while let Exit::Interrupted { interrupts, .. } = &exit {
+    while let RunOutcome::Interrupted { interrupts, .. } = &exit {
         println!("question: {} – answering yes", interrupts[0].value);
         exit = thread.resume(true).await?;
     }

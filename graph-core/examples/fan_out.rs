@@ -1,4 +1,4 @@
-//! Sends: one task for each section, their results in the order sent.
+//! Fan-out: one task per section. The results arrive in the order in which the sections were sent.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{Context, NodeError, Route, START, State, StateGraph};
@@ -12,7 +12,7 @@ struct Essay {
     text: String,
 }
 
-/// What the nodes work with: here a stand-in for a model.
+/// The dependencies of the nodes. Stands in for a model.
 struct Writer {
     style: &'static str,
 }

@@ -1,7 +1,7 @@
-//! A graph that is not known until the program runs: the same engine over JSON.
+//! A dynamic graph: nodes and edges are read from data at run time, and the state is JSON.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
-use graph_core::{JsonKind, JsonSchema, json_node};
+use graph_core::{JsonFieldKind, JsonStateSchema, json_node};
 use serde_json::{Value, json};
 
 #[tokio::main]
@@ -10,12 +10,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "nodes": {"greet": "hello", "part": "goodbye"},
         "edges": [["__start__", "greet"], ["greet", "part"], ["part", "__end__"]],
     });
-    let schema = JsonSchema::new([("log", JsonKind::Append), ("name", JsonKind::Last)])?;
+    let schema =
+        JsonStateSchema::new([("log", JsonFieldKind::Append), ("name", JsonFieldKind::Last)])?;
     let mut graph = schema.graph();
     for (node, word) in declared["nodes"].as_object().into_iter().flatten() {
         let word = word.as_str().unwrap_or_default().to_owned();
         graph = graph.node(json_node(node.clone(), move |input, _| {
-            let name = input.get("name").and_then(Value::as_str).unwrap_or("nobody");
+            let name = input.get("name").and_then(Value::as_str).unwrap_or("stranger");
             let line = format!("{word} {name}");
             async move { Ok(json!({ "log": [line] })) }
         }));

@@ -1,9 +1,11 @@
-//! A node that fails: retries, then a handler that goes another way.
+//! A node that fails: it is retried, then its error handler continues with another node.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::time::Duration;
 
-use graph_core::{Command, Configure, Context, NodeError, Retry, Route, START, State, StateGraph};
+use graph_core::{
+    Command, Context, NodeError, NodeExt, RetryPolicy, Route, START, State, StateGraph,
+};
 
 #[derive(State, Clone, Debug, Default)]
 struct Report {
@@ -18,14 +20,14 @@ async fn fetch(_: &Report, cx: &Context) -> Result<ReportUpdate, NodeError> {
 }
 
 #[derive(Route)]
-enum Instead {
+enum Fallback {
     #[to(estimate)]
     Estimate,
 }
 
-async fn give_up(_: &Report, cx: &Context) -> Command<Report, Instead> {
-    let why = cx.failure().map(|it| it.error.clone()).unwrap_or_default();
-    Report::update().notes([format!("no data: {why}")]).goto(Instead::Estimate)
+async fn fall_back(_: &Report, cx: &Context) -> Command<Report, Fallback> {
+    let cause = cx.failure().map(|it| it.error.clone()).unwrap_or_default();
+    Report::update().notes([format!("no data: {cause}")]).goto(Fallback::Estimate)
 }
 
 async fn estimate(_: &Report) -> ReportUpdate {
@@ -34,9 +36,10 @@ async fn estimate(_: &Report) -> ReportUpdate {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let retry = Retry::attempts(3).backoff(Duration::from_millis(10), 2.0).without_jitter();
+    let retry =
+        RetryPolicy::max_attempts(3).backoff(Duration::from_millis(10), 2.0).without_jitter();
     let graph = StateGraph::<Report>::new()
-        .node(fetch.retry(retry).timeout(Duration::from_secs(5)).on_error(give_up))
+        .node(fetch.retry(retry).timeout(Duration::from_secs(5)).on_error(fall_back))
         .node(estimate)
         .edge(START, fetch)
         .compile()?;

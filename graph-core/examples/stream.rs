@@ -1,9 +1,9 @@
-//! Watching a run: one stream of events, of the graph and of the graph inside it.
+//! Streaming: the events of a graph and of its subgraph in one stream.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{
-    Context, END, EventKind, Mode, RunOptions, START, State, StateGraph, stream::writes_to_json,
-    subgraph,
+    Context, END, EventKind, RunOptions, START, State, StateGraph, StreamMode,
+    stream::writes_to_json, subgraph,
 };
 
 #[derive(State, Clone, Debug, Default)]
@@ -44,21 +44,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .edge("write", publish)
         .edge(publish, END)
         .compile()?;
-    let options = RunOptions::new().modes([Mode::Updates, Mode::Custom]).subgraphs();
+    let options =
+        RunOptions::new().stream_modes([StreamMode::Updates, StreamMode::Custom]).subgraphs();
     let input = Essay { topic: "rust".into(), ..Default::default() };
     let mut events = graph.stream(input, (), options);
     while let Some(event) = events.next().await {
-        let place = if event.namespace.is_empty() { "root" } else { "inside write" };
+        let level = if event.namespace.is_empty() { "root" } else { "subgraph" };
         let node = event.node.as_deref().unwrap_or_default();
         match event.kind {
             EventKind::Update { writes, .. } => {
-                println!("{} {place}: {node} {}", event.seq, writes_to_json(&writes));
+                println!("{} {level}: {node} {}", event.seq, writes_to_json(&writes));
             }
-            EventKind::Custom(value) => println!("{} {place}: {node} says {value}", event.seq),
+            EventKind::Custom(value) => println!("{} {level}: {node} emitted {value}", event.seq),
             _ => {}
         }
     }
     println!("{}", events.finish().await?.into_state().text);
-    println!("{}", graph.mermaid_open(1));
+    println!("{}", graph.mermaid_expanded(1));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The node cache: results of finished tasks, to be taken again for equal inputs.
+//! The node cache: reuses the results of finished tasks for equal inputs.
 
 use std::{
     collections::BTreeMap,
@@ -16,47 +16,47 @@ use crate::{
     state::FieldWrite,
 };
 
-/// Keeps what tasks came to, by node and input.
+/// Stores task results by node and input.
 ///
-/// Only nodes with a [`CachePolicy`](crate::CachePolicy) use it; failures and questions are never kept.
+/// Only nodes with a [`CachePolicy`](crate::CachePolicy) use the cache. Failures and interrupts are never cached.
 #[async_trait]
 pub trait Cache: Send + Sync + fmt::Debug {
-    /// What was kept under the key, unless it has expired.
-    async fn get(&self, key: &CacheKey) -> Option<Cached>;
+    /// Returns the result stored under the key, unless it has expired.
+    async fn get(&self, key: &CacheKey) -> Option<CachedResult>;
 
-    /// Keeps a result, for ever or for so long.
-    async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>);
+    /// Stores a result. It expires after `ttl`; `None` means never.
+    async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>);
 
-    /// Forgets the results of a node, or of all nodes.
+    /// Removes the results of one node, or of all nodes if `node` is `None`.
     async fn clear(&self, node: Option<&str>);
 }
 
-/// The name of a result: its node, and a hash of what the node ran on.
+/// The key of a cached result.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CacheKey {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// The input's hash.
+    /// Hash of the node's input.
     pub input: TaskId,
 }
 
-/// A finished task's result: what it wrote and where it went.
+/// The result of a finished task.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Cached {
-    /// The fields written, in order.
+pub struct CachedResult {
+    /// The task's writes, in order.
     pub writes: Vec<FieldWrite>,
-    /// Where routes and commands led.
+    /// The targets of the task's routes and commands.
     pub gotos: Vec<GotoRecord>,
 }
 
-/// Keeps results in memory. Cloning gives another handle to the same results.
+/// A cache in memory. Clones share the same results.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCache {
-    results: Arc<Mutex<BTreeMap<CacheKey, (Cached, Option<Instant>)>>>,
+    results: Arc<Mutex<BTreeMap<CacheKey, (CachedResult, Option<Instant>)>>>,
 }
 
 impl MemoryCache {
-    /// An empty one.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
@@ -64,20 +64,20 @@ impl MemoryCache {
 
 #[async_trait]
 impl Cache for MemoryCache {
-    async fn get(&self, key: &CacheKey) -> Option<Cached> {
+    async fn get(&self, key: &CacheKey) -> Option<CachedResult> {
         let mut results = lock(&self.results);
-        let (result, until) = results.get(key)?;
-        if until.is_some_and(|it| it <= Instant::now()) {
+        let (result, expires_at) = results.get(key)?;
+        if expires_at.is_some_and(|it| it <= Instant::now()) {
             results.remove(key);
             return None;
         }
         Some(result.clone())
     }
 
-    async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
-        // A time that is too far away to be told never comes.
-        let until = ttl.and_then(|it| Instant::now().checked_add(it));
-        lock(&self.results).insert(key, (result, until));
+    async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
+        // An expiry time that overflows `Instant` is treated as never.
+        let expires_at = ttl.and_then(|it| Instant::now().checked_add(it));
+        lock(&self.results).insert(key, (result, expires_at));
     }
 
     async fn clear(&self, node: Option<&str>) {

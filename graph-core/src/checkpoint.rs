@@ -1,7 +1,7 @@
-//! Checkpoints: what is stored of a thread after each step, and the trait of what stores it.
+//! Checkpoints: the stored state of a thread after each step, and the trait of the storage.
 //!
-//! A checkpoint is written as a [`NewCheckpoint`], which holds only what changed since its base, and read
-//! back as a whole [`Checkpoint`]. How the changes are kept is the checkpointer's own affair.
+//! A checkpoint is written as a [`NewCheckpoint`], which contains only the changes since its base, and read back as a
+//! complete [`Checkpoint`]. How the changes are stored is up to the checkpointer.
 
 mod change;
 mod id;
@@ -23,75 +23,81 @@ use crate::{FieldWrite, Interrupt};
 
 /// Stores the checkpoints of threads.
 ///
-/// An implementation passes the suite in [`testkit`](crate::checkpoint) (feature `testkit`).
-/// All methods may be called from several tasks at once.
+/// Implementations should pass the conformance suite in `checkpoint::testkit` (feature `testkit`). All methods may be
+/// called concurrently.
 #[async_trait]
 pub trait Checkpointer: Send + Sync + fmt::Debug {
-    /// Takes the thread for one run; a second taker is refused until the lease is dropped.
+    /// Leases the thread to one run. Fails with [`CheckpointError::Busy`] until an earlier lease is dropped.
     ///
-    /// This keeps two runs from working on a thread at once; the head check of [`put`](Self::put) keeps
-    /// them from forking it even if a lease has expired.
+    /// The lease prevents two runs from working on a thread concurrently. The head check of [`put`](Self::put) keeps
+    /// them from forking the thread even if a lease has expired.
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError>;
 
-    /// Stores a checkpoint, unless the namespace's head is not the expected one any more.
+    /// Stores a checkpoint. Fails with [`CheckpointError::HeadMoved`] if the namespace's head is not the expected
+    /// one.
     ///
-    /// Storing the same checkpoint twice is not an error: after a crash nobody knows whether it was stored.
-    /// Another run's checkpoint of the same id means that the head has moved.
+    /// Idempotent: storing the same checkpoint again is not an error, because after a crash the caller cannot know
+    /// whether it was stored. A checkpoint of another run with the same id means that the head has moved.
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError>;
 
-    /// Stores what happened to tasks of the step that follows a checkpoint.
+    /// Stores records of tasks of the step that follows a checkpoint.
     ///
-    /// One record of a kind is kept for each task: a second [`Done`](Event::Done) or effect of the same
-    /// key is ignored, a second record of another kind replaces the first.
-    /// The checkpoint need not be stored yet.
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError>;
+    /// Each task keeps one record per [slot](TaskEvent::slot): a second [`Done`](TaskEvent::Done), a second command
+    /// of a run or a second effect with the same key is ignored, any other record replaces the earlier one. The
+    /// checkpoint itself may be stored later.
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError>;
 
     /// Stores several writes of one run, in order.
     ///
-    /// After a failure a part of them may be stored, from the first one on. A checkpointer that can store them at
-    /// once overrides this: a step then costs one commit, and not one for each write.
-    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+    /// If it fails, a prefix of the writes may have been stored. Override this if the storage can commit several
+    /// writes at once: a step then costs one commit instead of one per write.
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         for write in writes {
             match write {
-                Write::Put(checkpoint) => self.put(*checkpoint).await?,
-                Write::Record(at, records) => self.record(&at, records).await?,
+                CheckpointWrite::Put(checkpoint) => self.put(*checkpoint).await?,
+                CheckpointWrite::Record(at, records) => self.record(&at, records).await?,
             }
         }
         Ok(())
     }
 
-    /// Reads one checkpoint with its records: the addressed one, or the namespace's newest.
+    /// Reads a checkpoint with its records: the addressed one, or the newest of the namespace.
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError>;
 
     /// Lists the checkpoints of a namespace, newest first.
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError>;
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError>;
 
-    /// The threads there are, sorted.
+    /// Lists the threads, sorted.
     async fn threads(&self) -> Result<Vec<String>, CheckpointError>;
 
-    /// The namespaces of a thread with the number of checkpoints in each, sorted.
+    /// Lists the namespaces of a thread with the number of checkpoints in each, sorted.
     async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError>;
 
-    /// Deletes a thread with all its namespaces; an unknown thread is not an error.
+    /// Deletes a thread with all its namespaces. Does nothing if the thread does not exist.
     async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError>;
 
-    /// Deletes the checkpoints that these runs wrote, in all threads.
+    /// Deletes all checkpoints written by these runs, in all threads.
     async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError>;
 
-    /// Copies a thread with all its namespaces to a thread that does not exist yet.
+    /// Copies a thread with all its namespaces to a new thread.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError>;
 
-    /// Removes old checkpoints; never the newest of a namespace, and never what a kept one needs.
+    /// Deletes old checkpoints, but never the newest of a namespace, nor data that a kept checkpoint needs.
     ///
-    /// A graph that was visited in a step which is gone goes with it, whole: see [`Header::outlived`].
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError>;
+    /// The whole namespace of a subgraph invocation is deleted together with the step it belongs to: see
+    /// [`Header::is_orphaned`].
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError>;
 }
 
-/// A thread taken for one run; dropping it gives the thread free.
-pub struct Lease(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
+/// A lease of a thread. Dropping it releases the thread.
+pub struct Lease(#[expect(dead_code, reason = "kept for its Drop")] Box<dyn Send + Sync>);
 
 impl Lease {
-    /// A lease that ends when the guard is dropped.
+    /// Creates a lease that is released when `guard` is dropped.
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self(Box::new(guard))
     }
@@ -103,35 +109,35 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// One checkpoint of one namespace of one thread.
+/// Identifies a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
-    /// The thread.
+pub struct CheckpointKey {
+    /// Name of the thread.
     pub thread: String,
-    /// The namespace: empty for the root graph, `node:task` for a subgraph.
+    /// Namespace of the graph: empty for the top-level graph, `node:task` for a subgraph.
     pub namespace: String,
-    /// The checkpoint.
+    /// Id of the checkpoint.
     pub id: CheckpointId,
 }
 
-/// Which checkpoint to read.
+/// Selects a checkpoint to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lookup {
-    /// The thread.
+    /// Name of the thread.
     pub thread: String,
-    /// The namespace.
+    /// Namespace of the graph.
     pub namespace: String,
-    /// The checkpoint; `None` for the newest.
+    /// Id of the checkpoint; `None` for the newest.
     pub id: Option<CheckpointId>,
 }
 
 impl Lookup {
-    /// The newest checkpoint of a namespace.
+    /// Selects the newest checkpoint of a namespace.
     pub fn head(thread: impl Into<String>, namespace: impl Into<String>) -> Self {
         Self { thread: thread.into(), namespace: namespace.into(), id: None }
     }
 
-    /// A given checkpoint of a namespace.
+    /// Selects a checkpoint by id.
     pub fn exact(
         thread: impl Into<String>,
         namespace: impl Into<String>,
@@ -141,44 +147,44 @@ impl Lookup {
     }
 }
 
-/// Which checkpoints of a namespace to list.
+/// Selects checkpoints of a namespace to list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct History {
-    /// The thread.
+pub struct HistoryQuery {
+    /// Name of the thread.
     pub thread: String,
-    /// The namespace.
+    /// Namespace of the graph.
     pub namespace: String,
     /// Only checkpoints older than this one.
     pub before: Option<CheckpointId>,
-    /// Only checkpoints whose metadata holds all of these.
+    /// Only checkpoints whose metadata contains all of these entries.
     pub metadata: Map<String, Value>,
-    /// Only checkpoints of this source.
+    /// Only checkpoints with this source.
     pub source: Option<Source>,
-    /// At most so many.
+    /// Maximum number of checkpoints.
     pub limit: Option<usize>,
 }
 
-impl History {
-    /// The whole history of a namespace.
-    pub fn of(thread: impl Into<String>, namespace: impl Into<String>) -> Self {
+impl HistoryQuery {
+    /// Selects the whole history of a namespace.
+    pub fn new(thread: impl Into<String>, namespace: impl Into<String>) -> Self {
         Self { thread: thread.into(), namespace: namespace.into(), ..Self::default() }
     }
 
-    /// At most so many checkpoints.
+    /// Limits the number of checkpoints.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Only checkpoints older than this one.
+    /// Selects only checkpoints older than this one.
     #[must_use]
     pub fn before(mut self, id: CheckpointId) -> Self {
         self.before = Some(id);
         self
     }
 
-    /// Whether a checkpoint is one of those asked for, the limit apart.
+    /// Returns whether a checkpoint matches the filters. Ignores `limit`.
     pub fn matches(&self, id: CheckpointId, header: &Header) -> bool {
         self.before.is_none_or(|before| id < before)
             && self.source.is_none_or(|source| source == header.source)
@@ -186,23 +192,23 @@ impl History {
     }
 }
 
-/// What came to a checkpoint.
+/// What created a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Source {
-    /// A run's input.
+    /// The input of a run.
     Input,
-    /// A step of the loop.
+    /// A superstep.
     Loop,
     /// An edit of the state.
     Update,
-    /// A run that went on from an older checkpoint, or a copy.
+    /// A run that continued from an older checkpoint, or a copy.
     Fork,
 }
 
 impl Source {
-    /// The name as it stands in stored checkpoints.
+    /// Returns the name used in stored checkpoints.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Input => "input",
@@ -213,48 +219,48 @@ impl Source {
     }
 }
 
-/// What is known of a checkpoint besides the state's fields.
+/// Description of a checkpoint, without the fields of the state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// The checkpoint it follows.
+    /// Id of the parent checkpoint.
     pub parent: Option<CheckpointId>,
-    /// The last checkpoint of its line that is not a step of the loop: what task ids are made from.
+    /// Last checkpoint of its branch that was not created by a superstep. Task ids are derived from it.
     pub origin: CheckpointId,
-    /// The step's number: -1 for a thread's first input.
+    /// Number of the step; -1 for a thread's first input.
     pub step: i64,
-    /// What came to it.
+    /// What created the checkpoint.
     pub source: Source,
-    /// When it was made.
+    /// When the checkpoint was created.
     pub created_at: SystemTime,
-    /// The run that made it.
+    /// Id of the run that created it.
     pub run: String,
-    /// The version of the state's stored form.
+    /// Version of the state type.
     pub version: u32,
-    /// The checkpoints of the graphs around this one, by namespace.
+    /// Current checkpoints of the enclosing graphs, by namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parents: BTreeMap<String, CheckpointId>,
-    /// What the caller wants to find it by.
+    /// Metadata from the run's options.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
 impl Header {
-    /// Whether a graph that a task visited has lost the step that the task belonged to, so that nothing leads to it
-    /// any more.
+    /// Returns whether the checkpoint belongs to a subgraph invocation whose step was deleted, so that nothing refers
+    /// to it any more.
     ///
-    /// `around` tells what the namespace of a graph around it holds: whether this checkpoint, and the newest one. A
-    /// step that is newer than all that is stored is not lost: it is on its way.
-    pub fn outlived<E>(
+    /// `enclosing` looks up a checkpoint of an enclosing graph: it returns whether that checkpoint is stored, and the
+    /// newest checkpoint of its namespace. A step newer than that was not deleted; it has not been stored yet.
+    pub fn is_orphaned<E>(
         &self,
         namespace: &str,
-        mut around: impl FnMut(&str, CheckpointId) -> Result<(bool, Option<CheckpointId>), E>,
+        mut enclosing: impl FnMut(&str, CheckpointId) -> Result<(bool, Option<CheckpointId>), E>,
     ) -> Result<bool, E> {
-        // Without a task's id in its name it belongs to the thread, and not to a visit.
+        // A namespace without task id belongs to the thread, not to an invocation.
         if !namespace.contains(':') {
             return Ok(false);
         }
         for (outer, id) in &self.parents {
-            let (stored, newest) = around(outer, *id)?;
+            let (stored, newest) = enclosing(outer, *id)?;
             if !stored && newest.is_some_and(|it| *id < it) {
                 return Ok(true);
             }
@@ -263,197 +269,212 @@ impl Header {
     }
 }
 
-/// A checkpoint to be stored: its header, its cursor and what changed since its base.
+/// A checkpoint to be stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewCheckpoint {
-    /// Where it belongs.
-    pub place: Place,
-    /// The namespace's head as the writer knows it; another one means that somebody else wrote.
+    /// Identifies the checkpoint.
+    #[serde(rename = "place")]
+    pub key: CheckpointKey,
+    /// Head of the namespace as the writer knows it. A different head means that another run has written to the
+    /// thread.
     pub expected_head: Option<CheckpointId>,
-    /// The checkpoint that `changes` are relative to; `None` for an empty state.
+    /// Checkpoint that `changes` are relative to; `None` for an empty state.
     pub base: Option<CheckpointId>,
-    /// What is known of it besides the fields.
+    /// Description of the checkpoint.
     pub header: Header,
-    /// Where the thread stands.
-    pub cursor: Cursor,
-    /// What changed, field by field, in order.
+    /// What runs next.
+    #[serde(rename = "cursor")]
+    pub frontier: FrontierRecord,
+    /// Changes of fields, in order.
     pub changes: Vec<(String, Change)>,
 }
 
-/// One of several writes to be stored in order.
+/// A write to be stored by [`Checkpointer::write`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Write {
+pub enum CheckpointWrite {
     /// A checkpoint; see [`Checkpointer::put`].
     Put(Box<NewCheckpoint>),
     /// Records of tasks; see [`Checkpointer::record`].
-    Record(Place, Vec<TaskRecord>),
+    Record(CheckpointKey, Vec<TaskRecord>),
 }
 
-impl Write {
-    /// The thread it belongs to.
+impl CheckpointWrite {
+    /// Returns the thread that the write belongs to.
     pub fn thread(&self) -> &str {
         match self {
-            Self::Put(checkpoint) => &checkpoint.place.thread,
+            Self::Put(checkpoint) => &checkpoint.key.thread,
             Self::Record(at, _) => &at.thread,
         }
     }
 }
 
-/// A checkpoint as read back.
+/// A stored checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Where it belongs.
-    pub place: Place,
-    /// What is known of it besides the fields.
+    /// Identifies the checkpoint.
+    #[serde(rename = "place")]
+    pub key: CheckpointKey,
+    /// Description of the checkpoint.
     pub header: Header,
-    /// Where the thread stands.
-    pub cursor: Cursor,
-    /// The fields that have a value.
+    /// What runs next.
+    #[serde(rename = "cursor")]
+    pub frontier: FrontierRecord,
+    /// Fields that have a value.
     pub values: Map<String, Value>,
-    /// What happened since to the tasks of the step that follows, in the order of their paths.
+    /// Records of the tasks of the following step, in the order recorded.
     pub records: Vec<TaskRecord>,
 }
 
-/// Where a thread stands between two steps: what is to run next, by name.
+/// What runs next in a thread, between two steps. Nodes are stored by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Cursor {
-    /// Counts the changes of the thread.
+pub struct FrontierRecord {
+    /// Incremented on every change of the thread.
     pub version: u64,
-    /// The version at which the thread last went past a static stop.
-    pub seen: u64,
-    /// The nodes that ran in the last step that ran any by an edge.
+    /// Value of `version` when the thread was last continued. A static stop triggers only at a greater version.
+    #[serde(rename = "seen")]
+    pub resumed_version: u64,
+    /// Nodes that ran in the last step that had tasks triggered by edges.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<String>,
     /// Nodes that an edge, a route or a command leads to.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub armed: Vec<String>,
-    /// Deferred nodes that wait until nothing else would run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub held: Vec<String>,
-    /// Deferred nodes whose turn has come.
+    #[serde(rename = "armed", skip_serializing_if = "Vec::is_empty")]
+    pub scheduled: Vec<String>,
+    /// Deferred nodes that wait until no other node would run.
+    #[serde(rename = "held", skip_serializing_if = "Vec::is_empty")]
+    pub deferred: Vec<String>,
+    /// Deferred nodes that run in the next step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<String>,
-    /// Joins that have seen some of their sources.
+    /// Sources seen so far, per join.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub joins: BTreeMap<String, Vec<String>>,
-    /// Payloads on their way, in the order sent.
+    /// Payloads to be delivered, in the order sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendRecord>,
-    /// Input that START has not taken in yet.
+    /// Input that START has not processed yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<StartRecord>,
 }
 
-/// Input on its way into the graph.
+/// Input that START has not processed yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
     /// The fields it sets.
     pub writes: Vec<FieldWrite>,
-    /// Where a command given as input goes.
+    /// Targets of an input command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gotos: Vec<GotoRecord>,
 }
 
-/// A payload on its way to a node.
+/// A payload to be delivered to a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendRecord {
-    /// The node.
+    /// Name of the node.
     pub node: String,
     /// The payload.
     pub payload: Value,
 }
 
-/// Something that happened to a task of the step that follows a checkpoint.
+/// An event of a task of the step that follows a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
-    /// The task; [`TaskId::COMMAND`] for a command given as input.
+    /// Id of the task; [`TaskId::COMMAND`] for an input command.
     pub task: TaskId,
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// What happened.
-    pub event: Event,
+    /// The event.
+    pub event: TaskEvent,
 }
 
-/// What happened to a task.
+/// An event of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Event {
-    /// It finished: its writes, and where it goes besides its node's edges.
+pub enum TaskEvent {
+    /// The task finished.
     Done {
-        /// The fields it wrote, in order.
+        /// The writes, in order.
         writes: Vec<FieldWrite>,
-        /// Where its routes and commands lead.
+        /// Targets of its routes and commands, besides the node's edges.
         gotos: Vec<GotoRecord>,
     },
-    /// It failed, once its retries were used up.
+    /// The task failed and was not retried again.
     Failed {
-        /// The error in words.
+        /// Error message.
         error: String,
-        /// Whether an error handler takes over.
+        /// Whether the node's error handler takes over.
         handled: bool,
     },
-    /// It asks something.
-    Asked {
-        /// What it asks.
+    /// The task raised interrupts.
+    #[serde(rename = "asked")]
+    Interrupted {
+        /// The interrupts.
         interrupts: Vec<Interrupt>,
     },
-    /// It was answered.
-    Answered {
-        /// The answers, in the order of the questions.
-        answers: Vec<Value>,
+    /// The task received resume values.
+    #[serde(rename = "answered")]
+    Resumed {
+        /// The values, in the order of the interrupts.
+        #[serde(rename = "answers")]
+        values: Vec<Value>,
     },
-    /// A command was given as input: its update and its ways count from here on.
+    /// A run started with a command as input. Its writes and targets apply to this checkpoint.
     Command {
-        /// Which command: the run that gave it.
+        /// Id of the run.
         run: String,
         /// The fields it sets.
         writes: Vec<FieldWrite>,
-        /// Where it goes.
+        /// Targets of the command.
         gotos: Vec<GotoRecord>,
     },
-    /// An outside call came back.
+    /// An external call of the task returned.
     Effect {
-        /// The call's name and key.
+        /// Name and key of the call.
         key: String,
-        /// What it brought.
+        /// Result of the call.
         result: Value,
     },
 }
 
-impl Event {
-    /// Which slot of the task's records it takes: one record is kept in each.
+impl TaskEvent {
+    /// Returns the slot of the record. Each task keeps one record per slot.
     pub fn slot(&self) -> String {
         match self {
             Self::Done { .. } => "done".to_owned(),
             Self::Failed { .. } => "failed".to_owned(),
-            Self::Asked { .. } => "asked".to_owned(),
-            Self::Answered { .. } => "answered".to_owned(),
+            Self::Interrupted { .. } => "asked".to_owned(),
+            Self::Resumed { .. } => "answered".to_owned(),
             Self::Command { run, .. } => format!("command:{run}"),
             Self::Effect { key, .. } => format!("effect:{key}"),
         }
     }
 
-    /// Whether a record already in the slot stays when this one comes.
+    /// Returns whether an earlier record in the slot is kept instead of this one.
     pub fn keeps_first(&self) -> bool {
         matches!(self, Self::Done { .. } | Self::Command { .. } | Self::Effect { .. })
     }
 }
 
-/// Where a finished task goes.
+/// A target of a finished task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GotoRecord {
-    /// The node.
+    /// Name of the node.
     pub to: String,
-    /// The payload, for a send.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    /// The payload, if one is sent.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "deserialize_present"
+    )]
     pub payload: Option<Value>,
 }
 
-/// A value that is there, though it be null: sending null is not the same as sending nothing.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+/// Distinguishes a payload of `null` from no payload.
+fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -461,85 +482,87 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
-    /// The newest so many of each namespace; at least one.
+    /// The newest `n` checkpoints of each namespace, but at least one.
     Newest(usize),
-    /// Those made since then, and the newest of each namespace.
+    /// Checkpoints created since this time, and the newest of each namespace.
     Since(SystemTime),
 }
 
-/// What [`Checkpointer::prune`] removed.
+/// What [`Checkpointer::prune`] deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// How many checkpoints.
+pub struct PruneStats {
+    /// Number of deleted checkpoints.
     pub checkpoints: usize,
 }
 
-/// A checkpoint that could not be stored or read.
+/// A checkpointer operation that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// Another run works on the thread.
-    #[error("thread `{thread}` is busy: another run works on it; wait for its end or cancel it")]
+    /// Another run holds the lease of the thread.
+    #[error(
+        "thread `{thread}` is busy: another run holds its lease; wait for that run or cancel it"
+    )]
     Busy {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
     },
-    /// Somebody else has written to the thread.
+    /// Another run has written to the thread.
     #[error(
-        "thread `{thread}` has moved on: its newest checkpoint is not the one this run started from; load it again"
+        "cannot write to thread `{thread}`: another run has added a checkpoint; reload the thread and try again"
     )]
     HeadMoved {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
     },
-    /// The thread was given to another run meanwhile.
+    /// The lease was transferred to another run.
     #[error(
-        "thread `{thread}` was taken over by another run, because this one was held to be dead; load it again"
+        "cannot write to thread `{thread}`: its lease expired and was taken by another run; reload the thread and try again"
     )]
     LeaseLost {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
     },
-    /// The checkpoint is older than the newest one, so nobody would ever see it.
+    /// The checkpoint is older than the head, so it would never be read.
     #[error(
-        "checkpoint {id} is not newer than the newest one of thread `{thread}`; make its id with `CheckpointId::after`"
+        "checkpoint {id} is older than the newest checkpoint of thread `{thread}`; create its id with `CheckpointId::after`"
     )]
     NotNewer {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
-        /// The checkpoint.
+        /// Id of the checkpoint.
         id: CheckpointId,
     },
-    /// There is no such checkpoint.
+    /// The checkpoint does not exist.
     #[error("thread `{thread}` has no checkpoint {id} in namespace `{namespace}`")]
     UnknownCheckpoint {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
-        /// The namespace.
+        /// Namespace of the graph.
         namespace: String,
-        /// The checkpoint.
+        /// Id of the checkpoint.
         id: CheckpointId,
     },
-    /// There is no such thread.
-    #[error("there is no thread `{thread}`")]
+    /// The thread does not exist.
+    #[error("thread `{thread}` does not exist")]
     UnknownThread {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
     },
-    /// The thread to copy to exists already.
-    #[error("thread `{thread}` exists already; delete it first or choose another name")]
+    /// The target of a copy already exists.
+    #[error("thread `{thread}` already exists; delete it or choose another name")]
     ThreadExists {
-        /// The thread.
+        /// Name of the thread.
         thread: String,
     },
-    /// What is stored cannot be understood.
-    #[error("checkpoint {id} of thread `{thread}` is damaged: {problem}")]
-    Damaged {
-        /// The thread.
+    /// The stored data is invalid.
+    #[error("checkpoint {id} of thread `{thread}` is corrupt: {problem}")]
+    Corrupt {
+        /// Name of the thread.
         thread: String,
-        /// The checkpoint.
+        /// Id of the checkpoint.
         id: CheckpointId,
-        /// What is wrong.
+        /// What is invalid.
         problem: String,
     },
     /// The storage failed.

@@ -1,4 +1,4 @@
-//! Commands and routes: where a run goes next.
+//! Commands and routes: choosing the nodes to run next.
 
 use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
 
@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 use crate::{
     NodeError, State,
     label::{END_NAME, End, Label},
-    node::{Accepts, AnyUpdate, RunsOnState},
-    state::{FieldError, guard},
+    node::{AcceptsPayload, AnyUpdate, RunsOnState},
+    state::{FieldError, limits},
 };
 
-/// One place to go to: a node, a node with a payload of its own, or the end.
+/// A single target chosen at run time: a node, a node with a payload, or the end.
 #[derive(Clone, Debug)]
 pub struct Goto {
     pub(crate) to: Label,
@@ -21,7 +21,7 @@ pub struct Goto {
 }
 
 impl Goto {
-    /// Goes to the node of that name, which runs on the state.
+    /// Goes to the named node, which runs on the state.
     pub fn node(name: impl Into<Label>) -> Self {
         Self { to: name.into(), payload: None }
     }
@@ -31,12 +31,12 @@ impl Goto {
         Self::node(END_NAME)
     }
 
-    /// Sends a JSON payload to the node of that name.
+    /// Sends a JSON payload to the named node.
     pub fn send(name: impl Into<Label>, payload: Value) -> Self {
         Self { to: name.into(), payload: Some(Payload::Json(Arc::new(payload))) }
     }
 
-    /// Sends a payload to the node of that name.
+    /// Sends a payload to the named node.
     fn send_typed<P: Serialize + Send + Sync + 'static>(name: Label, payload: P) -> Self {
         Self { to: name, payload: Some(Payload::Typed(Arc::new(payload))) }
     }
@@ -50,14 +50,14 @@ impl Goto {
 /// # struct Essay { topic: String }
 /// async fn review(_: &Essay) {}
 ///
-/// let way = goto(review);
-/// # let _ = way;
+/// let next = goto(review);
+/// # let _ = next;
 /// ```
 pub fn goto<N: RunsOnState<M>, M>(_node: N) -> Goto {
     Goto::node(N::label())
 }
 
-/// Sends a payload to a node that takes one; it runs in the next step, beside others of its kind.
+/// Sends a payload to a node. In the next step, the node runs once for each payload, concurrently.
 ///
 /// ```
 /// # use graph_core::send;
@@ -67,18 +67,18 @@ pub fn goto<N: RunsOnState<M>, M>(_node: N) -> Goto {
 ///
 /// async fn write(section: Section) {}
 ///
-/// let ways: Vec<_> = ["why", "how"].map(|it| send(write, Section(it.to_owned()))).into();
-/// # let _ = ways;
+/// let next: Vec<_> = ["why", "how"].map(|it| send(write, Section(it.to_owned()))).into();
+/// # let _ = next;
 /// ```
 pub fn send<N, P, M>(_node: N, payload: P) -> Goto
 where
-    N: Accepts<P, M>,
+    N: AcceptsPayload<P, M>,
     P: Serialize + Send + Sync + 'static,
 {
     Goto::send_typed(N::label(), payload)
 }
 
-/// What a [`Goto`] carries: a value of the sender's type, or its JSON once it was stored.
+/// The payload of a [`Goto`]: a value of the sender's type, or JSON if it was loaded from a checkpoint or sent as JSON.
 #[derive(Clone)]
 pub(crate) enum Payload {
     Typed(Arc<dyn AnyPayload>),
@@ -93,18 +93,20 @@ impl Payload {
         }
     }
 
-    /// The payload, unless it is JSON too deep to be handled.
-    pub(crate) fn admit(self, node: &str) -> Result<Self, FieldError> {
+    /// Returns the payload, or an error if it is JSON that is nested too deeply.
+    pub(crate) fn ensure_depth(self, node: &str) -> Result<Self, FieldError> {
         match self {
             Self::Json(value) => match Arc::try_unwrap(value) {
-                Ok(value) => Ok(Self::Json(Arc::new(guard::admit(node, value)?))),
-                Err(shared) => guard::check(node, &shared, usize::MAX).map(|()| Self::Json(shared)),
+                Ok(value) => Ok(Self::Json(Arc::new(limits::ensure_depth(node, value)?))),
+                Err(shared) => {
+                    limits::check_storable(node, &shared, usize::MAX).map(|()| Self::Json(shared))
+                }
             },
             typed @ Self::Typed(_) => Ok(typed),
         }
     }
 
-    /// The payload as the type a node takes.
+    /// Converts the payload into the type that a node takes.
     pub(crate) fn take<P: Clone + DeserializeOwned + Send + Sync + 'static>(
         self,
     ) -> Result<P, serde_json::Error> {
@@ -132,7 +134,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// A payload of any type, which can be stored.
+/// A serialisable payload of any type.
 pub(crate) trait AnyPayload: Send + Sync {
     fn to_json(&self) -> Result<Value, serde_json::Error>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -148,7 +150,7 @@ impl<P: Serialize + Send + Sync + 'static> AnyPayload for P {
     }
 }
 
-/// The ways out of a node: an enum with `#[derive(Route)]`, or [`Goto`]s made at run time.
+/// A choice of the nodes to run next: an enum with `#[derive(Route)]`, or [`Goto`]s created at run time.
 ///
 /// ```
 /// use graph_core::{END, Route, State};
@@ -165,40 +167,41 @@ impl<P: Serialize + Send + Sync + 'static> AnyPayload for P {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say where to go",
-    label = "not a route",
-    note = "add `#[derive(Route)]` to the enum and `#[to(node)]` to each variant, or return `Goto`s"
+    message = "`{Self}` is not a route",
+    label = "this type does not implement `Route`",
+    note = "add `#[derive(Route)]` to the enum and `#[to(node)]` to each variant, or use `Goto`"
 )]
 pub trait Route: Send + 'static {
-    /// Whether it always takes one variant of several: what lets `compile` see joins that wait for two of them.
-    const ONE_OF: bool = false;
+    /// Whether a value leads to the targets of at most one variant. `compile` uses this to find joins that wait for
+    /// targets of different variants and therefore never fire.
+    const EXCLUSIVE: bool = false;
 
-    /// Every place the route can lead to, or `None` where that is known only when it is taken.
+    /// Returns all possible targets. `None` if they are only known at run time.
     fn targets() -> Option<Vec<RouteTarget>>;
 
-    /// The places it leads to.
+    /// Converts the route into the targets it chose.
     fn gotos(self) -> Gotos;
 }
 
-/// The places a route leads to.
+/// The targets that a route chose.
 pub type Gotos = SmallVec<[Goto; 1]>;
 
-/// One place that a route can lead to.
+/// A possible target of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteTarget {
-    /// The node, or END.
+    /// Name of the node, or of END.
     pub to: Label,
-    /// What the variant is called: the label of the edge in drawings.
+    /// Name of the variant. Labels the edge in drawings.
     pub variant: Label,
-    /// Whether the node is sent a payload.
+    /// Whether the variant sends a payload to the node.
     pub sends: bool,
 }
 
-/// The route of a command that goes nowhere: the node's own edges decide.
+/// The route of a command without targets: only the node's own edges are followed. Has no values.
 #[derive(Clone, Copy, Debug)]
-pub enum Nowhere {}
+pub enum NoRoute {}
 
-impl Route for Nowhere {
+impl Route for NoRoute {
     fn targets() -> Option<Vec<RouteTarget>> {
         Some(Vec::new())
     }
@@ -229,7 +232,7 @@ impl<R: Route> Route for Vec<R> {
 }
 
 impl<R: Route> Route for Option<R> {
-    const ONE_OF: bool = R::ONE_OF;
+    const EXCLUSIVE: bool = R::EXCLUSIVE;
 
     fn targets() -> Option<Vec<RouteTarget>> {
         R::targets()
@@ -240,38 +243,38 @@ impl<R: Route> Route for Option<R> {
     }
 }
 
-/// What a node answers when it decides where to go: an update, a route, or both.
+/// A node's return value that updates the state, chooses the nodes to run next, or both.
 ///
-/// The node's own edges fire as well.
-pub struct Command<S: State, R = Nowhere> {
+/// The node's own edges are followed as well.
+pub struct Command<S: State, R = NoRoute> {
     update: Option<S::Update>,
     route: Option<R>,
     parent: Option<Box<ParentCommand>>,
 }
 
 impl<S: State, R: Route> Command<S, R> {
-    /// Goes there, without an update.
+    /// Goes to the route's targets without updating the state.
     pub fn goto(route: R) -> Self {
         Self { update: None, route: Some(route), parent: None }
     }
 
-    /// Updates the state and goes there.
+    /// Updates the state and goes to the route's targets.
     pub fn new(update: S::Update, route: R) -> Self {
         Self { update: Some(update), route: Some(route), parent: None }
     }
 }
 
-impl<S: State> Command<S, Nowhere> {
-    /// Updates the state; the node's edges decide where to go.
+impl<S: State> Command<S, NoRoute> {
+    /// Updates the state. Only the node's own edges are followed.
     pub fn update(update: S::Update) -> Self {
         Self { update: Some(update), route: None, parent: None }
     }
 }
 
 impl<S: State, R> Command<S, R> {
-    /// Leaves the subgraph: updates the parent's state, of type `P`, and goes there in the parent graph.
+    /// Leaves the subgraph: updates the state of the parent graph, of type `P`, and goes to targets in the parent graph.
     ///
-    /// The unfinished step of the subgraph is dropped. In a graph without parent it is an error.
+    /// The current step of the subgraph is discarded. Fails in a graph without a parent.
     pub fn parent<P: State>(update: P::Update, route: impl Route) -> Self {
         let parent = ParentCommand {
             updates: SmallVec::from_buf([Box::new(update) as AnyUpdate]),
@@ -288,14 +291,14 @@ impl<S: State, R> Command<S, R> {
 impl<S: State, R> fmt::Debug for Command<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
-            .field("updates", &self.update.is_some())
-            .field("goes", &self.route.is_some())
+            .field("has_update", &self.update.is_some())
+            .field("has_route", &self.route.is_some())
             .field("parent", &self.parent)
             .finish()
     }
 }
 
-/// A command on its way from a subgraph to the graph around it.
+/// A command from a subgraph to its parent graph.
 pub(crate) struct ParentCommand {
     pub(crate) updates: SmallVec<[AnyUpdate; 1]>,
     pub(crate) gotos: Gotos,
@@ -310,22 +313,22 @@ impl fmt::Debug for ParentCommand {
     }
 }
 
-/// What the code written by `#[derive(Route)]` calls. Not part of the API.
+/// Helpers for the code that `#[derive(Route)]` generates. Not part of the public API.
 #[doc(hidden)]
 pub mod derive {
     use super::{
-        Accepts, End, Goto, Gotos, Label, PhantomData, RouteTarget, RunsOnState, Serialize,
+        AcceptsPayload, End, Goto, Gotos, Label, PhantomData, RouteTarget, RunsOnState, Serialize,
     };
     use crate::label::END_NAME;
 
-    /// Somewhere a variant without payload can lead to.
+    /// The target of a variant without payload.
     #[diagnostic::on_unimplemented(
-        message = "a variant without payload cannot lead to `{Self}`",
-        label = "neither a node that runs on the state, nor END, nor a node's name",
-        note = "a node that takes a payload wants one in the variant: `Variant(Payload)` or `Variant(Vec<Payload>)`"
+        message = "a route variant without payload cannot lead to `{Self}`",
+        label = "expected a node that runs on the state, `END`, or a node's name",
+        note = "if the node takes a payload, add it to the variant: `Variant(Payload)` or `Variant(Vec<Payload>)`"
     )]
-    pub trait Place<M> {
-        fn place(self) -> Label;
+    pub trait VariantTarget<M> {
+        fn into_label(self) -> Label;
     }
 
     #[derive(Debug)]
@@ -335,44 +338,47 @@ pub mod derive {
     #[derive(Debug)]
     pub struct IsNode<M>(PhantomData<M>);
 
-    impl Place<IsEnd> for End {
-        fn place(self) -> Label {
+    impl VariantTarget<IsEnd> for End {
+        fn into_label(self) -> Label {
             Label::from(END_NAME)
         }
     }
 
-    impl Place<IsName> for &'static str {
-        fn place(self) -> Label {
+    impl VariantTarget<IsName> for &'static str {
+        fn into_label(self) -> Label {
             Label::from(self)
         }
     }
 
     #[diagnostic::do_not_recommend]
-    impl<N: RunsOnState<M>, M> Place<IsNode<M>> for N {
-        fn place(self) -> Label {
+    impl<N: RunsOnState<M>, M> VariantTarget<IsNode<M>> for N {
+        fn into_label(self) -> Label {
             N::label()
         }
     }
 
-    /// The label of a place without payload.
-    pub fn place<M>(node: impl Place<M>) -> Label {
-        node.place()
+    /// Returns the name of the target of a variant without payload.
+    pub fn target_label<M>(target: impl VariantTarget<M>) -> Label {
+        target.into_label()
     }
 
-    /// The label of a node that takes `P`.
-    pub fn receiver<P, M, N: Accepts<P, M>>(_node: &N, _payload: PhantomData<P>) -> Label {
+    /// Returns the name of a node that accepts payloads of type `P`.
+    pub fn payload_target_label<P, M, N: AcceptsPayload<P, M>>(
+        _node: &N,
+        _payload: PhantomData<P>,
+    ) -> Label {
         N::label()
     }
 
-    pub fn target(to: Label, variant: &'static str, sends: bool) -> RouteTarget {
+    pub fn route_target(to: Label, variant: &'static str, sends: bool) -> RouteTarget {
         RouteTarget { to, variant: Label::from(variant), sends }
     }
 
-    pub fn go(gotos: &mut Gotos, to: Label) {
+    pub fn push_goto(gotos: &mut Gotos, to: Label) {
         gotos.push(Goto { to, payload: None });
     }
 
-    pub fn send_one<P: Serialize + Send + Sync + 'static>(
+    pub fn push_send<P: Serialize + Send + Sync + 'static>(
         gotos: &mut Gotos,
         to: Label,
         payload: P,
@@ -380,8 +386,8 @@ pub mod derive {
         gotos.push(Goto::send_typed(to, payload));
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the derive hands over a label it has made")]
-    pub fn send_each<P: Serialize + Send + Sync + 'static>(
+    #[expect(clippy::needless_pass_by_value, reason = "the derive passes a temporary label")]
+    pub fn push_sends<P: Serialize + Send + Sync + 'static>(
         gotos: &mut Gotos,
         to: Label,
         payloads: impl IntoIterator<Item = P>,
@@ -390,34 +396,34 @@ pub mod derive {
     }
 }
 
-/// A route, an error, or a result of either: what a branch function may return.
+/// A return type of a branch function: a route, or a `Result` of one.
 ///
-/// `M` only tells the compiler which of these it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
     message = "a branch cannot return `{Self}`",
-    label = "neither a route nor a `Result` of one",
-    note = "return an enum with `#[derive(Route)]`, a `Goto`, a `Vec` of these, or a `Result` of them"
+    label = "expected a route or a `Result` of one",
+    note = "return an enum with `#[derive(Route)]`, a `Goto`, a `Vec` or `Option` of these, or a `Result` of them"
 )]
 pub trait IntoGotos<M> {
-    /// See [`Route::ONE_OF`].
-    const ONE_OF: bool;
+    /// See [`Route::EXCLUSIVE`].
+    const EXCLUSIVE: bool;
 
-    /// Every place it can lead to, if that is known beforehand.
+    /// Returns all possible targets. `None` if they are only known at run time.
     fn targets() -> Option<Vec<RouteTarget>>;
 
-    /// The places it leads to.
+    /// Converts the returned value into the targets it chose.
     fn into_gotos(self) -> Result<Gotos, NodeError>;
 }
 
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Sure;
+pub struct IsRoute;
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Fallible;
+pub struct IsResult;
 
-impl<R: Route> IntoGotos<Sure> for R {
-    const ONE_OF: bool = R::ONE_OF;
+impl<R: Route> IntoGotos<IsRoute> for R {
+    const EXCLUSIVE: bool = R::EXCLUSIVE;
 
     fn targets() -> Option<Vec<RouteTarget>> {
         R::targets()
@@ -428,8 +434,8 @@ impl<R: Route> IntoGotos<Sure> for R {
     }
 }
 
-impl<R: Route, E: Into<NodeError>> IntoGotos<Fallible> for Result<R, E> {
-    const ONE_OF: bool = R::ONE_OF;
+impl<R: Route, E: Into<NodeError>> IntoGotos<IsResult> for Result<R, E> {
+    const EXCLUSIVE: bool = R::EXCLUSIVE;
 
     fn targets() -> Option<Vec<RouteTarget>> {
         R::targets()

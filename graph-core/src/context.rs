@@ -1,4 +1,4 @@
-//! The context of a task: what a node can ask of the run around it.
+//! The context of a task: a node's access to the run it belongs to.
 
 use std::{
     any::Any,
@@ -20,19 +20,19 @@ use tokio::time::Instant;
 use crate::{
     CompiledGraph, Input, Interrupt, NodeError, State,
     cache::Cache,
-    checkpoint::{CheckpointId, Event as Recorded, Place, TaskId, TaskRecord},
-    effects::{Diverged, EffectCall, Recall, RecordedError},
-    engine::{Replay, RunSettings, Writer},
+    checkpoint::{CheckpointId, CheckpointKey, TaskEvent, TaskId, TaskRecord},
+    effects::{DivergenceError, EffectCall, EffectDecision, RecordedError},
+    engine::{CheckpointWriter, Replay, RunSettings},
     graph::{Graph, NodeIdx},
     random,
-    run::Control,
-    state::guard,
+    run::RunControl,
+    state::limits,
     store::Store,
-    stream::{EventKind, Mode, Sink},
+    stream::{EventKind, EventSender, StreamMode},
     subgraph::{self, Persistence},
 };
 
-/// What a node can ask of the run around it, with the user's dependencies of type `C`.
+/// A node's access to the run it belongs to, and to the caller's dependencies of type `C`.
 ///
 /// ```
 /// use graph_core::{Context, NodeError, State};
@@ -45,8 +45,8 @@ use crate::{
 /// struct Llm;
 ///
 /// async fn review(essay: &Essay, cx: &Context<Llm>) -> Result<EssayUpdate, NodeError> {
-///     cx.emit("asking a person").await;
-///     let topic: String = cx.interrupt(format!("another topic than {}?", essay.topic))?;
+///     cx.emit("waiting for a reviewer").await;
+///     let topic: String = cx.interrupt(format!("Replace the topic {}?", essay.topic))?;
 ///     Ok(Essay::update().topic(topic))
 /// }
 /// ```
@@ -75,122 +75,125 @@ impl<C: Send + Sync + 'static> Context<C> {
         Self { task, deps: PhantomData }
     }
 
-    /// The user's dependencies: what was given to the run.
+    /// Returns the dependencies that were passed to the run.
     pub fn deps(&self) -> &C {
         let deps = self.task.scope.deps.downcast_ref();
-        deps.expect("a run starts only with the dependencies its graph was built for")
+        deps.expect("the graph's type parameter guarantees the type of the dependencies")
     }
 
-    /// The node's name.
+    /// Returns the node's name.
     pub fn node(&self) -> &str {
         self.task.node()
     }
 
-    /// The number of the step.
+    /// Returns the number of the current step.
     pub fn step(&self) -> i64 {
         self.task.step
     }
 
-    /// How many steps the run may still take, this one counted: a run that takes one more fails.
+    /// Returns the number of steps the run may still take, including the current one.
     pub fn remaining_steps(&self) -> i64 {
-        self.task.stop - self.task.step
+        self.task.max_step - self.task.step
     }
 
-    /// Whether this is the last step the run may take.
+    /// Returns whether this is the last step that the step limit allows.
     pub fn is_last_step(&self) -> bool {
         self.remaining_steps() == 1
     }
 
-    /// Which attempt this is: 1, or more after a retry.
+    /// Returns the number of the current attempt: 1, or more after retries.
     pub fn attempt(&self) -> u32 {
         self.task.attempt.load(Ordering::Relaxed)
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     pub fn run_id(&self) -> &str {
         &self.task.scope.run
     }
 
-    /// The thread, if the run has one.
+    /// Returns the thread's name, if the run has a thread.
     pub fn thread(&self) -> Option<&str> {
         self.task.scope.thread.as_deref()
     }
 
-    /// Where the graph stands among graphs: empty for the root, `node:task` for a subgraph.
+    /// Returns the namespace of the graph: empty for the top-level graph, `node:task` for a subgraph.
     pub fn namespace(&self) -> &str {
         &self.task.scope.namespace
     }
 
-    /// The checkpoint that the task's step follows, under which its records are kept.
+    /// Returns the checkpoint that the current step follows. The task's records are stored under it.
     pub fn checkpoint(&self) -> CheckpointId {
         self.task.checkpoint
     }
 
-    /// The task's id: the same when the task is run again, in any process.
+    /// Returns the task's id. It stays the same when the task runs again, in any process.
     pub fn task_id(&self) -> TaskId {
         self.task.id()
     }
 
-    /// A key for outside calls of this task: the same when the task is run again, in any process.
+    /// Returns an idempotency key for external calls of this task. It stays the same when the task runs again, in any
+    /// process.
     pub fn idempotency_key(&self) -> String {
         self.task.id().to_string()
     }
 
-    /// A value of the run's configuration: see [`RunOptions::config`](crate::RunOptions::config).
+    /// Returns a configuration value set by [`RunOptions::config`](crate::RunOptions::config).
     pub fn config(&self, key: &str) -> Option<&Value> {
         self.task.scope.settings.config.get(key)
     }
 
-    /// The long-term store of the graph.
+    /// Returns the long-term store of the graph, if it has one.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
         self.task.scope.store.as_ref()
     }
 
-    /// The error this node handles, if it is an error handler.
-    pub fn failure(&self) -> Option<&Failure> {
+    /// Returns the failure to handle, if this node is an error handler.
+    pub fn failure(&self) -> Option<&NodeFailure> {
         self.task.failure.as_deref()
     }
 
-    /// Whether somebody asked the run to stop at the end of this step.
+    /// Returns whether the run was asked to stop at the end of this step: see [`RunControl::drain`].
     pub fn drain_requested(&self) -> bool {
         self.task.scope.control.is_draining()
     }
 
-    /// Writes to the custom stream, waiting where its reader is behind.
+    /// Sends a value to the custom stream. Waits if the stream's buffer is full.
     pub async fn emit(&self, value: impl Serialize) {
         self.send_event(value, EventKind::Custom).await;
     }
 
-    /// Writes a message, or a token of one, to the stream of messages.
+    /// Sends a message, or a token of one, to the message stream. Waits if the stream's buffer is full.
     pub async fn message(&self, message: impl Serialize) {
         self.send_event(message, EventKind::Message).await;
     }
 
     async fn send_event(&self, value: impl Serialize, kind: fn(Value) -> EventKind) {
-        self.task.beat();
-        if let Some(sink) = &self.task.scope.events {
-            let value = serde_json::to_value(value)
-                .unwrap_or_else(|error| Value::String(format!("<not JSON: {error}>")));
-            sink.task_event(&self.task, kind(value)).await;
+        self.task.heartbeat();
+        if let Some(sender) = &self.task.scope.events {
+            let value = serde_json::to_value(value).unwrap_or_else(|error| {
+                Value::String(format!("<cannot be serialised to JSON: {error}>"))
+            });
+            sender.task_event(&self.task, kind(value)).await;
         }
     }
 
-    /// Gives a sign of life, for a node with an idle time-out.
+    /// Resets the node's idle timeout.
     pub fn heartbeat(&self) {
-        self.task.beat();
+        self.task.heartbeat();
     }
 
-    /// Asks a question and gives the answer, or leaves the node through `?` until there is one.
+    /// Interrupts the run with a value for the caller, and returns the value that the run is resumed with.
     ///
-    /// A node that is resumed runs again from its top, and each question finds its answer by its order;
-    /// wrap outside calls before it in [`task`](Self::task) so that they are not made twice.
-    pub fn interrupt<A: DeserializeOwned>(&self, question: impl Serialize) -> Result<A, NodeError> {
-        let (index, answer) = self.task.ask(question)?;
-        match serde_json::from_value(answer) {
-            Ok(answer) => Ok(answer),
+    /// On the first call it returns an error, which the node must propagate with `?`. When the run is resumed, the
+    /// node runs again from its start, and each call returns the resume value at its position. Wrap preceding
+    /// external calls in [`task`](Self::task), so that they are not repeated.
+    pub fn interrupt<A: DeserializeOwned>(&self, value: impl Serialize) -> Result<A, NodeError> {
+        let (index, resume_value) = self.task.interrupt(value)?;
+        match serde_json::from_value(resume_value) {
+            Ok(value) => Ok(value),
             Err(error) => {
-                self.task.forget_answers(index);
-                Err(NodeError::terminal(BadAnswer {
+                self.task.discard_resume_values(index);
+                Err(NodeError::terminal(ResumeValueError {
                     node: self.node().to_owned(),
                     problem: error.to_string(),
                 }))
@@ -198,12 +201,12 @@ impl<C: Send + Sync + 'static> Context<C> {
         }
     }
 
-    /// Makes an outside call once: when the node is run again after a crash, a retry or an interrupt,
-    /// the journaled result comes back and the future is not polled.
+    /// Makes an external call and journals its result. If the node runs again after a crash, a retry or an interrupt,
+    /// returns the journaled result without polling the future.
     ///
-    /// `name` and `key` together name the call within this task; two calls of one task need different ones.
-    /// The result is stored before the node sees it. Errors are not stored. With
-    /// [`Durability::Exit`](crate::Durability::Exit) a crash loses the run and its journal with it.
+    /// `name` and `key` identify the call within the task and must be unique there. The result is stored before it is
+    /// returned; errors are not stored. With [`Durability::Exit`](crate::Durability::Exit), a crash loses the run
+    /// together with its journal.
     ///
     /// ```
     /// # use graph_core::{Context, NodeError};
@@ -219,40 +222,40 @@ impl<C: Send + Sync + 'static> Context<C> {
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, NodeError>>,
     {
-        self.task.beat();
+        self.task.heartbeat();
         let key = format!("{name}:{}", serde_json::to_value(key).map_err(NodeError::terminal)?);
-        let bad = |problem: String| NodeError::terminal(BadEffect { key: key.clone(), problem });
+        let bad = |problem: String| NodeError::terminal(JournalError { key: key.clone(), problem });
         if let Some(known) = self.task.journaled(&key) {
-            self.task.show_effect(&key, &known, true).await;
+            self.task.emit_effect(&key, &known, true).await;
             return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
         }
-        if let Some(known) = self.task.recall(&key)? {
+        if let Some(known) = self.task.intercept_call(&key)? {
             self.task.journal(key.clone(), known.clone()).await?;
-            self.task.show_effect(&key, &known, true).await;
+            self.task.emit_effect(&key, &known, true).await;
             return serde_json::from_value(known).map_err(|error| bad(error.to_string()));
         }
-        let result = call.await.inspect_err(|error| self.task.made(&key, Err(error)))?;
+        let result = call.await.inspect_err(|error| self.task.report_call(&key, Err(error)))?;
         let value = serde_json::to_value(&result).map_err(|error| bad(error.to_string()))?;
-        self.task.made(&key, Ok(&value));
+        self.task.report_call(&key, Ok(&value));
         self.task.journal(key.clone(), value.clone()).await?;
-        self.task.show_effect(&key, &value, false).await;
+        self.task.emit_effect(&key, &value, false).await;
         Ok(result)
     }
 
-    /// The time. Journaled as [`task`](Self::task) is: a node that runs again sees the same time.
+    /// Returns the current time. Journaled like [`task`](Self::task): a node that runs again gets the same time.
     pub async fn now(&self) -> Result<SystemTime, NodeError> {
-        self.task("now", self.task.draw(), async { Ok(SystemTime::now()) }).await
+        self.task("now", self.task.next_draw(), async { Ok(SystemTime::now()) }).await
     }
 
-    /// A random number from 0 to 1, 1 excluded. Journaled as [`task`](Self::task) is; not for secrets.
+    /// Returns a random number in `0.0..1.0`. Journaled like [`task`](Self::task). Not suitable for secrets.
     pub async fn random(&self) -> Result<f64, NodeError> {
-        self.task("random", self.task.draw(), async { Ok(random::fraction()) }).await
+        self.task("random", self.task.next_draw(), async { Ok(random::fraction()) }).await
     }
 
-    /// Runs another graph from within the node, as part of this run, with its own namespace and history.
+    /// Runs another graph as a subgraph of this run, with its own namespace and history.
     ///
-    /// Its questions and failures leave the node through `?`; when the node runs again, the graph goes on
-    /// where it stood. `None` where the graph showed no output at all.
+    /// Its interrupts and failures are returned as errors, which the node must propagate with `?`. When the node runs
+    /// again, the subgraph resumes from its last checkpoint. Returns `None` if no output field was written.
     pub async fn run_graph<S: State>(
         &self,
         graph: &CompiledGraph<S, C>,
@@ -262,40 +265,42 @@ impl<C: Send + Sync + 'static> Context<C> {
         let finished =
             subgraph::run_nested(&self.task, graph.erased(), persistence, input.into().erase())
                 .await?;
-        Ok(finished.shown.then(|| subgraph::downcast(finished.state)))
+        Ok(finished.has_output.then(|| subgraph::downcast_state(finished.state)))
     }
 }
 
-/// The failure an error handler takes care of.
+/// The failure of a node, as seen by its error handler.
 #[derive(Clone, Debug)]
-pub struct Failure {
-    /// The node that failed.
+pub struct NodeFailure {
+    /// Name of the failed node.
     pub node: String,
-    /// Its error in words.
+    /// Error message.
     pub error: String,
 }
 
-/// An answer that does not fit the question's type; the question can be answered again.
+/// A resume value that does not have the expected type. The interrupt stays pending and can be resumed again.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("node `{node}` cannot use the answer: {problem}; answer again with a value that fits")]
-pub struct BadAnswer {
-    /// The node that asked.
+#[error(
+    "node `{node}` cannot use the resume value: {problem}; resume again with a value of the expected type"
+)]
+pub struct ResumeValueError {
+    /// Node that raised the interrupt.
     pub node: String,
-    /// What does not fit.
+    /// Description of the mismatch.
     pub problem: String,
 }
 
-/// A journaled result that cannot be stored or read as the type asked for.
+/// A result of an external call that cannot be journaled, or a journaled result that does not have the expected type.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the journaled call `{key}` cannot be used: {problem}")]
-pub struct BadEffect {
-    /// The call's name and key.
+#[error("the result of the journaled call `{key}` cannot be used: {problem}")]
+pub struct JournalError {
+    /// Name and key of the call.
     pub key: String,
-    /// What is wrong.
+    /// Description of the mismatch.
     pub problem: String,
 }
 
-/// One invocation of one graph: what all its tasks share.
+/// What all tasks of one running graph share.
 pub(crate) struct Scope {
     pub(crate) graph: Arc<Graph>,
     pub(crate) run: Arc<str>,
@@ -306,85 +311,89 @@ pub(crate) struct Scope {
     pub(crate) settings: Arc<RunSettings>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) cache: Option<Arc<dyn Cache>>,
-    pub(crate) events: Option<Sink>,
-    pub(crate) control: Control,
-    pub(crate) writer: Option<Writer>,
-    pub(crate) answers: Arc<Answers>,
+    pub(crate) events: Option<EventSender>,
+    pub(crate) control: RunControl,
+    pub(crate) writer: Option<CheckpointWriter>,
+    pub(crate) resume_values: Arc<ResumeValues>,
     pub(crate) replay: Option<Arc<Replay>>,
 }
 
-/// The answers a run was resumed with; shared with all graphs inside it.
+/// The values that a run was resumed with. Shared with its subgraphs.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
-    /// The answer to whoever asks first in the run's first step.
-    // A std mutex, here and below: held for a moment, never over an await.
+pub(crate) struct ResumeValues {
+    /// Value for the first interrupt raised in the run's first step.
+    // A std mutex, here and below: held briefly and never across an await.
     single: Mutex<Option<Value>>,
     by_id: BTreeMap<String, Value>,
 }
 
-impl Answers {
+impl ResumeValues {
     pub(crate) fn new(single: Option<Value>, by_id: BTreeMap<String, Value>) -> Self {
         Self { single: Mutex::new(single), by_id }
     }
 
-    /// An answer that nobody took in the run's first step is for nobody.
+    /// Drops the single value if no interrupt took it in the run's first step.
     pub(crate) fn end_first_step(&self) {
         lock(&self.single).take();
     }
 }
 
-/// Which of the tasks of a step it is.
+/// What triggered a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskKind {
-    /// Led to by edges.
+    /// An edge, a join or a goto.
     Pull,
-    /// Sent a payload: which of the payloads under way.
+    /// A payload sent to the node; the index among the step's payloads.
     Push(u32),
-    /// The error handler of another task.
+    /// The failure of another task: this is its error handler.
     Handler(TaskId),
 }
 
-/// One task: a node with what it runs on.
+/// The context of one task. [`Context`] is its typed front end.
 pub(crate) struct TaskContext {
     pub(crate) scope: Arc<Scope>,
     pub(crate) node: NodeIdx,
     pub(crate) kind: TaskKind,
     pub(crate) step: i64,
-    pub(crate) stop: i64,
-    /// What the task's id is made from, and where its records belong.
+    pub(crate) max_step: i64,
+    /// Checkpoint that the task id is derived from.
     pub(crate) origin: CheckpointId,
+    /// Checkpoint that the task's records are stored under.
     pub(crate) checkpoint: CheckpointId,
-    /// Whether graphs inside the task go on where they stood.
+    /// Whether subgraphs of the task resume from their own checkpoints.
     pub(crate) resuming: bool,
     pub(crate) attempt: AtomicU32,
-    pub(crate) failure: Option<Box<Failure>>,
-    /// Which payload the failed task was sent, in a handler's context.
+    pub(crate) failure: Option<Box<NodeFailure>>,
+    /// For an error handler: index of the payload that the failed task was sent.
     handled_push: Option<u32>,
     id: OnceLock<TaskId>,
-    asked: AtomicUsize,
-    called: AtomicUsize,
-    /// How often the clock was read and a random number drawn.
-    drawn: AtomicUsize,
-    /// Boxed, since most tasks never need it and a step may have a hundred thousand of them.
-    memory: Mutex<Option<Box<Memory>>>,
+    interrupt_count: AtomicUsize,
+    subgraph_count: AtomicUsize,
+    /// Number of calls to the clock and the random generator.
+    draw_count: AtomicUsize,
+    /// Boxed because most tasks never need it, and a step may have a hundred thousand tasks.
+    memory: Mutex<Option<Box<TaskMemory>>>,
 }
 
-/// What a task keeps over its attempts.
+/// Data of a task that survives its attempts.
 #[derive(Debug, Default)]
-struct Memory {
-    answers: Vec<Value>,
+struct TaskMemory {
+    resume_values: Vec<Value>,
     journal: BTreeMap<String, Value>,
-    last_beat: Option<Instant>,
+    last_heartbeat: Option<Instant>,
 }
 
 impl TaskContext {
-    #[expect(clippy::too_many_arguments, reason = "one place builds it, from the engine's fields")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called from one place, with fields of the engine"
+    )]
     pub(crate) fn new(
         scope: Arc<Scope>,
         node: NodeIdx,
         kind: TaskKind,
         step: i64,
-        stop: i64,
+        max_step: i64,
         origin: CheckpointId,
         checkpoint: CheckpointId,
         resuming: bool,
@@ -394,7 +403,7 @@ impl TaskContext {
             node,
             kind,
             step,
-            stop,
+            max_step,
             origin,
             checkpoint,
             resuming,
@@ -402,41 +411,41 @@ impl TaskContext {
             failure: None,
             handled_push: None,
             id: OnceLock::new(),
-            asked: AtomicUsize::new(0),
-            called: AtomicUsize::new(0),
-            drawn: AtomicUsize::new(0),
+            interrupt_count: AtomicUsize::new(0),
+            subgraph_count: AtomicUsize::new(0),
+            draw_count: AtomicUsize::new(0),
             memory: Mutex::default(),
         }
     }
 
-    /// Makes of a finished task's context that of another task led to by an edge.
-    pub(crate) fn renew(&mut self, node: NodeIdx, step: i64) {
+    /// Reuses the context of a finished task for another task triggered by an edge.
+    pub(crate) fn reuse_for(&mut self, node: NodeIdx, step: i64) {
         self.node = node;
         self.kind = TaskKind::Pull;
         self.step = step;
         self.resuming = false;
         self.id = OnceLock::new();
         *self.attempt.get_mut() = 1;
-        *self.asked.get_mut() = 0;
-        *self.called.get_mut() = 0;
-        *self.drawn.get_mut() = 0;
+        *self.interrupt_count.get_mut() = 0;
+        *self.subgraph_count.get_mut() = 0;
+        *self.draw_count.get_mut() = 0;
         self.memory = Mutex::default();
     }
 
-    /// Gives the task what an earlier run of it left behind.
-    pub(crate) fn remember(&mut self, answers: Vec<Value>, journal: BTreeMap<String, Value>) {
-        let memory = Memory { answers, journal, last_beat: None };
+    /// Restores resume values and journal from the records of an earlier run.
+    pub(crate) fn restore(&mut self, resume_values: Vec<Value>, journal: BTreeMap<String, Value>) {
+        let memory = TaskMemory { resume_values, journal, last_heartbeat: None };
         self.memory = Mutex::new(Some(Box::new(memory)));
     }
 
-    /// The context of the handler that takes over from this task.
-    pub(crate) fn handler(&self, failure: Failure) -> Self {
+    /// Creates the context for the error handler of this task.
+    pub(crate) fn handler(&self, failure: NodeFailure) -> Self {
         let mut handler = Self::new(
             self.scope.clone(),
             self.node,
             TaskKind::Handler(self.id()),
             self.step,
-            self.stop,
+            self.max_step,
             self.origin,
             self.checkpoint,
             self.resuming,
@@ -453,104 +462,105 @@ impl TaskContext {
         self.scope.graph.node(self.node).label.as_str()
     }
 
-    /// The task's id: made on first use, since most tasks of an unwatched run never need it.
+    /// Returns the task's id. Computed on first use, since most tasks of an unobserved run never need it.
     pub(crate) fn id(&self) -> TaskId {
         *self.id.get_or_init(|| {
             task_id(self.origin, &self.scope.namespace, self.step, self.node(), self.kind)
         })
     }
 
-    /// The failed task whose place this one takes.
-    pub(crate) fn handles(&self) -> Option<TaskId> {
+    /// Returns the failed task, if this one is its error handler.
+    pub(crate) fn handled_task(&self) -> Option<TaskId> {
         match self.kind {
             TaskKind::Handler(failed) => Some(failed),
             TaskKind::Pull | TaskKind::Push(_) => None,
         }
     }
 
-    /// The namespace of the task: that of its graph, the node and the task.
+    /// Returns the namespace of the task: the graph's namespace, the node and the task id.
     pub(crate) fn namespace(&self) -> String {
-        subgraph::join(&self.scope.namespace, &format!("{}:{}", self.node(), self.id()))
+        subgraph::nested_namespace(&self.scope.namespace, &format!("{}:{}", self.node(), self.id()))
     }
 
-    /// Counts the graphs that the task runs: 0 for the first.
-    pub(crate) fn next_graph(&self) -> usize {
-        self.called.fetch_add(1, Ordering::Relaxed)
+    /// Returns the index of the next subgraph that the task runs, starting at 0.
+    pub(crate) fn next_subgraph(&self) -> usize {
+        self.subgraph_count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Starts another attempt: questions and graphs are counted anew, answers and journal stay.
+    /// Starts another attempt. Resets the counters, keeps resume values and journal.
     pub(crate) fn next_attempt(&self) {
         self.attempt.fetch_add(1, Ordering::Relaxed);
-        self.asked.store(0, Ordering::Relaxed);
-        self.called.store(0, Ordering::Relaxed);
-        self.drawn.store(0, Ordering::Relaxed);
+        self.interrupt_count.store(0, Ordering::Relaxed);
+        self.subgraph_count.store(0, Ordering::Relaxed);
+        self.draw_count.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn beat(&self) {
+    pub(crate) fn heartbeat(&self) {
         if self.scope.graph.node(self.node).options.idle_timeout.is_some() {
-            self.with_memory(|it| it.last_beat = Some(Instant::now()));
+            self.with_memory(|it| it.last_heartbeat = Some(Instant::now()));
         }
         if let Some(parent) = &self.scope.parent {
-            parent.beat();
+            parent.heartbeat();
         }
     }
 
-    pub(crate) fn last_beat(&self) -> Option<Instant> {
-        lock(&self.memory).as_ref().and_then(|it| it.last_beat)
+    pub(crate) fn last_heartbeat(&self) -> Option<Instant> {
+        lock(&self.memory).as_ref().and_then(|it| it.last_heartbeat)
     }
 
-    pub(crate) fn given_answers(&self) -> Vec<Value> {
-        lock(&self.memory).as_ref().map(|it| it.answers.clone()).unwrap_or_default()
+    pub(crate) fn resume_values(&self) -> Vec<Value> {
+        lock(&self.memory).as_ref().map(|it| it.resume_values.clone()).unwrap_or_default()
     }
 
-    /// Forgets the answer to that question and those after it, so that they are asked again.
-    fn forget_answers(&self, index: usize) {
-        self.with_memory(|it| it.answers.truncate(index));
+    /// Drops the resume values from `index` on, so that those interrupts are raised again.
+    fn discard_resume_values(&self, index: usize) {
+        self.with_memory(|it| it.resume_values.truncate(index));
     }
 
-    /// Whether the task was ever answered, or given what an earlier run of it kept.
+    /// Returns whether the task has resume values, a journal or a heartbeat.
     pub(crate) fn has_memory(&self) -> bool {
         lock(&self.memory).is_some()
     }
 
-    fn with_memory<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+    fn with_memory<T>(&self, change: impl FnOnce(&mut TaskMemory) -> T) -> T {
         change(lock(&self.memory).get_or_insert_default())
     }
 
-    fn ask(&self, question: impl Serialize) -> Result<(usize, Value), NodeError> {
-        let index = self.asked.fetch_add(1, Ordering::Relaxed);
-        let answers = self.given_answers();
-        if let Some(answer) = answers.get(index) {
-            return Ok((index, answer.clone()));
+    fn interrupt(&self, value: impl Serialize) -> Result<(usize, Value), NodeError> {
+        let index = self.interrupt_count.fetch_add(1, Ordering::Relaxed);
+        let known = self.resume_values();
+        if let Some(resume_value) = known.get(index) {
+            return Ok((index, resume_value.clone()));
         }
         let namespace = self.namespace();
-        let id = interrupt_id(&namespace, answers.len());
-        let given = &self.scope.answers;
-        let answer = given.by_id.get(&id).cloned().or_else(|| lock(&given.single).take());
-        if let Some(answer) = answer {
-            self.with_memory(|it| it.answers.push(answer.clone()));
-            return Ok((index, answer));
+        let id = interrupt_id(&namespace, known.len());
+        let given = &self.scope.resume_values;
+        let resume_value = given.by_id.get(&id).cloned().or_else(|| lock(&given.single).take());
+        if let Some(resume_value) = resume_value {
+            self.with_memory(|it| it.resume_values.push(resume_value.clone()));
+            return Ok((index, resume_value));
         }
-        let value = serde_json::to_value(question).map_err(NodeError::terminal)?;
-        guard::check("question", &value, self.scope.graph.max_stored_bytes)
+        let value = serde_json::to_value(value).map_err(NodeError::terminal)?;
+        limits::check_storable("interrupt value", &value, self.scope.graph.max_stored_bytes)
             .map_err(NodeError::terminal)?;
-        Err(NodeError::asked(vec![Interrupt { id, value, namespace }]))
+        Err(NodeError::interrupted(vec![Interrupt { id, value, namespace }]))
     }
 
-    fn draw(&self) -> usize {
-        self.drawn.fetch_add(1, Ordering::Relaxed)
+    fn next_draw(&self) -> usize {
+        self.draw_count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The way to the task: the same in every run that goes the same way, while ids differ.
-    fn path(&self) -> String {
+    /// Returns the path of the task through steps, nodes and subgraphs. Unlike ids, it is the same in every run that
+    /// takes the same route.
+    fn task_path(&self) -> String {
         let graph = match &self.scope.parent {
             None => String::new(),
-            // A node may run several graphs; all but the first have a number in their namespace.
+            // A node may run several subgraphs; all but the first have a number in their namespace.
             Some(outer) => match self.scope.namespace.rsplit_once('|') {
                 Some((_, nth)) if nth.bytes().all(|it| it.is_ascii_digit()) => {
-                    format!("{}.{nth}/", outer.path())
+                    format!("{}.{nth}/", outer.task_path())
                 }
-                _ => format!("{}/", outer.path()),
+                _ => format!("{}/", outer.task_path()),
             },
         };
         let (step, node) = (self.step, self.node());
@@ -564,36 +574,40 @@ impl TaskContext {
         }
     }
 
-    /// What a call came to before, if somebody gives calls back.
-    fn recall(&self, key: &str) -> Result<Option<Value>, NodeError> {
+    /// Asks the effect interceptor, if there is one, for a recorded result of the call.
+    fn intercept_call(&self, key: &str) -> Result<Option<Value>, NodeError> {
         let Some(effects) = &self.scope.settings.effects else { return Ok(None) };
-        let place = self.path();
-        match effects.recall(EffectCall { place: &place, key }) {
-            Recall::Make => Ok(None),
-            Recall::Came(value) => Ok(Some(value)),
-            Recall::Failed { error, terminal: true } => {
+        let task_path = self.task_path();
+        match effects.before_call(EffectCall { task_path: &task_path, key }) {
+            EffectDecision::Execute => Ok(None),
+            EffectDecision::Return(value) => Ok(Some(value)),
+            EffectDecision::Fail { error, terminal: true } => {
                 Err(NodeError::terminal(RecordedError(error)))
             }
-            Recall::Failed { error, terminal: false } => Err(RecordedError(error).into()),
-            Recall::Diverged(problem) => {
-                Err(NodeError::terminal(Diverged { place, key: key.to_owned(), problem }))
-            }
+            EffectDecision::Fail { error, terminal: false } => Err(RecordedError(error).into()),
+            EffectDecision::Diverge(problem) => Err(NodeError::terminal(DivergenceError {
+                task_path,
+                key: key.to_owned(),
+                problem,
+            })),
         }
     }
 
-    /// Tells what a call came to, if somebody watches calls.
-    fn made(&self, key: &str, outcome: Result<&Value, &NodeError>) {
-        // A call that asks a question has not come to anything yet.
-        let asks = outcome.is_err_and(|it| it.source().is_none());
-        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !asks) {
-            effects.made(EffectCall { place: &self.path(), key }, outcome);
+    /// Reports the result of a call to the effect interceptor.
+    fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
+        // A call that raised an interrupt has no result yet.
+        let is_interrupt = outcome.is_err_and(|it| it.source().is_none());
+        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !is_interrupt) {
+            effects.after_call(EffectCall { task_path: &self.task_path(), key }, outcome);
         }
     }
 
-    async fn show_effect(&self, key: &str, result: &Value, known: bool) {
-        if let Some(sink) = self.scope.events.as_ref().filter(|it| it.wants(Mode::Effects)) {
+    async fn emit_effect(&self, key: &str, result: &Value, known: bool) {
+        if let Some(sender) =
+            self.scope.events.as_ref().filter(|it| it.accepts(StreamMode::Effects))
+        {
             let kind = EventKind::Effect { key: key.to_owned(), result: result.clone(), known };
-            sink.task_event(self, kind).await;
+            sender.task_event(self, kind).await;
         }
     }
 
@@ -604,20 +618,20 @@ impl TaskContext {
     async fn journal(&self, key: String, result: Value) -> Result<(), NodeError> {
         self.with_memory(|it| drop(it.journal.insert(key.clone(), result.clone())));
         if let Some(writer) = &self.scope.writer {
-            guard::check(&key, &result, self.scope.graph.max_stored_bytes)
+            limits::check_storable(&key, &result, self.scope.graph.max_stored_bytes)
                 .map_err(NodeError::terminal)?;
-            let event = Recorded::Effect { key, result };
-            writer.record_now(self.place(), vec![self.record(event)]).await?;
+            let event = TaskEvent::Effect { key, result };
+            writer.record_now(self.checkpoint_key(), vec![self.record(event)]).await?;
         }
         Ok(())
     }
 
-    pub(crate) fn record(&self, event: Recorded) -> TaskRecord {
+    pub(crate) fn record(&self, event: TaskEvent) -> TaskRecord {
         TaskRecord { task: self.id(), node: self.node().to_owned(), event }
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place {
+    pub(crate) fn checkpoint_key(&self) -> CheckpointKey {
+        CheckpointKey {
             thread: self.scope.thread.as_deref().unwrap_or_default().to_owned(),
             namespace: self.scope.namespace.clone(),
             id: self.checkpoint,
@@ -625,7 +639,7 @@ impl TaskContext {
     }
 }
 
-/// The id of a task: the same whenever the same line of checkpoints comes to the same work.
+/// Computes the id of a task. It is deterministic: the same task of the same branch of checkpoints has the same id.
 pub(crate) fn task_id(
     origin: CheckpointId,
     namespace: &str,
@@ -639,12 +653,19 @@ pub(crate) fn task_id(
         TaskKind::Handler(of) => (b"handler".as_slice(), of.to_bytes()),
     };
     let step = step.to_le_bytes();
-    TaskId::of(&[&origin.to_bytes(), namespace.as_bytes(), &step, node.as_bytes(), kind, &detail])
+    TaskId::from_parts(&[
+        &origin.to_bytes(),
+        namespace.as_bytes(),
+        &step,
+        node.as_bytes(),
+        kind,
+        &detail,
+    ])
 }
 
-/// The id of the question that a task asks after so many answers.
-fn interrupt_id(namespace: &str, answered: usize) -> String {
-    TaskId::of(&[namespace.as_bytes(), &answered.to_le_bytes()]).to_string()
+/// Computes the id of the interrupt that a task raises after `earlier` earlier ones.
+fn interrupt_id(namespace: &str, earlier: usize) -> String {
+    TaskId::from_parts(&[namespace.as_bytes(), &earlier.to_le_bytes()]).to_string()
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! Effects: the outside calls of a run, seen by who records them or gives them back.
+//! Effects: hooks into the external calls of a run, for recording and replay.
 
 use std::fmt;
 
@@ -6,57 +6,58 @@ use serde_json::Value;
 
 use crate::NodeError;
 
-/// One outside call: a [`Context::task`](crate::Context::task), the clock or a random number.
+/// An external call: a [`Context::task`](crate::Context::task), a read of the clock, or a random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectCall<'a> {
-    /// Where it is made: the way through steps, nodes and graphs. The same in every run that goes the same way.
-    pub place: &'a str,
-    /// Its name and key.
+    /// Path of the calling task through steps, nodes and subgraphs. The same in every run that takes the same route.
+    pub task_path: &'a str,
+    /// Name and key of the call.
     pub key: &'a str,
 }
 
-/// What is to be done about a call.
+/// What to do with an external call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Recall {
-    /// It is made.
-    Make,
-    /// It came back with this before, and is not made again.
-    Came(Value),
-    /// It failed before, and is not made again.
-    Failed {
-        /// Its error in words.
+pub enum EffectDecision {
+    /// Make the call.
+    Execute,
+    /// Return this recorded result without making the call.
+    Return(Value),
+    /// Fail with this recorded error without making the call.
+    Fail {
+        /// Error message.
         error: String,
-        /// Whether the failure is final: see [`NodeError::terminal`].
+        /// Whether the error must not be retried: see [`NodeError::terminal`].
         terminal: bool,
     },
-    /// It is not the call that was expected: the run ends with this problem.
-    Diverged(String),
+    /// Fail the run: this is not the call that the recording contains. The text describes the difference.
+    Diverge(String),
 }
 
-/// Watches the outside calls of a run: see [`RunOptions::effects`](crate::RunOptions::effects).
+/// Intercepts the external calls of a run: see
+/// [`RunOptions::effect_interceptor`](crate::RunOptions::effect_interceptor).
 ///
-/// Its methods are called by many tasks at once and must not block for long.
-pub trait Effects: Send + Sync + fmt::Debug {
-    /// Asked before a call is made, unless the thread's own journal knows its result.
-    fn recall(&self, call: EffectCall<'_>) -> Recall;
+/// The methods are called concurrently by many tasks and must not block for long.
+pub trait EffectInterceptor: Send + Sync + fmt::Debug {
+    /// Called before a call is made, unless the thread's journal already contains its result.
+    fn before_call(&self, call: EffectCall<'_>) -> EffectDecision;
 
-    /// Told what a call that was made came to: its result, or its error.
-    fn made(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>);
+    /// Called with the result or the error of a call that was made.
+    fn after_call(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>);
 }
 
-/// A call that is not the one that was expected.
+/// A replayed run made a call that differs from its recording.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the run has left its recording at {place}, call `{key}`: {problem}")]
-pub struct Diverged {
-    /// Where the call is made.
-    pub place: String,
-    /// The call's name and key.
+#[error("the run diverged from its recording at {task_path}, call `{key}`: {problem}")]
+pub struct DivergenceError {
+    /// Path of the calling task.
+    pub task_path: String,
+    /// Name and key of the call.
     pub key: String,
-    /// What was expected in its place.
+    /// How the call differs from the recording.
     pub problem: String,
 }
 
-/// The error of a call that is given back from a recording.
+/// An error returned from a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RecordedError(pub String);

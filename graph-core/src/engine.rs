@@ -1,23 +1,23 @@
-//! The engine: supersteps of plan → execute → commit, over a state it does not know the type of.
+//! The engine: a loop of supersteps (plan → execute → commit) over a type-erased state.
 //!
-//! `run_to_end` is the loop. What comes before it is in [`load`], one step in [`step`], and the edits and
-//! views of a thread that run no node in [`edit`] and [`inspect`].
+//! `Engine::run_to_end` is the loop. [`load`] prepares it from a checkpoint and an input, [`step`] runs one superstep,
+//! and [`edit`] and [`inspect`] change and read a thread without running a node.
 
 mod commit;
 mod conflict;
 pub(crate) mod edit;
 mod events;
 mod execute;
+mod fast_path;
 pub(crate) mod inspect;
 mod load;
-mod note;
 mod persist;
 mod plan;
-mod quiet;
+mod record_task_end;
 mod records;
 mod run_tasks;
 mod step;
-mod team;
+mod task_pool;
 
 use std::{
     any::Any,
@@ -28,33 +28,36 @@ use std::{
 
 use serde_json::{Map, Value};
 
+pub(crate) use persist::CheckpointWriter;
 pub use persist::Durability;
-pub(crate) use persist::Writer;
 
 use self::{persist::Closer, plan::Frontier, records::Records};
 use crate::{
     Interrupt, RunError,
-    checkpoint::{Change, CheckpointId, Header, NewCheckpoint, Place, Source, TaskRecord, Write},
+    checkpoint::{
+        Change, CheckpointId, CheckpointKey, CheckpointWrite, Header, NewCheckpoint, Source,
+        TaskRecord,
+    },
     command::{Goto, ParentCommand},
     context::{Scope, TaskContext},
-    effects::Effects,
-    error::Stop,
+    effects::EffectInterceptor,
+    error::StopReason,
     graph::{Graph, Stops},
     node::AnyUpdate,
-    run::Control,
+    run::RunControl,
     spans,
     state::{
         FieldSet,
         erased::{AnyState, ErasedState},
     },
-    stream::Sink,
+    stream::EventSender,
     subgraph::Persistence,
 };
 
-/// What a run starts with.
+/// The input of a run.
 pub(crate) enum RunInput {
     Fresh(AnyUpdate),
-    /// Go on where the thread stands.
+    /// No input: continue from the thread's checkpoint.
     Continue,
     Command(CommandInput),
 }
@@ -67,43 +70,43 @@ pub(crate) struct CommandInput {
     pub(crate) resume: Option<Resume>,
 }
 
-/// The answers that a run is resumed with.
+/// The values that a run is resumed with: one for the only pending interrupt, or one per interrupt id.
 pub(crate) enum Resume {
-    One(Value),
-    Many(BTreeMap<String, Value>),
+    Single(Value),
+    ById(BTreeMap<String, Value>),
 }
 
-/// What holds for a whole run, its subgraphs included.
+/// Settings of a run and its subgraphs.
 #[derive(Clone, Debug)]
 pub(crate) struct RunSettings {
-    pub(crate) limit: u32,
-    pub(crate) concurrency: Option<usize>,
+    pub(crate) step_limit: u32,
+    pub(crate) max_concurrency: Option<usize>,
     pub(crate) durability: Durability,
     pub(crate) stop_before: Option<Stops>,
     pub(crate) stop_after: Option<Stops>,
     pub(crate) metadata: Map<String, Value>,
     pub(crate) config: Map<String, Value>,
-    pub(crate) effects: Option<Arc<dyn Effects>>,
+    pub(crate) effects: Option<Arc<dyn EffectInterceptor>>,
 }
 
-/// A run that came to an end of its own.
-pub(crate) struct Finished {
-    pub(crate) ended: Ended,
-    /// The state it ended with.
+/// The result of running one graph, unless it failed.
+pub(crate) struct GraphOutcome {
+    pub(crate) exit: ExitReason,
+    /// The final state.
     pub(crate) state: AnyState,
-    /// Whether it showed any of its output.
-    pub(crate) shown: bool,
+    /// Whether the graph produced output: it wrote an output field, or continued from a checkpoint.
+    pub(crate) has_output: bool,
 }
 
-/// How a run ended.
-pub(crate) enum Ended {
+/// Why a graph stopped running.
+pub(crate) enum ExitReason {
     Done,
-    Asked(Vec<Interrupt>),
-    Stopped(Stop),
-    Parent(Box<ParentCommand>),
+    Interrupted(Vec<Interrupt>),
+    Stopped(StopReason),
+    ParentCommand(Box<ParentCommand>),
 }
 
-/// A run to be started.
+/// Everything needed to start a run of a top-level graph.
 pub(crate) struct RootRun {
     pub(crate) graph: Arc<Graph>,
     pub(crate) run: Arc<str>,
@@ -111,32 +114,33 @@ pub(crate) struct RootRun {
     pub(crate) at: Option<CheckpointId>,
     pub(crate) deps: Arc<dyn Any + Send + Sync>,
     pub(crate) settings: Arc<RunSettings>,
-    pub(crate) events: Option<Sink>,
-    pub(crate) control: Control,
+    pub(crate) events: Option<EventSender>,
+    pub(crate) control: RunControl,
     pub(crate) input: RunInput,
 }
 
-/// A run that goes on from an older checkpoint: subgraphs that keep their state over visits start from what they
-/// had then, once each.
+/// Present in a run that continues from an older checkpoint (time travel).
+///
+/// The first time each subgraph with its own history is entered, it starts from its newest checkpoint before `bound`.
 #[derive(Debug)]
 pub(crate) struct Replay {
     bound: CheckpointId,
     visited: Mutex<BTreeSet<String>>,
 }
 
-/// Runs a graph that is not part of another.
-pub(crate) async fn run_root(request: RootRun) -> Result<Finished, RunError> {
-    spans::within(spans::run(&request), run_alone(request)).await
+/// Runs a top-level graph.
+pub(crate) async fn run_root(request: RootRun) -> Result<GraphOutcome, RunError> {
+    spans::instrument(spans::run(&request), run_leased(request)).await
 }
 
-async fn run_alone(request: RootRun) -> Result<Finished, RunError> {
-    if request.settings.limit < 1 {
-        return Err(RunError::BadLimit);
+async fn run_leased(request: RootRun) -> Result<GraphOutcome, RunError> {
+    if request.settings.step_limit < 1 {
+        return Err(RunError::ZeroStepLimit);
     }
-    let (writer, closer) = open(&request).await?;
+    let (writer, closer) = open_writer(&request).await?;
     let control = request.control.clone();
     let result = tokio::select! {
-        result = root(request, writer.clone()) => result,
+        result = run_from_checkpoint(request, writer.clone()) => result,
         () = control.cancelled() => Err(RunError::Cancelled),
     };
     let flushed = match &writer {
@@ -151,25 +155,30 @@ async fn run_alone(request: RootRun) -> Result<Finished, RunError> {
     Ok(finished)
 }
 
-/// Takes the thread and opens the way to its checkpointer.
-async fn open(request: &RootRun) -> Result<(Option<Writer>, Option<Closer>), RunError> {
+/// Leases the thread and opens the writer to its checkpointer. Returns no writer if the graph has no checkpointer.
+async fn open_writer(
+    request: &RootRun,
+) -> Result<(Option<CheckpointWriter>, Option<Closer>), RunError> {
     let resumes = matches!(&request.input, RunInput::Command(command) if command.resume.is_some());
     let Some(saver) = &request.graph.checkpointer else {
         return if resumes { Err(RunError::NoCheckpointer) } else { Ok((None, None)) };
     };
     let thread = request.thread.as_ref().ok_or(RunError::MissingThread)?;
     let lease = saver.lease(thread).await?;
-    let (writer, closer) = Writer::new(saver.clone(), request.settings.durability, lease);
+    let (writer, closer) = CheckpointWriter::new(saver.clone(), request.settings.durability, lease);
     Ok((Some(writer), Some(closer)))
 }
 
-async fn root(request: RootRun, writer: Option<Writer>) -> Result<Finished, RunError> {
+async fn run_from_checkpoint(
+    request: RootRun,
+    writer: Option<CheckpointWriter>,
+) -> Result<GraphOutcome, RunError> {
     let RootRun { graph, run, thread, at, deps, settings, events, control, mut input } = request;
     let saved = match (&writer, &thread) {
         (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
         _ => load::Loaded::default(),
     };
-    let answers = load::take_answers(&mut input, &saved)?;
+    let resume_values = load::take_resume_values(&mut input, &saved)?;
     let scope = Scope {
         run,
         thread,
@@ -182,29 +191,29 @@ async fn root(request: RootRun, writer: Option<Writer>) -> Result<Finished, RunE
         events,
         control,
         writer,
-        answers: Arc::new(answers),
+        resume_values: Arc::new(resume_values),
         replay: saved.replay(&input),
         graph,
     };
     let mut engine = Engine::new(scope, &saved)?;
-    engine.first(input, saved, None).await?;
+    engine.apply_input(input, saved, None).await?;
     engine.run_to_end(true).await
 }
 
-/// Runs a graph as part of a task of another.
+/// Runs a subgraph within a task of its parent graph.
 pub(crate) async fn run_nested(
     task: Arc<TaskContext>,
     graph: Arc<Graph>,
     namespace: String,
     persistence: Persistence,
     input: RunInput,
-) -> Result<Finished, RunError> {
+) -> Result<GraphOutcome, RunError> {
     let outer = &task.scope;
-    let writer = outer.writer.clone().filter(|_| persistence != Persistence::Nothing);
+    let writer = outer.writer.clone().filter(|_| persistence != Persistence::None);
     let retried = task.attempt.load(std::sync::atomic::Ordering::Relaxed) > 1;
     if let Some(writer) = writer.as_ref().filter(|_| retried || persistence == Persistence::Thread)
     {
-        // What an earlier visit of this run came to may still be on its way.
+        // Checkpoints of an earlier invocation in this run may still be queued.
         writer.flush().await?;
     }
     let (saved, replays) = match (&writer, &outer.thread) {
@@ -214,15 +223,15 @@ pub(crate) async fn run_nested(
         }
         _ => (load::Loaded::default(), false),
     };
-    // A graph that keeps its state goes on only with a visit that this task began.
-    let begun = persistence != Persistence::Thread || saved.began_at(&task);
-    let resuming = begun && ((task.resuming && !replays) || retried);
-    // A visit that begins finds something only if an earlier run of the same step was lost before its end.
-    let saved = match persistence == Persistence::Visit && !resuming && !replays {
-        true => saved.emptied(),
+    // With thread persistence, only an invocation that this task started is resumed.
+    let started = persistence != Persistence::Thread || saved.was_started_by(&task);
+    let resuming = started && ((task.resuming && !replays) || retried);
+    // A new invocation finds a checkpoint only if an earlier run of the same step crashed; it must not use it.
+    let saved = match persistence == Persistence::Invocation && !resuming && !replays {
+        true => saved.without_checkpoint(),
         false => saved,
     };
-    // Stops given with a call are for the graph that was called.
+    // The run's stop options apply to the top-level graph only.
     let settings = RunSettings { stop_before: None, stop_after: None, ..(*outer.settings).clone() };
     let scope = Scope {
         run: outer.run.clone(),
@@ -234,57 +243,60 @@ pub(crate) async fn run_nested(
         events: outer.events.as_ref().and_then(|it| it.nested(&namespace, &task)),
         control: outer.control.clone(),
         writer,
-        answers: outer.answers.clone(),
+        resume_values: outer.resume_values.clone(),
         replay: outer.replay.clone(),
         namespace,
         graph,
         parent: Some(task.clone()),
     };
     let mut engine = Engine::new(scope, &saved)?;
-    engine.first(input, saved, Some(resuming)).await?;
+    engine.apply_input(input, saved, Some(resuming)).await?;
     engine.run_to_end(persistence == Persistence::Thread).await
 }
 
-/// One graph in the middle of a run.
+/// The state of one running graph.
 pub(crate) struct Engine {
     scope: Arc<Scope>,
     state: Box<dyn ErasedState>,
     frontier: Frontier,
-    /// Fields of one step's life that have a value.
-    live: FieldSet,
+    /// Step-scoped fields that currently have a value.
+    live_step_scoped: FieldSet,
     step: i64,
-    stop: i64,
-    /// The checkpoint this step starts from, the one that task ids are made from, and the one before.
+    max_step: i64,
+    /// The checkpoint that the current step starts from.
     id: CheckpointId,
+    /// The checkpoint that task ids are derived from.
     origin: CheckpointId,
+    /// The checkpoint before `id`.
     parent: Option<CheckpointId>,
     source: Source,
-    /// The namespace's newest checkpoint as we know it, and the one our changes are relative to.
+    /// The namespace's newest checkpoint, as far as this run knows.
     head: Option<CheckpointId>,
+    /// The last stored checkpoint; changes are relative to it.
     stored: Option<CheckpointId>,
-    /// Fields changed since `stored`, where checkpoints are stored at the end only.
+    /// Fields changed since `stored`. Used only with exit durability.
     unsaved: FieldSet,
-    /// Whether the next checkpoint stores the whole state, since `stored` is in an older form of it.
+    /// Whether the next checkpoint must contain the whole state because `stored` has an older state version.
     rebase: bool,
-    /// What a command given as input changed: it goes into the next checkpoint.
-    carried: Vec<(String, Change)>,
-    /// What earlier runs left behind for the tasks of this step.
+    /// Changes made by an input command; they become part of the next checkpoint.
+    command_changes: Vec<(String, Change)>,
+    /// Records of earlier runs for the tasks of the current step.
     records: Records,
-    /// What is recorded with the next checkpoint, or when the run ends.
-    late_records: Vec<TaskRecord>,
+    /// Records to be stored with the next checkpoint or at the end of the run.
+    buffered_records: Vec<TaskRecord>,
     first_step: bool,
-    /// Whether finished tasks are run again, as they are when an older checkpoint is gone on from.
+    /// Whether finished tasks run again, as they do in a run from an older checkpoint.
     replaying: bool,
-    /// Whether graphs inside tasks of this step go on where they stood.
+    /// Whether subgraphs of this step resume from their own checkpoints.
     resuming: bool,
-    /// Whether this run has made a checkpoint.
+    /// Whether this run has created a checkpoint.
     checkpointed: bool,
-    /// Whether the state was shown in this run.
-    shown: bool,
-    /// The state with what the finished siblings of a question wrote.
-    ended_with: Option<AnyState>,
-    /// The last task's context, its memory to be used again.
-    spare: Option<Arc<TaskContext>>,
+    /// Whether this run wrote an output field or continued from a checkpoint.
+    has_output: bool,
+    /// The final state of an interrupted run, including the writes of finished sibling tasks.
+    exit_state: Option<AnyState>,
+    /// The context of the last task; its allocation is reused.
+    spare_context: Option<Arc<TaskContext>>,
 }
 
 impl Engine {
@@ -292,34 +304,36 @@ impl Engine {
         &self.scope.graph
     }
 
-    /// The loop. `keeps` says whether a graph that ends well is stored though it is stored at the end only.
-    async fn run_to_end(mut self, keeps: bool) -> Result<Finished, RunError> {
-        let quiet = self.is_quiet();
-        let ended = loop {
+    /// Runs supersteps until the graph is done, stopped, interrupted or failed.
+    ///
+    /// `store_when_done`: with exit durability, whether to store a checkpoint of a graph that completed.
+    async fn run_to_end(mut self, store_when_done: bool) -> Result<GraphOutcome, RunError> {
+        let fast_path = self.can_use_fast_path();
+        let exit = loop {
             let span = spans::superstep(&self.scope.namespace, self.step);
-            let step = match quiet.then(|| self.quiet_task()).flatten() {
-                Some(node) => spans::within(span, self.quiet_step(node)).await,
-                None => spans::within(span, self.tick()).await,
+            let step = match fast_path.then(|| self.fast_path_node()).flatten() {
+                Some(node) => spans::instrument(span, self.run_fast_step(node)).await,
+                None => spans::instrument(span, self.run_step()).await,
             };
             match step {
                 Ok(None) => {}
-                Ok(Some(ended)) => break Ok(ended),
+                Ok(Some(reason)) => break Ok(reason),
                 Err(error) => break Err(error),
             }
         };
-        // As LangGraph does: a graph inside a task that ran out of steps is not stored at the end, and starts over.
-        let forgets = matches!(ended, Ok(Ended::Done)) || self.step > self.stop;
-        if keeps || !forgets {
+        // As in LangGraph, a subgraph that exceeds its step limit is not stored at exit and starts over.
+        let discarded = matches!(exit, Ok(ExitReason::Done)) || self.step > self.max_step;
+        if store_when_done || !discarded {
             self.store_at_exit().await?;
         }
-        let settled = self.settle().await;
-        let ended = ended?;
-        settled?;
-        let state = self.ended_with.take().unwrap_or_else(|| self.state.snapshot());
-        Ok(Finished { ended, state, shown: self.shown })
+        let flushed = self.flush_records().await;
+        let exit = exit?;
+        flushed?;
+        let state = self.exit_state.take().unwrap_or_else(|| self.state.snapshot());
+        Ok(GraphOutcome { exit, state, has_output: self.has_output })
     }
 
-    /// Makes a checkpoint of where the run stands and goes on to the next step.
+    /// Creates a checkpoint of the current state and increments the step number.
     async fn put_checkpoint(
         &mut self,
         source: Source,
@@ -328,8 +342,11 @@ impl Engine {
     ) -> Result<(), RunError> {
         if let Some(writer) = self.scope.writer.clone() {
             let mut writes = Vec::with_capacity(2);
-            if writer.durability == Durability::Sync && !self.late_records.is_empty() {
-                writes.push(Write::Record(self.place(), std::mem::take(&mut self.late_records)));
+            if writer.durability == Durability::Sync && !self.buffered_records.is_empty() {
+                writes.push(CheckpointWrite::Record(
+                    self.checkpoint_key(),
+                    std::mem::take(&mut self.buffered_records),
+                ));
             }
             self.parent = self.stored;
             self.id = CheckpointId::after(self.head.max(Some(self.id)));
@@ -349,61 +366,64 @@ impl Engine {
         Ok(())
     }
 
-    /// The checkpoint of where the run stands, which is the newest from here on.
-    fn new_checkpoint(&mut self, mut changes: Vec<(String, Change)>) -> Result<Write, RunError> {
+    /// Returns the write for a checkpoint of the current state and makes it the head.
+    fn new_checkpoint(
+        &mut self,
+        mut changes: Vec<(String, Change)>,
+    ) -> Result<CheckpointWrite, RunError> {
         let mut base = self.stored;
         if std::mem::take(&mut self.rebase) {
             base = None;
             let all = (0..self.state.fields().len()).collect();
-            changes = commit::whole(self.graph(), &*self.state, &all)?;
+            changes = commit::full_values(self.graph(), &*self.state, &all)?;
         }
         let checkpoint = NewCheckpoint {
-            place: self.place(),
+            key: self.checkpoint_key(),
             expected_head: self.head,
             base,
             header: self.header(),
-            cursor: self.cursor()?,
+            frontier: self.frontier_record()?,
             changes,
         };
         self.head = Some(self.id);
         self.stored = Some(self.id);
-        Ok(Write::Put(Box::new(checkpoint)))
+        Ok(CheckpointWrite::Put(Box::new(checkpoint)))
     }
 
-    /// Stores what a run that is stored at its end has come to.
+    /// With exit durability, stores the final checkpoint and the buffered records.
     async fn store_at_exit(&mut self) -> Result<(), RunError> {
         let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Exit);
         let Some(writer) = writer else { return Ok(()) };
         let mut writes = Vec::with_capacity(2);
         if self.stored != Some(self.id) && self.checkpointed {
             let unsaved = std::mem::take(&mut self.unsaved);
-            let changes = commit::whole(self.graph(), &*self.state, &unsaved)?;
-            // The step was counted when the checkpoint was made.
+            let changes = commit::full_values(self.graph(), &*self.state, &unsaved)?;
+            // `put_checkpoint` already incremented the step.
             self.step -= 1;
             let checkpoint = self.new_checkpoint(changes);
             self.step += 1;
             writes.push(checkpoint?);
         }
-        let records = std::mem::take(&mut self.late_records);
+        let records = std::mem::take(&mut self.buffered_records);
         if !records.is_empty() {
-            writes.push(Write::Record(self.place(), records));
+            writes.push(CheckpointWrite::Record(self.checkpoint_key(), records));
         }
         Ok(writer.write(writes).await?)
     }
 
-    /// Stores records that wait for the next checkpoint, since it may not come soon.
-    async fn settle(&mut self) -> Result<(), RunError> {
-        let waits = !self.late_records.is_empty();
+    /// With sync durability, stores the buffered records now instead of with the next checkpoint.
+    async fn flush_records(&mut self) -> Result<(), RunError> {
+        let is_pending = !self.buffered_records.is_empty();
         let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Sync);
-        if let (true, Some(writer)) = (waits, writer) {
-            let records = std::mem::take(&mut self.late_records);
-            writer.record(self.place(), records).await?;
+        if let (true, Some(writer)) = (is_pending, writer) {
+            let records = std::mem::take(&mut self.buffered_records);
+            writer.record(self.checkpoint_key(), records).await?;
         }
         Ok(())
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn checkpoint_key(&self) -> CheckpointKey {
+        CheckpointKey {
             thread: self.scope.thread.as_deref().unwrap_or_default().to_owned(),
             namespace: self.scope.namespace.clone(),
             id: self.id,
@@ -424,7 +444,7 @@ impl Engine {
         }
     }
 
-    /// The checkpoints of the graphs around this one.
+    /// Returns the current checkpoint of each enclosing graph, by namespace.
     fn parents(&self) -> BTreeMap<String, CheckpointId> {
         let mut parents = BTreeMap::new();
         let mut task = self.scope.parent.as_ref();

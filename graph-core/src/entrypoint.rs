@@ -1,4 +1,4 @@
-//! The functional way: one function whose outside calls are journaled, and which remembers its last result.
+//! The functional API: a single function as a graph, with journaled calls and a value saved between runs.
 
 use std::{fmt, future::Future, marker::PhantomData, sync::Arc};
 
@@ -6,18 +6,18 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
-    BuildError, CompiledGraph, Context, Exit, Input, Interrupt, JsonKind, JsonSchema, JsonState,
-    NodeError, RunError, START, StateGraph, Stop, Thread,
+    BuildError, CompiledGraph, Context, Input, Interrupt, JsonFieldKind, JsonState,
+    JsonStateSchema, NodeError, RunError, RunOutcome, START, StateGraph, StopReason, Thread,
     checkpoint::Checkpointer,
     json::{JsonInput, json_node},
     state::FieldError,
     store::Store,
 };
 
-/// A function as a whole program: input in, output out, its outside calls journaled with
-/// [`Context::task`], its questions asked with [`Context::interrupt`].
+/// Builder of an entrypoint: a function that runs as a graph of its own.
 ///
-/// The function gets its input, what it saved at the end of the thread's last run, and the context.
+/// The function receives its input, the value that the thread's last run saved, and the context. It can journal
+/// external calls with [`Context::task`] and interrupt the run with [`Context::interrupt`].
 ///
 /// ```
 /// use graph_core::{Context, Entrypoint, MemorySaver};
@@ -39,22 +39,22 @@ use crate::{
 pub struct Entrypoint<I, O, C = ()> {
     name: String,
     graph: StateGraph<JsonState, C>,
-    schema: JsonSchema,
+    schema: JsonStateSchema,
     types: PhantomData<fn(I) -> O>,
 }
 
-/// What an entrypoint returns where it saves something else than it gives out.
+/// Return value of an entrypoint that saves another value than it returns, like LangGraph's `entrypoint.final`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final<O, P> {
-    /// What the caller gets.
+    /// Output that is returned to the caller.
     pub value: O,
-    /// What the next run on the thread finds.
+    /// Value that is saved for the next run on the thread.
     pub save: P,
 }
 
-/// What an entrypoint may return: its output, which is saved too, or a [`Final`].
+/// A return type of an entrypoint: the output, which is also saved, or a [`Final`].
 pub trait IntoFinal<O, P> {
-    /// The output and what to save.
+    /// Serialises the output and the value to save.
     fn into_final(self) -> Result<(Value, Value), serde_json::Error>;
 }
 
@@ -81,7 +81,7 @@ where
     O: DeserializeOwned,
     C: Send + Sync + 'static,
 {
-    /// An entrypoint of this name.
+    /// Creates an entrypoint with the given name and function.
     pub fn new<P, R, F, Fut>(name: impl Into<String>, function: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -90,13 +90,18 @@ where
         Fut: Future<Output = Result<R, NodeError>> + Send + 'static,
     {
         let name = name.into();
-        let fields = [(INPUT, JsonKind::Last), (OUTPUT, JsonKind::Last), (SAVED, JsonKind::Last)];
-        let schema = JsonSchema::new(fields).expect("the three fields have three names");
+        let fields = [
+            (INPUT, JsonFieldKind::Last),
+            (OUTPUT, JsonFieldKind::Last),
+            (SAVED, JsonFieldKind::Last),
+        ];
+        let schema = JsonStateSchema::new(fields).expect("the field names are distinct");
         let function = Arc::new(function);
         let body = move |read: JsonInput, cx: Context<C>| {
             let function = function.clone();
             async move {
-                let input = decode(&read, INPUT)?.ok_or("an entrypoint needs an input")?;
+                let input =
+                    decode(&read, INPUT)?.ok_or("the entrypoint was run without an input")?;
                 let returned = function(input, decode(&read, SAVED)?, cx).await?;
                 let (value, save) = returned.into_final().map_err(NodeError::terminal)?;
                 let mut update = Map::new();
@@ -110,21 +115,21 @@ where
         Self { name, graph: graph.edge(START, node), schema, types: PhantomData }
     }
 
-    /// Keeps threads in this checkpointer.
+    /// Stores threads in this checkpointer.
     #[must_use]
     pub fn checkpointer(mut self, checkpointer: impl Checkpointer + 'static) -> Self {
         self.graph = self.graph.checkpointer(checkpointer);
         self
     }
 
-    /// Gives the function a long-term store.
+    /// Sets the long-term store. The function accesses it with [`Context::store`].
     #[must_use]
     pub fn store(mut self, store: impl Store + 'static) -> Self {
         self.graph = self.graph.store(store);
         self
     }
 
-    /// Closes the entrypoint so that it can be run.
+    /// Makes the entrypoint runnable.
     pub fn compile(self) -> Result<CompiledEntrypoint<I, O, C>, BuildError> {
         let graph = self.graph.compile()?;
         Ok(CompiledEntrypoint { graph, schema: self.schema, types: PhantomData })
@@ -143,29 +148,29 @@ impl<I, O, C> fmt::Debug for Entrypoint<I, O, C> {
     }
 }
 
-/// An entrypoint that can be run: see [`Entrypoint`].
+/// A runnable entrypoint: see [`Entrypoint`].
 pub struct CompiledEntrypoint<I, O, C = ()> {
     graph: CompiledGraph<JsonState, C>,
-    schema: JsonSchema,
+    schema: JsonStateSchema,
     types: PhantomData<fn(I) -> O>,
 }
 
 impl<I: Serialize, O: DeserializeOwned, C: Send + Sync + 'static> CompiledEntrypoint<I, O, C> {
-    /// Runs it once, without a thread.
+    /// Runs the function once, without a thread.
     pub async fn run(&self, input: I, deps: C) -> Result<O, RunError> {
-        output(&self.graph.run(entry(&self.schema, input)?, deps).await?)
+        decode_output(&self.graph.run(encode_input(&self.schema, input)?, deps).await?)
     }
 
-    /// A thread of this name: the function finds there what it saved.
-    pub fn thread(&self, name: impl Into<String>, deps: C) -> EntryThread<I, O, C> {
-        EntryThread {
+    /// Returns a handle to the named thread, which stores the saved value between runs.
+    pub fn thread(&self, name: impl Into<String>, deps: C) -> EntrypointThread<I, O, C> {
+        EntrypointThread {
             thread: self.graph.thread(name, deps),
             schema: self.schema.clone(),
             types: PhantomData,
         }
     }
 
-    /// The graph behind it, for drawings, streams and whatever else graphs can do.
+    /// Returns the underlying graph, for drawings and streams.
     pub fn graph(&self) -> &CompiledGraph<JsonState, C> {
         &self.graph
     }
@@ -178,60 +183,60 @@ impl<I, O, C> fmt::Debug for CompiledEntrypoint<I, O, C> {
 }
 
 /// A thread of an entrypoint.
-pub struct EntryThread<I, O, C = ()> {
+pub struct EntrypointThread<I, O, C = ()> {
     thread: Thread<JsonState, C>,
-    schema: JsonSchema,
+    schema: JsonStateSchema,
     types: PhantomData<fn(I) -> O>,
 }
 
-impl<I: Serialize, O: DeserializeOwned, C: Send + Sync + 'static> EntryThread<I, O, C> {
-    /// Runs the function on an input.
-    pub async fn run(&self, input: I) -> Result<EntryExit<O>, RunError> {
-        EntryExit::new(self.thread.run(entry(&self.schema, input)?).await?)
+impl<I: Serialize, O: DeserializeOwned, C: Send + Sync + 'static> EntrypointThread<I, O, C> {
+    /// Runs the function.
+    pub async fn run(&self, input: I) -> Result<EntrypointOutcome<O>, RunError> {
+        EntrypointOutcome::new(self.thread.run(encode_input(&self.schema, input)?).await?)
     }
 
-    /// Goes on after a failure: journaled calls are not made again.
-    pub async fn proceed(&self) -> Result<EntryExit<O>, RunError> {
-        EntryExit::new(self.thread.proceed().await?)
+    /// Resumes the thread after a failure. Journaled calls are not repeated.
+    pub async fn proceed(&self) -> Result<EntrypointOutcome<O>, RunError> {
+        EntrypointOutcome::new(self.thread.proceed().await?)
     }
 
-    /// Answers the question that waits.
-    pub async fn resume(&self, answer: impl Serialize) -> Result<EntryExit<O>, RunError> {
-        EntryExit::new(self.thread.resume(answer).await?)
+    /// Resumes the thread after an interrupt. `value` becomes the result of [`Context::interrupt`].
+    pub async fn resume(&self, value: impl Serialize) -> Result<EntrypointOutcome<O>, RunError> {
+        EntrypointOutcome::new(self.thread.resume(value).await?)
     }
 }
 
-impl<I, O, C> fmt::Debug for EntryThread<I, O, C> {
+impl<I, O, C> fmt::Debug for EntrypointThread<I, O, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EntryThread").field("thread", &self.thread).finish_non_exhaustive()
+        f.debug_struct("EntrypointThread").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 
-/// How a run of an entrypoint ended.
+/// The outcome of a run of an entrypoint.
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
-pub enum EntryExit<O> {
-    /// With its output.
+pub enum EntrypointOutcome<O> {
+    /// The function returned its output.
     Done(O),
-    /// With a question.
+    /// The function interrupted the run.
     Interrupted(Vec<Interrupt>),
-    /// Because it was drained before it started.
-    Stopped(Stop),
+    /// The run was drained before the function started.
+    Stopped(StopReason),
 }
 
-impl<O: DeserializeOwned> EntryExit<O> {
-    fn new(exit: Exit<JsonState>) -> Result<Self, RunError> {
-        match exit {
-            Exit::Done(state) => output(&state).map(Self::Done),
-            Exit::Interrupted { interrupts, .. } => Ok(Self::Interrupted(interrupts)),
-            Exit::Stopped { stop, .. } => Ok(Self::Stopped(stop)),
+impl<O: DeserializeOwned> EntrypointOutcome<O> {
+    fn new(outcome: RunOutcome<JsonState>) -> Result<Self, RunError> {
+        match outcome {
+            RunOutcome::Done(state) => decode_output(&state).map(Self::Done),
+            RunOutcome::Interrupted { interrupts, .. } => Ok(Self::Interrupted(interrupts)),
+            RunOutcome::Stopped { reason, .. } => Ok(Self::Stopped(reason)),
         }
     }
 }
 
-impl<O> EntryExit<O> {
-    /// The output, if there is one.
+impl<O> EntrypointOutcome<O> {
+    /// Returns the output if the function returned.
     pub fn done(self) -> Option<O> {
         match self {
             Self::Done(output) => Some(output),
@@ -240,14 +245,17 @@ impl<O> EntryExit<O> {
     }
 }
 
-fn entry<I: Serialize>(schema: &JsonSchema, input: I) -> Result<Input<JsonState>, RunError> {
+fn encode_input<I: Serialize>(
+    schema: &JsonStateSchema,
+    input: I,
+) -> Result<Input<JsonState>, RunError> {
     let value = serde_json::to_value(input).map_err(|error| FieldError::encode(INPUT, &error))?;
     let mut object = Map::new();
     object.insert(INPUT.to_owned(), value);
     Ok(schema.input(Value::Object(object))?)
 }
 
-fn output<O: DeserializeOwned>(state: &JsonState) -> Result<O, RunError> {
+fn decode_output<O: DeserializeOwned>(state: &JsonState) -> Result<O, RunError> {
     let value = state.get(OUTPUT).cloned().unwrap_or_default();
     serde_json::from_value(value).map_err(|error| FieldError::new(OUTPUT, error).into())
 }

@@ -1,4 +1,4 @@
-//! Errors, by phase: building a graph, running one, and what a node itself returns.
+//! Errors of building a graph, of running one, and of nodes.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,74 +9,74 @@ use crate::{checkpoint::CheckpointError, command::ParentCommand, label::Label, s
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A question that a node asked, waiting for its answer.
+/// An interrupt raised by a node. The run can be resumed with a value for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interrupt {
-    /// Names the question when several wait: see [`Input::answers`](crate::Input::answers).
+    /// Identifies the interrupt if several are pending: see [`Input::resume_by_id`](crate::Input::resume_by_id).
     pub id: String,
-    /// What is asked.
+    /// The value passed to [`Context::interrupt`](crate::Context::interrupt).
     pub value: Value,
-    /// Where it is asked: the namespace of the task.
+    /// Namespace of the task that raised it.
     pub namespace: String,
 }
 
-/// What a node returns when it does not finish: any error through `?`, or a question on its way out.
+/// Why a node did not finish: an error, which any error type converts into, or an interrupt.
 ///
-/// A failure may be retried unless it was made by [`NodeError::terminal`].
+/// An error may be retried unless it was created by [`NodeError::terminal`].
 pub struct NodeError(Box<Halt>);
 
-/// Why a task stopped short.
+/// Why a task did not finish.
 #[derive(Debug)]
 pub(crate) enum Halt {
     Failed {
         source: Arc<dyn std::error::Error + Send + Sync>,
         terminal: bool,
     },
-    Asked(Vec<Interrupt>),
-    /// A command for the graph around the node's.
-    Parent(Box<ParentCommand>),
-    /// A command that a graph inside the node sent to the node's graph.
-    Delivered(Box<ParentCommand>),
-    /// A subgraph came to a static stop, or the run was drained inside it.
-    Stopped(Stop),
+    Interrupted(Vec<Interrupt>),
+    /// A command of the node for its parent graph.
+    ParentCommand(Box<ParentCommand>),
+    /// A command that a subgraph run by the node sent to the node's graph.
+    DeliveredCommand(Box<ParentCommand>),
+    /// A subgraph reached a static stop or was drained.
+    Stopped(StopReason),
 }
 
-/// Why a run stopped before its end, without failing and without a question.
+/// Why a run stopped early without failing and without an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Stop {
+pub enum StopReason {
     /// A static stop before a node.
     Before,
     /// A static stop after a node.
     After,
-    /// Somebody asked the run to stop at the end of a step.
+    /// The run was drained: see [`RunControl::drain`](crate::RunControl::drain).
     Drained,
 }
 
 impl NodeError {
-    /// A failure that no retry would mend.
+    /// Creates an error that must not be retried.
     pub fn terminal(error: impl Into<BoxError>) -> Self {
         Self::failed(error.into(), true)
     }
 
-    pub(crate) fn asked(interrupts: Vec<Interrupt>) -> Self {
-        Self(Box::new(Halt::Asked(interrupts)))
+    pub(crate) fn interrupted(interrupts: Vec<Interrupt>) -> Self {
+        Self(Box::new(Halt::Interrupted(interrupts)))
     }
 
-    pub(crate) fn parent(command: Box<ParentCommand>) -> Self {
-        Self(Box::new(Halt::Parent(command)))
+    pub(crate) fn parent_command(command: Box<ParentCommand>) -> Self {
+        Self(Box::new(Halt::ParentCommand(command)))
     }
 
-    pub(crate) fn delivered(command: Box<ParentCommand>) -> Self {
-        Self(Box::new(Halt::Delivered(command)))
+    pub(crate) fn delivered_command(command: Box<ParentCommand>) -> Self {
+        Self(Box::new(Halt::DeliveredCommand(command)))
     }
 
-    pub(crate) fn stopped(stop: Stop) -> Self {
+    pub(crate) fn stopped(stop: StopReason) -> Self {
         Self(Box::new(Halt::Stopped(stop)))
     }
 
-    /// The failure of a node inside a subgraph, as the failure of the subgraph's node.
+    /// Converts the failure of a node of a subgraph into the failure of the subgraph's node.
     pub(crate) fn inner(source: Arc<dyn std::error::Error + Send + Sync>, terminal: bool) -> Self {
         Self(Box::new(Halt::Failed { source, terminal }))
     }
@@ -89,21 +89,21 @@ impl NodeError {
         Self(Box::new(halt))
     }
 
-    pub(crate) fn halt(self) -> Halt {
+    pub(crate) fn into_halt(self) -> Halt {
         *self.0
     }
 
-    /// Whether the node asked something and is to be run again once there is an answer.
+    /// Returns whether this is an interrupt: the node runs again when the run is resumed.
     pub fn is_interrupt(&self) -> bool {
-        matches!(*self.0, Halt::Asked(_))
+        matches!(*self.0, Halt::Interrupted(_))
     }
 
-    /// Whether the failure is final.
+    /// Returns whether the error must not be retried.
     pub fn is_terminal(&self) -> bool {
         matches!(*self.0, Halt::Failed { terminal: true, .. })
     }
 
-    /// The error a failed node returned.
+    /// Returns the underlying error, unless this is an interrupt or a command.
     pub fn source(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         match &*self.0 {
             Halt::Failed { source, .. } => Some(&**source),
@@ -111,7 +111,7 @@ impl NodeError {
         }
     }
 
-    /// The error a failed node returned, if it is of that type.
+    /// Returns the underlying error, if it has this type.
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         self.source().and_then(|it| (it as &(dyn std::error::Error + 'static)).downcast_ref())
     }
@@ -127,10 +127,14 @@ impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             Halt::Failed { source, .. } => source.fmt(f),
-            Halt::Asked(interrupts) => write!(f, "the node asks {} questions", interrupts.len()),
-            Halt::Parent(_) => f.write_str("the node left its graph"),
-            Halt::Delivered(_) => f.write_str("a graph inside the node sent a command"),
-            Halt::Stopped(_) => f.write_str("a graph inside the node stopped"),
+            Halt::Interrupted(interrupts) => {
+                write!(f, "the node raised {} interrupt(s)", interrupts.len())
+            }
+            Halt::ParentCommand(_) => f.write_str("the node sent a command to its parent graph"),
+            Halt::DeliveredCommand(_) => {
+                f.write_str("a subgraph of the node sent a command to its parent graph")
+            }
+            Halt::Stopped(_) => f.write_str("a subgraph of the node stopped"),
         }
     }
 }
@@ -141,7 +145,7 @@ impl fmt::Debug for NodeError {
     }
 }
 
-/// Marks the error of a result as final: no retry follows.
+/// Marks the error of a result as terminal: it is not retried.
 ///
 /// ```
 /// use graph_core::{NodeError, Terminal};
@@ -152,7 +156,7 @@ impl fmt::Debug for NodeError {
 /// assert!(parse("x").unwrap_err().is_terminal());
 /// ```
 pub trait Terminal<T> {
-    /// The same result, its error final.
+    /// Converts the error into a terminal [`NodeError`].
     fn terminal(self) -> Result<T, NodeError>;
 }
 
@@ -162,124 +166,128 @@ impl<T, E: Into<BoxError>> Terminal<T> for Result<T, E> {
     }
 }
 
-/// A run that did not come to its end.
+/// A run that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A node failed, its retries used up and no handler there.
+    /// A node failed, was not retried again, and has no error handler.
     #[error("node `{node}` failed in step {step}: {error}")]
     Node {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The step.
+        /// Number of the step.
         step: i64,
         /// The node's error.
         error: Arc<dyn std::error::Error + Send + Sync>,
-        /// Whether the node said that no retry would help.
+        /// Whether the node marked its error as terminal.
         terminal: bool,
     },
-    /// Two tasks of one step wrote a field that takes one write.
+    /// Two tasks of one step wrote a field that accepts one write per step.
     #[error(transparent)]
-    Conflict(Box<Conflict>),
+    Conflict(Box<WriteConflictError>),
     /// A value does not fit its field.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// The run took more steps than it may.
+    /// The run exceeded its step limit.
     #[error(
-        "the run did not end within {limit} steps; raise the limit with `RunOptions::limit` or look for a loop that never ends"
+        "the run exceeded its limit of {limit} steps; check the graph for an endless loop or raise the limit with `RunOptions::step_limit`"
     )]
     StepLimit {
-        /// The limit.
+        /// The step limit.
         limit: u32,
     },
-    /// A step limit of nought.
-    #[error("a step limit must be at least 1")]
-    BadLimit,
-    /// A step took longer than it may.
-    #[error("step {step} took longer than {limit:?}")]
+    /// The step limit is 0.
+    #[error("the step limit is 0; it must be at least 1")]
+    ZeroStepLimit,
+    /// A step exceeded the graph's step timeout.
+    #[error("step {step} exceeded its timeout of {limit:?}")]
     StepTimeout {
-        /// The step.
+        /// Number of the step.
         step: i64,
-        /// How long it may take.
+        /// The step timeout.
         limit: Duration,
     },
-    /// There is neither input nor anything to go on with.
-    #[error("there is no input, and nothing to go on with; give a thread's first run an input")]
-    EmptyInput,
-    /// The graph has a checkpointer, but the call names no thread.
+    /// There is neither an input nor a checkpoint to continue from.
     #[error(
-        "the graph has a checkpointer, so a run needs a thread; use `graph.thread(\"name\", ..)`"
+        "no input was given and the thread has no checkpoint to continue from; the first run of a thread needs an input"
+    )]
+    EmptyInput,
+    /// The graph has a checkpointer, but the run has no thread.
+    #[error(
+        "the graph has a checkpointer, so its runs need a thread; use `graph.thread(\"name\", ..)`"
     )]
     MissingThread,
-    /// The call needs a checkpointer, and the graph has none.
+    /// The operation needs a checkpointer, but the graph has none.
     #[error(
-        "this needs a checkpointer, and the graph has none; add one with `StateGraph::checkpointer`"
+        "this operation needs a checkpointer, but the graph has none; add one with `StateGraph::checkpointer`"
     )]
     NoCheckpointer,
-    /// One answer for several questions.
+    /// A single resume value was given, but several interrupts are pending.
     #[error(
-        "{pending} questions wait, so an answer must say which one it is for; use `Input::answers`"
+        "{pending} interrupts are pending, so a resume value needs an interrupt id; use `Input::resume_by_id`"
     )]
     AmbiguousResume {
-        /// How many questions wait.
+        /// Number of pending interrupts.
         pending: usize,
     },
-    /// An answer to a question that nobody asks.
-    #[error("no question with id `{id}` waits; `ThreadState::interrupts` lists those that do")]
+    /// A resume value names an interrupt that is not pending.
+    #[error(
+        "no interrupt with id `{id}` is pending; `ThreadState::interrupts` lists the pending ones"
+    )]
     UnknownInterrupt {
-        /// The id.
+        /// The interrupt id.
         id: String,
     },
-    /// A command to the parent in a graph that has none.
-    #[error("node `{node}` sends a command to the parent graph, and there is none")]
+    /// A node of a top-level graph sent a command to a parent graph.
+    #[error("node `{node}` sent a command to its parent graph, but its graph is not a subgraph")]
     NoParent {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
-    /// A route to a node that does not exist.
+    /// A route leads to a node that does not exist.
     #[error(transparent)]
-    UnknownTarget(Box<UnknownTarget>),
-    /// An edit as a node that does not exist.
-    #[error("the graph has no node `{node}` to update the state as; nodes are: {}", nodes.join(", "))]
+    UnknownTarget(Box<UnknownTargetError>),
+    /// An edit names a node that does not exist.
+    #[error("cannot update the state as node `{node}`: it does not exist; nodes are: {}", nodes.join(", "))]
     UnknownNode {
-        /// The node.
+        /// The name given.
         node: String,
-        /// The nodes there are.
+        /// Names of the existing nodes.
         nodes: Vec<String>,
     },
-    /// An edit that names no node, where several ran last.
-    #[error("several nodes ran last, so an update must say which one it stands for; use `as_node`")]
-    AmbiguousUpdate,
-    /// An edit that cannot be made.
-    #[error("this update cannot be made: {0}")]
-    InvalidUpdate(String),
-    /// The run came to a question or a stop where only a result was asked for.
+    /// An edit names no node, but several nodes ran last.
     #[error(
-        "the run stopped before its end ({0}); use a thread with a checkpointer to go on from there"
+        "several nodes ran in the last step, so an update must name one of them; use `AsNode::node`"
     )]
+    AmbiguousUpdate,
+    /// An edit, a command or a send that is not allowed.
+    #[error("invalid update: {0}")]
+    InvalidUpdate(String),
+    /// [`CompiledGraph::run`](crate::CompiledGraph::run) was interrupted or stopped.
+    #[error("the run did not complete ({0}); use a thread with a checkpointer to continue it")]
     Unfinished(String),
     /// The run was cancelled.
-    #[error("the run was cancelled; the thread can go on from its last step")]
+    #[error("the run was cancelled; the thread can continue from its last checkpoint")]
     Cancelled,
-    /// The storage refused or failed.
+    /// The checkpointer failed or rejected a write.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
 }
 
-impl From<Conflict> for RunError {
-    fn from(conflict: Conflict) -> Self {
+impl From<WriteConflictError> for RunError {
+    fn from(conflict: WriteConflictError) -> Self {
         Self::Conflict(Box::new(conflict))
     }
 }
 
-impl From<UnknownTarget> for RunError {
-    fn from(target: UnknownTarget) -> Self {
+impl From<UnknownTargetError> for RunError {
+    fn from(target: UnknownTargetError) -> Self {
         Self::UnknownTarget(Box::new(target))
     }
 }
 
 impl RunError {
-    /// The node's own error, if it is of that type.
+    /// Returns the node's error, if it has this type.
     pub fn node_error<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {
             Self::Node { error, .. } => {
@@ -293,68 +301,68 @@ impl RunError {
 /// A route, goto or send to a node that the graph does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{from}` leads to `{to}`, which is not a node of graph `{graph}`; nodes are: {}", nodes.join(", "))]
-pub struct UnknownTarget {
-    /// Who leads there.
+pub struct UnknownTargetError {
+    /// Node that the route starts from.
     pub from: String,
-    /// Where it leads.
+    /// Target of the route.
     pub to: String,
-    /// The graph.
+    /// Name of the graph.
     pub graph: String,
-    /// The nodes there are.
+    /// Names of the existing nodes.
     pub nodes: Vec<String>,
 }
 
-/// Two writes of one step to a field that takes one.
+/// Two writes of one step to a field that accepts one write per step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field `{field}` was written by `{first}` and by `{second}` in step {step}; {}", self.advice())]
-pub struct Conflict {
-    /// The field.
+pub struct WriteConflictError {
+    /// Name of the field.
     pub field: String,
-    /// The node whose write came first in task order.
+    /// Node whose write comes first in task order.
     pub first: String,
-    /// The node whose write came second.
+    /// Node whose write comes second.
     pub second: String,
-    /// The step.
+    /// Number of the step.
     pub step: i64,
-    /// Whether both writes are overwrites of a field that otherwise takes many.
+    /// Whether both writes are overwrites of a field that has a reducer.
     pub overwrites: bool,
 }
 
-impl Conflict {
+impl WriteConflictError {
     fn advice(&self) -> &'static str {
         if self.overwrites {
-            "one step can overwrite a field once"
+            "a step can overwrite a field only once"
         } else {
-            "give it a reducer, such as `#[reduce(append)]`, or let one node write it"
+            "add a reducer such as `#[reduce(append)]`, or write it from one node only"
         }
     }
 }
 
-/// A node that panicked.
+/// A node panicked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node panicked: {message}")]
-pub struct NodePanic {
-    /// What it said.
+pub struct NodePanicError {
+    /// The panic message.
     pub message: String,
 }
 
-/// A node that took too long.
+/// A node exceeded one of its timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the node {} {limit:?}", if *.idle { "gave no sign of life for" } else { "took longer than" })]
-pub struct NodeTimeout {
-    /// How long it may take.
+#[error("the node {} {limit:?}", if *.idle { "sent no heartbeat for" } else { "exceeded its timeout of" })]
+pub struct NodeTimeoutError {
+    /// The timeout.
     pub limit: Duration,
-    /// Whether that is the time between two signs of life.
+    /// Whether this is the idle timeout, between two heartbeats.
     pub idle: bool,
 }
 
-/// All that is wrong with a graph.
+/// A graph that cannot be compiled, with all its problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
-    /// The graph's name.
+    /// Name of the graph.
     pub graph: String,
-    /// What is wrong, one by one.
-    pub problems: Vec<Problem>,
+    /// All problems found.
+    pub problems: Vec<BuildProblem>,
 }
 
 impl std::error::Error for BuildError {}
@@ -369,104 +377,106 @@ impl fmt::Display for BuildError {
     }
 }
 
-/// One thing that is wrong with a graph, or looks wrong.
+/// A problem of a graph: an error, or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
-    /// Nothing leads out of START.
-    #[error("nothing leads out of START; add `.edge(START, first_node)`")]
+pub enum BuildProblem {
+    /// START has no outgoing edge.
+    #[error("START has no outgoing edge; add `.edge(START, first_node)`")]
     NoEntry,
-    /// Two nodes have one name.
-    #[error("two nodes are called `{0}`; name one of them with `node_as`")]
+    /// Two nodes have the same name.
+    #[error("two nodes are named `{0}`; rename one of them with `node_as`")]
     DuplicateNode(Label),
     /// A closure was added without a name.
-    #[error("a closure has no name of its own; add it with `node_as(\"name\", ..)`")]
+    #[error("a closure has no name; add it with `node_as(\"name\", ..)`")]
     UnnamedNode,
-    /// A name that cannot be used.
-    #[error("`{name}` cannot name a node: {reason}")]
-    BadName {
+    /// An invalid node name.
+    #[error("`{name}` is not a valid node name: {reason}")]
+    InvalidName {
         /// The name.
         name: Label,
-        /// Why not.
+        /// Why it is invalid.
         reason: &'static str,
     },
-    /// An edge from or to nowhere.
+    /// An edge starts or ends at a node that does not exist.
     #[error("`{from}` leads to `{to}`, but `{missing}` is not a node; nodes are: {}", nodes.join(", "))]
     UnknownNode {
-        /// The edge's source.
+        /// Source of the edge.
         from: Label,
-        /// The edge's target.
+        /// Target of the edge.
         to: Label,
-        /// The one that does not exist.
+        /// The missing node.
         missing: Label,
-        /// The nodes there are.
+        /// Names of the existing nodes.
         nodes: Vec<String>,
     },
     /// An edge out of END or into START.
     #[error("an edge cannot lead {0}")]
-    BadEndpoint(&'static str),
-    /// A static stop at a node that does not exist.
-    #[error("a stop is set at `{0}`, which is not a node")]
+    InvalidEndpoint(&'static str),
+    /// A static stop names a node that does not exist.
+    #[error("a static stop is set at `{0}`, which is not a node")]
     UnknownStop(Label),
-    /// A node that takes a payload is led to without one.
-    #[error("`{from}` leads to `{to}` without a payload, and `{to}` takes one; send it one")]
-    NeedsPayload {
-        /// The edge's source.
+    /// An edge leads to a node that takes a payload.
+    #[error(
+        "`{from}` leads to `{to}` without a payload, but `{to}` takes one; use `send` instead of an edge"
+    )]
+    MissingPayload {
+        /// Source of the edge.
         from: Label,
-        /// The node.
+        /// Target of the edge.
         to: Label,
     },
     /// Two branches of one node have the same name.
-    #[error("`{node}` has two branches called `{branch}`")]
+    #[error("`{node}` has two branches named `{branch}`")]
     DuplicateBranch {
-        /// The node.
+        /// Name of the node.
         node: Label,
-        /// The branch.
+        /// Name of the branch.
         branch: Label,
     },
-    /// A node that nothing leads to.
-    #[error("nothing leads to `{0}`, so it never runs")]
+    /// No path leads to a node.
+    #[error("no path leads to `{0}`, so it never runs")]
     Unreachable(Label),
-    /// A join one of whose sources never runs.
+    /// A join waits for a source that never runs.
     #[error("the join into `{to}` waits for `{source_node}`, which never runs, so it never fires")]
     DeadJoin {
-        /// The join's target.
+        /// Target of the join.
         to: Label,
         /// The source that never runs.
         source_node: Label,
     },
-    /// A join both of whose sources lie on different ways of one branch.
+    /// A join waits for two sources that are alternatives of one branch.
     #[error(
-        "the join into `{to}` waits for both `{first}` and `{second}`, but `{branch}` goes to one of them only"
+        "the join into `{to}` waits for both `{first}` and `{second}`, but `{branch}` leads to only one of them"
     )]
     ExclusiveJoin {
-        /// The join's target.
+        /// Target of the join.
         to: Label,
         /// One source.
         first: Label,
-        /// The other.
+        /// The other source.
         second: Label,
-        /// The node that chooses.
+        /// Node with the branch.
         branch: Label,
     },
-    /// Nodes that run side by side write a field that takes one write.
+    /// Two nodes that run in the same step declare writes to a field that accepts one write per step.
     #[error(
-        "`{first}` and `{second}` run in one step and both declare to write `{field}`, which takes one write a step"
+        "`{first}` and `{second}` run in the same step and both declare writes to `{field}`, which accepts one write per step"
     )]
     ParallelWrite {
-        /// The field.
+        /// Name of the field.
         field: String,
         /// One node.
         first: Label,
-        /// The other.
+        /// The other node.
         second: Label,
     },
-    /// A node says that it writes a field which does not exist.
-    #[error("`{node}` says that it writes `{field}`, which the state lacks")]
+    /// A node declares a write to a field that does not exist.
+    #[error("`{node}` declares a write to `{field}`, which is not a field of the state")]
     UnknownField {
-        /// The node.
+        /// Name of the node.
         node: Label,
-        /// The field.
+        /// Name of the field.
         field: String,
     },
 }

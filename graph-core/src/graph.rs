@@ -1,4 +1,4 @@
-//! Graphs: declared with [`StateGraph`], checked and closed with `compile`.
+//! Graphs: declared with [`StateGraph`], validated and frozen by `compile`.
 
 mod build;
 pub mod draw;
@@ -9,25 +9,25 @@ use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 pub use build::StateGraph;
 
 use crate::{
-    NodeError, Problem,
+    BuildProblem, NodeError,
     cache::Cache,
-    checkpoint::{Checkpoint, CheckpointError, Checkpointer, Event},
+    checkpoint::{Checkpoint, CheckpointError, Checkpointer, TaskEvent},
     command::{Gotos, RouteTarget},
-    error::UnknownTarget,
+    error::UnknownTargetError,
     label::Label,
     node::{AnyUpdate, NodeBody, options::NodeOptions},
     state::{FieldSet, erased::ErasedState, migrate::Migrations},
     store::Store,
 };
 
-/// The index of a node: nodes are ordered by name, so comparing indexes compares names.
+/// Index of a node. Nodes are sorted by name, so comparing indexes compares names.
 pub(crate) type NodeIdx = u32;
 
-/// A compiled graph as the engine sees it.
+/// A compiled graph, without its type parameters.
 pub(crate) struct Graph {
     pub(crate) name: String,
     pub(crate) initial: Box<dyn ErasedState>,
-    /// All nodes, START among them, by name.
+    /// All nodes including START, sorted by name.
     pub(crate) nodes: Vec<NodeEntry>,
     pub(crate) index: BTreeMap<Label, NodeIdx>,
     pub(crate) start: NodeIdx,
@@ -40,53 +40,53 @@ pub(crate) struct Graph {
     pub(crate) step_timeout: Option<Duration>,
     pub(crate) max_stored_bytes: usize,
     pub(crate) migrations: Migrations,
-    /// Fields that a step which does not write them clears.
-    pub(crate) volatile: FieldSet,
-    /// Fields that checkpoints never hold.
+    /// Fields that are cleared by a step that does not write them.
+    pub(crate) step_scoped: FieldSet,
+    /// Fields that are never stored in checkpoints.
     pub(crate) untracked: FieldSet,
     pub(crate) output: FieldSet,
-    pub(crate) warnings: Vec<Problem>,
+    pub(crate) warnings: Vec<BuildProblem>,
 }
 
-/// A node with all that leads out of it.
+/// A node with its outgoing edges.
 pub(crate) struct NodeEntry {
     pub(crate) label: Label,
-    /// `None` for START, whose body is the input.
+    /// `None` for START, which has no function.
     pub(crate) body: Option<NodeBody>,
     pub(crate) options: NodeOptions,
-    /// The fields the node sees, where that is not all of them.
+    /// The fields visible to the node, or `None` if all are.
     pub(crate) reads: Option<Arc<Vec<String>>>,
-    /// Where the node's own commands can lead, if its type says so.
+    /// The targets of the node's commands, or `None` if they are only known at run time.
     pub(crate) targets: Option<Vec<RouteTarget>>,
     /// Targets of plain edges.
     pub(crate) edges: Vec<NodeIdx>,
-    /// Whether an edge leads to END.
-    pub(crate) ends: bool,
+    /// Whether a plain edge leads to END.
+    pub(crate) leads_to_end: bool,
     pub(crate) routers: Vec<Router>,
-    /// Joins that wait for this node.
-    pub(crate) feeds: Vec<usize>,
-    /// Joins that lead to this node.
-    pub(crate) fed_by: Vec<usize>,
+    /// Indexes of the joins that wait for this node.
+    pub(crate) outgoing_joins: Vec<usize>,
+    /// Indexes of the joins that lead to this node.
+    pub(crate) incoming_joins: Vec<usize>,
 }
 
-/// An edge that waits for several nodes.
+/// An edge that waits for several sources.
 pub(crate) struct Join {
-    /// The name under which checkpoints hold what it has seen.
+    /// Key under which checkpoints store which sources have run.
     pub(crate) key: String,
     pub(crate) sources: Vec<NodeIdx>,
     /// `None` for END.
     pub(crate) target: Option<NodeIdx>,
 }
 
-/// A conditional edge, the types of its function forgotten.
+/// A type-erased conditional edge.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Router {
     pub(crate) name: Label,
-    /// Every place it can lead to, if that is known.
+    /// All possible targets, or `None` if they are only known at run time.
     pub(crate) targets: Option<Vec<RouteTarget>>,
-    /// Whether it takes one variant of them.
-    pub(crate) one_of: bool,
+    /// See [`Route::EXCLUSIVE`](crate::command::Route::EXCLUSIVE).
+    pub(crate) exclusive: bool,
     pub(crate) route: Arc<dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync>,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Debug for Router {
     }
 }
 
-/// What a router decides on: the state with its own node's writes.
+/// The arguments of a router. `state` includes the writes of the router's own node.
 pub(crate) struct RouteCall<'a> {
     pub(crate) state: &'a dyn ErasedState,
     pub(crate) updates: &'a [AnyUpdate],
@@ -108,29 +108,29 @@ pub(crate) struct RouteCall<'a> {
     pub(crate) deps: &'a (dyn Any + Send + Sync),
 }
 
-/// The nodes at which a run stops.
+/// The nodes before or after which a run stops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stops {
-    /// None.
+    /// No nodes.
     #[default]
-    Nowhere,
-    /// These.
+    None,
+    /// The named nodes.
     At(Vec<Label>),
-    /// All of them.
-    Everywhere,
+    /// All nodes.
+    All,
 }
 
 impl Stops {
-    /// Stops at the nodes of these names.
+    /// Stops at the named nodes.
     pub fn at<L: Into<Label>>(nodes: impl IntoIterator<Item = L>) -> Self {
         Self::At(nodes.into_iter().map(Into::into).collect())
     }
 
-    pub(crate) fn holds(&self, node: &Label) -> bool {
+    pub(crate) fn contains(&self, node: &Label) -> bool {
         match self {
-            Self::Nowhere => false,
+            Self::None => false,
             Self::At(nodes) => nodes.contains(node),
-            Self::Everywhere => true,
+            Self::All => true,
         }
     }
 }
@@ -144,14 +144,14 @@ impl Graph {
         self.index.get(name).copied()
     }
 
-    /// The names of the nodes a user declared.
+    /// Returns the names of the declared nodes, sorted. START is not included.
     pub(crate) fn node_names(&self) -> Vec<String> {
         let nodes = self.nodes.iter().filter(|it| it.body.is_some());
         nodes.map(|it| it.label.to_string()).collect()
     }
 
-    pub(crate) fn unknown_target(&self, from: NodeIdx, to: &Label) -> UnknownTarget {
-        UnknownTarget {
+    pub(crate) fn unknown_target(&self, from: NodeIdx, to: &Label) -> UnknownTargetError {
+        UnknownTargetError {
             from: self.node(from).label.to_string(),
             to: to.to_string(),
             graph: self.name.clone(),
@@ -159,20 +159,21 @@ impl Graph {
         }
     }
 
-    /// Whether branches lead out of the node.
+    /// Returns whether the node has conditional edges.
     pub(crate) fn has_routers(&self, node: NodeIdx) -> bool {
         !self.node(node).routers.is_empty()
     }
 
-    /// Brings a stored checkpoint to the state's version; `true` if it was of another one.
+    /// Upgrades a stored checkpoint to the current version of the state. Returns whether it had an older version.
     pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> Result<bool, CheckpointError> {
         let (from, to) = (checkpoint.header.version, self.initial.version());
         if from > to {
-            return Err(CheckpointError::Damaged {
-                thread: checkpoint.place.thread.clone(),
-                id: checkpoint.place.id,
+            return Err(CheckpointError::Corrupt {
+                thread: checkpoint.key.thread.clone(),
+                id: checkpoint.key.id,
                 problem: format!(
-                    "it is of version {from} of the state, and this program knows {to}"
+                    "it was written with version {from} of the state, but this program only supports \
+                     versions up to {to}; use a newer program"
                 ),
             });
         }
@@ -180,13 +181,13 @@ impl Graph {
             return Ok(false);
         }
         self.migrations.apply(from, to, &mut checkpoint.values);
-        if let Some(input) = &mut checkpoint.cursor.input {
+        if let Some(input) = &mut checkpoint.frontier.input {
             self.migrations.apply_to_writes(from, to, &mut input.writes);
         }
         checkpoint.records.retain_mut(|record| match &mut record.event {
-            // A task whose result cannot be brought along is run again.
-            Event::Done { writes, .. } => self.migrations.apply_to_writes(from, to, writes),
-            Event::Command { writes, .. } => {
+            // If a result cannot be upgraded, its record is removed and the task runs again.
+            TaskEvent::Done { writes, .. } => self.migrations.apply_to_writes(from, to, writes),
+            TaskEvent::Command { writes, .. } => {
                 self.migrations.apply_to_writes(from, to, writes);
                 true
             }

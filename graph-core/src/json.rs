@@ -1,12 +1,12 @@
-//! Dynamic graphs: the same engine over JSON state whose fields are chosen at run time.
+//! Dynamic graphs: graphs with a JSON state whose fields are chosen at run time.
 //!
 //! ```
-//! use graph_core::{END, JsonKind, JsonSchema, START, json_node};
+//! use graph_core::{END, JsonFieldKind, JsonStateSchema, START, json_node};
 //! use serde_json::json;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let schema = JsonSchema::new([("log", JsonKind::Append), ("topic", JsonKind::Last)])?;
+//! let schema = JsonStateSchema::new([("log", JsonFieldKind::Append), ("topic", JsonFieldKind::Last)])?;
 //! let graph = schema
 //!     .graph()
 //!     .node(json_node("greet", |input, _| async move {
@@ -22,45 +22,45 @@
 //! # }
 //! ```
 
-mod kind;
+mod field_kind;
 mod node;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
-pub use kind::JsonKind;
+pub use field_kind::JsonFieldKind;
 pub use node::{
-    JsonBranch, JsonInput, JsonNode, JsonReturn, UnknownLabel, json_node, json_subgraph,
+    JsonBranch, JsonInput, JsonNode, JsonReturn, UnknownLabelError, json_node, json_subgraph,
 };
 
 use crate::{
     FieldWrite, Input, NodeError, State, StateGraph,
-    node::{IntoOutcome, Outcome},
-    state::{Field, FieldError, Fold, Touched, guard},
+    node::{IntoNodeOutput, NodeOutput},
+    state::{Field, FieldError, Fold, WriteSet, limits},
 };
 
-/// The fields of a JSON state, with the kind of each. Cheap to clone.
+/// The fields of a JSON state and their kinds. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct JsonSchema {
-    shared: Arc<Shared>,
+pub struct JsonStateSchema {
+    inner: Arc<SchemaInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SchemaInner {
     fields: Vec<Field>,
-    kinds: Vec<JsonKind>,
+    kinds: Vec<JsonFieldKind>,
     index: BTreeMap<String, usize>,
-    /// Computed fields, which only inputs of nodes and branches show.
-    computed: Vec<(String, JsonKind)>,
+    /// Computed fields. They are not part of the state; only the inputs of nodes and branches contain them.
+    computed: Vec<(String, JsonFieldKind)>,
 }
 
-impl JsonSchema {
-    /// A schema of these fields.
+impl JsonStateSchema {
+    /// Creates a schema. Fails if two fields have the same name.
     pub fn new<N: Into<String>>(
-        fields: impl IntoIterator<Item = (N, JsonKind)>,
+        fields: impl IntoIterator<Item = (N, JsonFieldKind)>,
     ) -> Result<Self, FieldError> {
-        let mut shared = Shared {
+        let mut inner = SchemaInner {
             fields: Vec::new(),
             kinds: Vec::new(),
             index: BTreeMap::new(),
@@ -68,142 +68,147 @@ impl JsonSchema {
         };
         for (name, kind) in fields {
             let name = name.into();
-            if shared.index.contains_key(&name) || shared.computed.iter().any(|it| it.0 == name) {
-                return Err(FieldError::new(name, "the schema names this field twice"));
+            if inner.index.contains_key(&name) || inner.computed.iter().any(|it| it.0 == name) {
+                return Err(FieldError::new(name, "the schema contains this field twice"));
             }
             if kind.is_computed() {
-                shared.computed.push((name, kind));
+                inner.computed.push((name, kind));
                 continue;
             }
-            shared.index.insert(name.clone(), shared.fields.len());
-            shared.fields.push(Field {
+            inner.index.insert(name.clone(), inner.fields.len());
+            inner.fields.push(Field {
                 name: name.into(),
-                many_writers: kind.takes_many(),
+                many_writers: kind.allows_many_writers(),
                 lifetime: kind.lifetime(),
                 input: true,
                 output: true,
             });
-            shared.kinds.push(kind);
+            inner.kinds.push(kind);
         }
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The same schema, where only these fields are taken from an input.
+    /// Restricts the input to these fields.
     pub fn with_input<N: AsRef<str>>(
         self,
         fields: impl IntoIterator<Item = N>,
     ) -> Result<Self, FieldError> {
-        self.restricted(fields, |field, listed| field.input = listed)
+        self.with_flag(fields, |field, listed| field.input = listed)
     }
 
-    /// The same schema, where only these fields show in the output.
+    /// Restricts the output to these fields.
     pub fn with_output<N: AsRef<str>>(
         self,
         fields: impl IntoIterator<Item = N>,
     ) -> Result<Self, FieldError> {
-        self.restricted(fields, |field, listed| field.output = listed)
+        self.with_flag(fields, |field, listed| field.output = listed)
     }
 
-    /// A graph over this schema.
+    /// Creates an empty graph with this schema.
     pub fn graph(&self) -> StateGraph<JsonState> {
-        StateGraph::from_initial(self.initial())
+        StateGraph::with_initial_state(self.initial())
     }
 
-    /// A graph over this schema, whose nodes get dependencies of type `C`.
+    /// Creates an empty graph with this schema and dependencies of type `C`.
     pub fn graph_with<C: Send + Sync + 'static>(&self) -> StateGraph<JsonState, C> {
-        StateGraph::from_initial(self.initial())
+        StateGraph::with_initial_state(self.initial())
     }
 
-    /// An input from a JSON object; fields that are no input fields are left out.
+    /// Converts a JSON object into a run's input. Fields that are not part of the input are ignored.
     pub fn input(&self, value: Value) -> Result<Input<JsonState>, FieldError> {
         let mut update = JsonUpdate::from_value(self, value)?;
-        update.writes.retain(|write| self.shared.fields[write.0].input);
+        update.writes.retain(|write| self.inner.fields[write.0].input);
         Ok(Input::update(update))
     }
 
-    /// An update from a JSON object.
+    /// Converts a JSON object into an update.
     pub fn update(&self, value: Value) -> Result<JsonUpdate, FieldError> {
         JsonUpdate::from_value(self, value)
     }
 
-    /// Whether the schema has a field of that name.
+    /// Returns whether the schema contains the field, including computed fields.
     pub fn has(&self, field: &str) -> bool {
-        self.shared.index.contains_key(field) || self.shared.computed.iter().any(|it| it.0 == field)
+        self.inner.index.contains_key(field) || self.inner.computed.iter().any(|it| it.0 == field)
     }
 
     fn initial(&self) -> JsonState {
-        let start = |kind: &JsonKind| kind.start().map(Arc::new);
-        JsonState { schema: self.clone(), values: self.shared.kinds.iter().map(start).collect() }
+        let initial = |kind: &JsonFieldKind| kind.initial_value().map(Arc::new);
+        JsonState { schema: self.clone(), values: self.inner.kinds.iter().map(initial).collect() }
     }
 
-    fn restricted<N: AsRef<str>>(
+    /// Calls `set` with `true` for the named fields and with `false` for all others.
+    fn with_flag<N: AsRef<str>>(
         self,
         names: impl IntoIterator<Item = N>,
         set: fn(&mut Field, bool),
     ) -> Result<Self, FieldError> {
-        let mut fields = self.shared.fields.clone();
+        let mut fields = self.inner.fields.clone();
         fields.iter_mut().for_each(|field| set(field, false));
         for name in names {
-            match self.shared.index.get(name.as_ref()) {
+            match self.inner.index.get(name.as_ref()) {
                 Some(index) => set(&mut fields[*index], true),
-                None => return Err(FieldError::new(name.as_ref(), "the schema lacks this field")),
+                None => {
+                    let problem = "the schema does not contain this field";
+                    return Err(FieldError::new(name.as_ref(), problem));
+                }
             }
         }
-        let shared = Shared {
+        let inner = SchemaInner {
             fields,
-            kinds: self.shared.kinds.clone(),
-            index: self.shared.index.clone(),
-            computed: self.shared.computed.clone(),
+            kinds: self.inner.kinds.clone(),
+            index: self.inner.index.clone(),
+            computed: self.inner.computed.clone(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { inner: Arc::new(inner) })
     }
 }
 
-/// A state of JSON values. Cheap to clone: the values are shared until one of them changes.
+/// A state of JSON values. Cheap to clone: clones share their values until one is changed.
 #[derive(Clone)]
 pub struct JsonState {
-    schema: JsonSchema,
+    schema: JsonStateSchema,
     values: Vec<Option<Arc<Value>>>,
 }
 
 impl JsonState {
-    /// A field's value, or `None` where it has none.
+    /// Returns the value of a field, or `None` if the field has no value or does not exist.
     pub fn get(&self, field: &str) -> Option<&Value> {
-        self.values[*self.schema.shared.index.get(field)?].as_deref()
+        self.values[*self.schema.inner.index.get(field)?].as_deref()
     }
 
-    /// The output fields that have a value, as an object.
+    /// Returns the output fields that have a value, as an object.
     pub fn to_value(&self) -> Value {
         self.object(|field| field.output)
     }
 
-    /// All fields that have a value, as an object.
+    /// Returns all fields that have a value, as an object.
     pub fn to_full_value(&self) -> Value {
         self.object(|_| true)
     }
 
     fn object(&self, show: impl Fn(&Field) -> bool) -> Value {
-        let fields = self.schema.shared.fields.iter().zip(&self.values);
+        let fields = self.schema.inner.fields.iter().zip(&self.values);
         let present = fields.filter(|(field, _)| show(field)).filter_map(|(field, value)| {
             Some((field.name.clone().into_owned(), Value::clone(value.as_deref()?)))
         });
         Value::Object(present.collect())
     }
 
-    /// A field of an update, which may be made for another schema, by its index here.
-    fn own_index(&self, update: &JsonUpdate, field: usize) -> Result<usize, FieldError> {
+    /// Converts a field index of an update, which may have been created with another schema, into an index of this
+    /// state.
+    fn local_index(&self, update: &JsonUpdate, field: usize) -> Result<usize, FieldError> {
         match &update.schema {
-            Some(schema) if !Arc::ptr_eq(&schema.shared, &self.schema.shared) => {
-                let name = &schema.shared.fields[field].name;
+            Some(schema) if !Arc::ptr_eq(&schema.inner, &self.schema.inner) => {
+                let name = &schema.inner.fields[field].name;
                 let own = self.schema().index.get(&**name).copied();
-                own.ok_or_else(|| FieldError::new(&**name, "the state has no such field"))
+                own.ok_or_else(|| FieldError::new(&**name, "the state does not contain this field"))
             }
             _ => Ok(field),
         }
     }
 
-    fn schema(&self) -> &Shared {
-        &self.schema.shared
+    fn schema(&self) -> &SchemaInner {
+        &self.schema.inner
     }
 }
 
@@ -216,24 +221,25 @@ impl fmt::Debug for JsonState {
 /// An update of a JSON state.
 #[derive(Clone, Debug, Default)]
 pub struct JsonUpdate {
-    /// Field, value, and whether it overwrites.
+    /// The writes as field index, value and whether the value overwrites the field.
     writes: Vec<(usize, Value, bool)>,
-    /// What a node returned beyond the state's fields: only its own branches see it.
+    /// Returned values that are not fields of the state. Only the branches of the node see them.
     extra: Map<String, Value>,
-    /// Whose fields the indexes are; `None` while there are none.
-    schema: Option<JsonSchema>,
+    /// The schema that the field indexes refer to. `None` if there are no writes yet.
+    schema: Option<JsonStateSchema>,
 }
 
 impl JsonUpdate {
-    fn from_value(schema: &JsonSchema, value: Value) -> Result<Self, FieldError> {
+    fn from_value(schema: &JsonStateSchema, value: Value) -> Result<Self, FieldError> {
         let Value::Object(object) = value else {
-            let problem = format_args!("an update must be an object, not {}", kind::name(&value));
+            let problem =
+                format_args!("an update must be an object, not {}", field_kind::json_type(&value));
             return Err(FieldError::new("*", problem));
         };
         let mut update = Self { schema: Some(schema.clone()), ..Self::default() };
         for (name, value) in object {
-            let value = guard::admit(&name, value)?;
-            match schema.shared.index.get(&name) {
+            let value = limits::ensure_depth(&name, value)?;
+            match schema.inner.index.get(&name) {
                 Some(index) => update.writes.push((*index, value, false)),
                 None => drop(update.extra.insert(name, value)),
             }
@@ -241,18 +247,18 @@ impl JsonUpdate {
         Ok(update)
     }
 
-    /// Writes one field more, in place of an earlier write of it; `overwrite` puts the value in the field's place
-    /// instead of reducing it.
+    /// Adds a write to a field, replacing an earlier one. With `overwrite`, the value replaces the field's value instead
+    /// of being reduced into it.
     pub fn write(
         mut self,
-        schema: &JsonSchema,
+        schema: &JsonStateSchema,
         field: &str,
         value: Value,
         overwrite: bool,
     ) -> Result<Self, FieldError> {
-        let value = guard::admit(field, value)?;
+        let value = limits::ensure_depth(field, value)?;
         self.schema.get_or_insert_with(|| schema.clone());
-        match schema.shared.index.get(field) {
+        match schema.inner.index.get(field) {
             Some(index) => match self.writes.iter_mut().find(|it| it.0 == *index) {
                 Some(write) => *write = (*index, value, overwrite),
                 None => self.writes.push((*index, value, overwrite)),
@@ -263,9 +269,9 @@ impl JsonUpdate {
     }
 }
 
-impl IntoOutcome<JsonState> for JsonUpdate {
-    fn into_outcome(self) -> Result<Outcome, NodeError> {
-        Ok(Outcome::update::<JsonState>(self))
+impl IntoNodeOutput<JsonState> for JsonUpdate {
+    fn into_node_output(self) -> Result<NodeOutput, NodeError> {
+        Ok(NodeOutput::update::<JsonState>(self))
     }
 }
 
@@ -282,24 +288,24 @@ impl State for JsonState {
         &self.schema().fields
     }
 
-    fn touched(&self, update: &JsonUpdate) -> Touched {
-        let mut touched = Touched::default();
+    fn write_set(&self, update: &JsonUpdate) -> WriteSet {
+        let mut write_set = WriteSet::default();
         for (field, _, overwrite) in &update.writes {
-            // A field that this state lacks is an error once it is folded.
-            let Ok(field) = self.own_index(update, *field) else { continue };
-            touched.written.insert(field);
+            // `fold` reports an error for a field that this state does not contain.
+            let Ok(field) = self.local_index(update, *field) else { continue };
+            write_set.written.insert(field);
             if *overwrite {
-                touched.overwritten.insert(field);
+                write_set.overwritten.insert(field);
             }
         }
-        touched
+        write_set
     }
 
     fn fold(&mut self, update: &mut JsonUpdate, fold: &mut Fold) -> Result<(), FieldError> {
         for (field, value, overwrite) in std::mem::take(&mut update.writes) {
-            let field = self.own_index(update, field)?;
-            if !fold.skips(field, overwrite) {
-                let schema = self.schema.shared.clone();
+            let field = self.local_index(update, field)?;
+            if !fold.ignores(field, overwrite) {
+                let schema = self.schema.inner.clone();
                 let name = &schema.fields[field].name;
                 let current = &mut self.values[field];
                 schema.kinds[field].fold(field, name, current, value, overwrite, fold)?;
@@ -309,7 +315,7 @@ impl State for JsonState {
     }
 
     fn into_update(self) -> JsonUpdate {
-        let inputs = self.schema.shared.fields.iter().zip(self.values).enumerate();
+        let inputs = self.schema.inner.fields.iter().zip(self.values).enumerate();
         let writes = inputs.filter(|(_, (field, _))| field.input);
         let writes = writes
             .filter_map(|(index, (_, value))| Some((index, Arc::unwrap_or_clone(value?), false)));
@@ -333,7 +339,7 @@ impl State for JsonState {
 
     fn writes(&self, update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
         let write = |(field, value, overwrite): &(usize, Value, bool)| {
-            let field = self.own_index(update, *field)?;
+            let field = self.local_index(update, *field)?;
             Ok(FieldWrite {
                 field: self.schema().fields[field].name.clone().into_owned(),
                 value: value.clone(),
@@ -348,7 +354,9 @@ impl State for JsonState {
         for FieldWrite { field, value, overwrite } in writes {
             match self.schema().index.get(&field) {
                 Some(index) => update.writes.push((*index, value, overwrite)),
-                None => return Err(FieldError::new(field, "the schema lacks this field")),
+                None => {
+                    return Err(FieldError::new(field, "the schema does not contain this field"));
+                }
             }
         }
         Ok(update)

@@ -1,4 +1,4 @@
-//! Labels: the names of nodes, and what may stand at either end of an edge.
+//! Labels: node names, and the sources and targets of edges.
 
 use std::{borrow::Cow, fmt};
 
@@ -9,31 +9,29 @@ use crate::{State, node::Node};
 pub struct Label(Cow<'static, str>);
 
 impl Label {
-    /// The name as text.
+    /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name of a function: the last part of its path.
-    ///
-    /// `None` for closures, which have no name of their own.
+    /// Returns the name of a function: the last segment of its path. `None` for closures, which have no name.
     pub(crate) fn of_fn<F>() -> Option<Self> {
         let path = without_generics(std::any::type_name::<F>());
-        // By bytes: a branch asks for the names of its targets each time it is taken.
+        // Searched by bytes for speed: a branch computes its targets' names each time it is evaluated.
         let start = path.bytes().rposition(|it| it == b':').map_or(0, |colon| colon + 1);
         let name = &path[start..];
         (!name.starts_with('{')).then_some(Self(Cow::Borrowed(name)))
     }
 
-    /// Like [`of_fn`](Self::of_fn), with the whole path standing in for a closure's missing name.
+    /// Like [`of_fn`](Self::of_fn), but returns the whole path for a closure.
     ///
-    /// No node can be called that, so the graph's check names the closure as unknown.
+    /// A path contains `:` and is therefore never a valid node name, so `compile` reports the closure as an unknown node.
     pub(crate) fn of_fn_or_path<F>() -> Self {
         Self::of_fn::<F>().unwrap_or(Self(Cow::Borrowed(std::any::type_name::<F>())))
     }
 }
 
-/// The path of a function without the types it is generic over: `log` of `log<Essay>`.
+/// Strips the generic arguments from the path of a function: `log<Essay>` becomes `log`.
 fn without_generics(path: &'static str) -> &'static str {
     if !path.ends_with('>') {
         return path;
@@ -70,46 +68,46 @@ impl std::borrow::Borrow<str> for Label {
     }
 }
 
-/// Where a run enters the graph; only ever the source of an edge.
+/// Type of [`START`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start;
 
-/// Where a path of a run ends; only ever the target of an edge.
+/// Type of [`END`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End;
 
-/// The entry of every graph.
+/// The entry of a graph, where every run starts. Only valid as the source of an edge.
 pub const START: Start = Start;
 
-/// The end of a path through a graph.
+/// The end of a path through a graph. Only valid as the target of an edge.
 pub const END: End = End;
 
 pub(crate) const START_NAME: &str = "__start__";
 pub(crate) const END_NAME: &str = "__end__";
 
-/// Something an edge may start from: [`START`], a node's function, or a node's name.
+/// The source of an edge: [`START`], a node's function, or a node's name.
 ///
-/// `M` only tells the compiler which of these it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "an edge of a graph over `{S}` cannot start from `{Self}`",
-    label = "neither START, nor a node of this graph, nor a node's name",
+    message = "`{Self}` cannot be the source of an edge in a graph with state `{S}`",
+    label = "expected `START`, a node of this graph, or a node's name",
     note = "a node is an `async fn` that takes `&{S}` or a payload, and optionally `&Context<{C}>`"
 )]
 pub trait Source<S, C, M> {
-    /// The node's name.
+    /// Returns the node's name.
     fn source(self) -> Label;
 }
 
-/// Something an edge may lead to: a node that runs on the state, [`END`], or a node's name.
+/// The target of an edge: a node that runs on the state, [`END`], or a node's name.
 ///
-/// `M` only tells the compiler which of these it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "an edge of a graph over `{S}` cannot lead to `{Self}`",
-    label = "neither END, nor a node that runs on `&{S}`, nor a node's name",
-    note = "a node that takes a payload is reached by sending it one: `#[to(node)] Variant(Vec<Payload>)`"
+    message = "`{Self}` cannot be the target of an edge in a graph with state `{S}`",
+    label = "expected `END`, a node that runs on `&{S}`, or a node's name",
+    note = "an edge cannot lead to a node that takes a payload; send it one from a route: `#[to(node)] Variant(Vec<Payload>)`"
 )]
 pub trait Target<S, C, M> {
-    /// The node's name.
+    /// Returns the node's name.
     fn target(self) -> Label;
 }
 
@@ -181,15 +179,16 @@ where
     }
 }
 
-/// Several sources of a join: a tuple of nodes, or a list of names.
+/// The nodes of a join or a sequence: a tuple of nodes, or a list of names.
 ///
-/// `M` only tells the compiler which of these it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "a join of a graph over `{S}` cannot wait for `{Self}`",
-    note = "give a tuple of nodes, `(a, b)`, or a list of names, `[\"a\", \"b\"]`"
+    message = "`{Self}` is not a list of nodes of a graph with state `{S}`",
+    label = "expected a tuple of nodes or a list of names",
+    note = "pass a tuple of up to eight nodes, `(a, b)`, or a list of names, `[\"a\", \"b\"]`"
 )]
 pub trait Sources<S, C, M> {
-    /// The nodes' names.
+    /// Returns the nodes' names.
     fn sources(self) -> Vec<Label>;
 }
 
@@ -211,7 +210,7 @@ macro_rules! tuples {
         impl<S, C, $($name, $marker),*> Sources<S, C, ($($marker,)*)> for ($($name,)*)
         where $($name: Source<S, C, $marker>),*
         {
-            #[expect(non_snake_case, reason = "the type parameters name the tuple's parts")]
+            #[expect(non_snake_case, reason = "the type parameters double as variable names")]
             fn sources(self) -> Vec<Label> {
                 let ($($name,)*) = self;
                 vec![$($name.source()),*]

@@ -1,5 +1,7 @@
-//! A graph engine for LLM agents: nodes are plain async functions, the state is a plain struct, and a run is a
-//! sequence of supersteps that can be stored, interrupted, streamed, replayed and drawn.
+//! A graph engine for LLM agents.
+//!
+//! Nodes are plain async functions, the state is a plain struct, and a run is a sequence of supersteps. Runs can be
+//! checkpointed, interrupted, streamed and replayed; graphs can be drawn.
 //!
 //! ```
 //! use graph_core::{END, Route, START, State, StateGraph};
@@ -40,21 +42,21 @@
 //! # }
 //! ```
 //!
-//! # The words
+//! # Concepts
 //!
-//! - The **state** is one value that all nodes of a graph share; a node returns an **update** of some of its fields,
-//!   and each field has a **reducer** that says what becomes of several writes in one step. See [`State`].
-//! - A run is a sequence of **supersteps**. In each, all **tasks** run at once: the nodes that edges lead to, and one
-//!   task for each payload that was sent. Nothing a task writes is visible before the step ends, and writes are
-//!   folded in the order of the tasks' names, so a run gives the same result twice. See [`StateGraph`].
-//! - A **thread** is a run's state kept by a [`Checkpointer`]: it can go on after a failure, a question
-//!   ([`Context::interrupt`]) or a crash, be edited, and be gone back in. See [`Thread`].
-//! - An **effect** is an outside call that is journaled, so that a node which runs again does not repeat it. See
-//!   [`Context::task`].
-//! - A **stream** is a run's events as they happen. See [`RunStream`].
+//! - The **state** is one value that all nodes of a graph share. A node returns an **update** of some of its fields,
+//!   and each field has a **reducer** that combines the writes of one step. See [`State`].
+//! - A run is a sequence of **supersteps**. All **tasks** of a superstep run concurrently: one for each node that an
+//!   edge leads to, and one for each payload that was sent. Writes become visible when the step ends. They are folded
+//!   in task order, not in order of completion, so runs are deterministic. See [`StateGraph`].
+//! - A **thread** is a state that a [`Checkpointer`] stores across runs. It can be resumed after a failure, an
+//!   interrupt ([`Context::interrupt`]) or a crash, edited, and rewound to an earlier checkpoint. See [`Thread`].
+//! - An **effect** is an external call whose result is journaled, so a node that runs again does not repeat the call.
+//!   See [`Context::task`].
+//! - A **stream** delivers the events of a run as they happen. See [`RunStream`].
 #![forbid(unsafe_code)]
 
-/// The README's program is compiled and run with the documentation's examples.
+/// Compiles and runs the README's examples as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
@@ -85,32 +87,33 @@ mod subgraph;
 pub use cache::MemoryCache;
 pub use checkpoint::{Checkpointer, MemorySaver};
 pub use command::{Command, Goto, Route, goto, send};
-pub use context::{BadAnswer, BadEffect, Context, Failure};
-pub use effects::{Diverged, EffectCall, Effects, Recall, RecordedError};
+pub use context::{Context, JournalError, NodeFailure, ResumeValueError};
+pub use effects::{DivergenceError, EffectCall, EffectDecision, EffectInterceptor, RecordedError};
 pub use engine::{
     Durability,
     edit::AsNode,
     inspect::{SubgraphState, TaskState},
 };
-pub use entrypoint::{CompiledEntrypoint, EntryExit, EntryThread, Entrypoint, Final};
+pub use entrypoint::{CompiledEntrypoint, Entrypoint, EntrypointOutcome, EntrypointThread, Final};
 pub use error::{
-    BuildError, Conflict, Interrupt, NodeError, NodePanic, NodeTimeout, Problem, RunError, Stop,
-    Terminal, UnknownTarget,
+    BuildError, BuildProblem, Interrupt, NodeError, NodePanicError, NodeTimeoutError, RunError,
+    StopReason, Terminal, UnknownTargetError, WriteConflictError,
 };
 pub use graph::{StateGraph, Stops, draw};
 pub use graph_macros::{Route, State};
-pub use json::{JsonKind, JsonSchema, JsonState, json_node};
+pub use json::{JsonFieldKind, JsonState, JsonStateSchema, json_node};
 pub use label::{END, End, Label, START, Start};
-pub use node::options::{CachePolicy, Configure, Retry};
+pub use node::options::{CachePolicy, NodeExt, RetryPolicy};
 pub use run::{
-    CompiledGraph, Control, Edit, Exit, Input, RunOptions, RunStream, Thread, ThreadState,
+    CompiledGraph, Input, RunControl, RunOptions, RunOutcome, RunStream, StateEdit, Thread,
+    ThreadState,
 };
 pub use state::{FieldWrite, Overwrite, State, migrate::Migrations, reduce};
-pub use stream::{Event, EventKind, Mode};
-pub use subgraph::{Persistence, SubgraphNode, subgraph, subgraph_on};
+pub use stream::{Event, EventKind, StreamMode};
+pub use subgraph::{Persistence, SubgraphNode, subgraph, subgraph_on_payload};
 
 #[doc(hidden)]
 pub use serde_json;
 
-/// The engine's version, as it stands in traces.
+/// The engine's version, as recorded in traces.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

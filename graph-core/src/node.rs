@@ -1,6 +1,6 @@
-//! Nodes: plain async functions, erased once when they are added to a graph.
+//! Nodes: plain async functions, type-erased when they are added to a graph.
 
-mod handler;
+mod function;
 pub mod options;
 
 use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc};
@@ -8,7 +8,7 @@ use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc};
 use serde_json::Value;
 use smallvec::SmallVec;
 
-pub use handler::PayloadType;
+pub use function::PayloadType;
 
 use crate::{
     NodeError, State,
@@ -19,28 +19,31 @@ use crate::{
     subgraph::Persistence,
 };
 
-/// A node of a graph over the state `S` with dependencies `C`: an `async fn` or closure of one of these forms.
+/// A node of a graph with state `S` and dependencies `C`: an `async fn` or closure with one of these signatures.
 ///
 /// | signature | runs on |
 /// |---|---|
 /// | `async fn(&S) -> R` | the state |
-/// | `async fn(&S, &Context<C>) -> R` | the state, with the run's context |
-/// | `async fn(P) -> R` | the payload it was sent |
-/// | `async fn(P, &Context<C>) -> R` | the payload, with the run's context |
+/// | `async fn(&S, &Context<C>) -> R` | the state, with access to the context |
+/// | `async fn(P) -> R` | a payload that is sent to the node |
+/// | `async fn(P, &Context<C>) -> R` | a payload, with access to the context |
 ///
-/// `R` is the state's update, a [`Command`], `()`, or a `Result` of these.
-/// `M` only tells the compiler which row it is. This trait cannot be implemented by hand.
+/// `R` is the state's update, a [`Command`], a [`Goto`], `()`, or a `Result`, `Option` or `Vec` of these.
+///
+/// `M` is a marker that keeps the implementations apart; it is always inferred. The trait is sealed.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a node of a graph over `{S}`",
-    label = "not an async function of a form that a node can have",
-    note = "a node takes `&{S}` or a payload (`Clone + Serialize + DeserializeOwned`), then optionally `&Context<{C}>`",
-    note = "it returns the update of `{S}`, a `Command<{S}, _>`, `()`, or a `Result` of these, and its future is `Send`"
+    message = "`{Self}` is not a valid node for a graph with state `{S}`",
+    label = "not an async function with a supported signature",
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter",
+    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
+    note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
+    note = "the future that the function returns must be `Send`"
 )]
 pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
-    /// What the node runs on: the state, or the payload of a send.
+    /// Type of the node's input: the state, or the payload.
     type Input;
 
-    /// Where the node's own return type says it can go.
+    /// Returns the targets that the node's return type declares. `None` if they are only known at run time.
     #[doc(hidden)]
     fn targets() -> Option<Vec<RouteTarget>>;
 
@@ -48,16 +51,17 @@ pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
     fn erase(self, _: Private) -> NodeBody;
 }
 
-/// A node that takes payloads of type `P`.
+/// A node that accepts payloads of type `P`.
 ///
-/// `M` only tells the compiler which signature it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not take a payload of type `{P}`",
-    label = "this node cannot be sent a `{P}`",
-    note = "a node that takes payloads is an `async fn(P) -> R` or `async fn(P, &Context<C>) -> R`"
+    message = "`{Self}` does not accept a payload of type `{P}`",
+    label = "cannot send a payload of type `{P}` to this node",
+    note = "a node that accepts payloads is an `async fn(P) -> R` or `async fn(P, &Context<C>) -> R`",
+    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`"
 )]
-pub trait Accepts<P, M>: Sized {
-    /// The node's name.
+pub trait AcceptsPayload<P, M>: Sized {
+    /// Returns the node's name.
     fn label() -> Label {
         Label::of_fn_or_path::<Self>()
     }
@@ -65,36 +69,37 @@ pub trait Accepts<P, M>: Sized {
 
 /// A node that runs on the state.
 ///
-/// `M` only tells the compiler which signature it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not run on the state",
-    label = "this node cannot be gone to without a payload",
-    note = "a node that runs on the state is an `async fn(&S) -> R` or `async fn(&S, &Context<C>) -> R`"
+    message = "`{Self}` is not a node that runs on the state",
+    label = "cannot go to this node without a payload",
+    note = "a node that runs on the state is an `async fn(&S) -> R` or `async fn(&S, &Context<C>) -> R`",
+    note = "use `send(node, payload)` for a node that takes a payload"
 )]
 pub trait RunsOnState<M>: Sized {
-    /// The node's name.
+    /// Returns the node's name.
     fn label() -> Label {
         Label::of_fn_or_path::<Self>()
     }
 }
 
-/// What a node may return.
+/// A return type of a node.
 #[diagnostic::on_unimplemented(
-    message = "a node of a graph over `{S}` cannot return `{Self}`",
-    label = "not an answer of a node",
-    note = "return the update of `{S}`, a `Command<{S}, _>`, `()`, or a `Result` of these"
+    message = "a node of a graph with state `{S}` cannot return `{Self}`",
+    label = "not a valid return type of a node",
+    note = "return the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these"
 )]
-pub trait IntoOutcome<S: State> {
-    /// Where it can lead to, if the type says so.
+pub trait IntoNodeOutput<S: State> {
+    /// Returns the targets that the type declares. `None` if they are only known at run time.
     fn targets() -> Option<Vec<RouteTarget>> {
         Some(Vec::new())
     }
 
-    /// The outcome.
-    fn into_outcome(self) -> Result<Outcome, NodeError>;
+    /// Converts the returned value into the node's output.
+    fn into_node_output(self) -> Result<NodeOutput, NodeError>;
 }
 
-/// A node's code, its types forgotten.
+/// The type-erased function of a node.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct NodeBody(pub(crate) Arc<dyn ErasedNode>);
@@ -105,38 +110,38 @@ impl fmt::Debug for NodeBody {
     }
 }
 
-/// Keeps users from implementing or calling what is the engine's own.
+/// Seals methods: only this crate can construct the argument, so only this crate can call them.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Private(pub(crate) ());
 
-/// An update of some state's type.
+/// A type-erased [`State::Update`].
 pub(crate) type AnyUpdate = Box<dyn Any + Send + Sync>;
 
-/// What a node's body came to: updates, and where to go.
+/// The output of a node: updates of the state, and the nodes to run next.
 #[derive(Default)]
-pub struct Outcome {
+pub struct NodeOutput {
     pub(crate) updates: SmallVec<[AnyUpdate; 1]>,
     pub(crate) gotos: Vec<Goto>,
     pub(crate) parent: Option<Box<ParentCommand>>,
 }
 
-impl Outcome {
-    /// An outcome with this update alone.
+impl NodeOutput {
+    /// Creates an output that consists of one update.
     pub fn update<S: State>(update: S::Update) -> Self {
         Self { updates: SmallVec::from_buf([Box::new(update) as AnyUpdate]), ..Self::default() }
     }
 
-    fn absorb(&mut self, other: Self) {
+    fn append(&mut self, other: Self) {
         self.updates.extend(other.updates);
         self.gotos.extend(other.gotos);
         self.parent = self.parent.take().or(other.parent);
     }
 }
 
-impl fmt::Debug for Outcome {
+impl fmt::Debug for NodeOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outcome")
+        f.debug_struct("NodeOutput")
             .field("updates", &self.updates.len())
             .field("gotos", &self.gotos)
             .field("parent", &self.parent)
@@ -144,20 +149,20 @@ impl fmt::Debug for Outcome {
     }
 }
 
-impl<S: State> IntoOutcome<S> for () {
-    fn into_outcome(self) -> Result<Outcome, NodeError> {
-        Ok(Outcome::default())
+impl<S: State> IntoNodeOutput<S> for () {
+    fn into_node_output(self) -> Result<NodeOutput, NodeError> {
+        Ok(NodeOutput::default())
     }
 }
 
-impl<S: State, R: Route> IntoOutcome<S> for Command<S, R> {
+impl<S: State, R: Route> IntoNodeOutput<S> for Command<S, R> {
     fn targets() -> Option<Vec<RouteTarget>> {
         R::targets()
     }
 
-    fn into_outcome(self) -> Result<Outcome, NodeError> {
+    fn into_node_output(self) -> Result<NodeOutput, NodeError> {
         let (update, route, parent) = self.into_parts();
-        Ok(Outcome {
+        Ok(NodeOutput {
             updates: update.into_iter().map(|it| Box::new(it) as AnyUpdate).collect(),
             gotos: route.map(|it| it.gotos().into_vec()).unwrap_or_default(),
             parent,
@@ -165,51 +170,51 @@ impl<S: State, R: Route> IntoOutcome<S> for Command<S, R> {
     }
 }
 
-impl<S: State, T: IntoOutcome<S>, E: Into<NodeError>> IntoOutcome<S> for Result<T, E> {
+impl<S: State, T: IntoNodeOutput<S>, E: Into<NodeError>> IntoNodeOutput<S> for Result<T, E> {
     fn targets() -> Option<Vec<RouteTarget>> {
         T::targets()
     }
 
-    fn into_outcome(self) -> Result<Outcome, NodeError> {
-        self.map_err(Into::into)?.into_outcome()
+    fn into_node_output(self) -> Result<NodeOutput, NodeError> {
+        self.map_err(Into::into)?.into_node_output()
     }
 }
 
-impl<S: State, T: IntoOutcome<S>> IntoOutcome<S> for Option<T> {
+impl<S: State, T: IntoNodeOutput<S>> IntoNodeOutput<S> for Option<T> {
     fn targets() -> Option<Vec<RouteTarget>> {
         T::targets()
     }
 
-    fn into_outcome(self) -> Result<Outcome, NodeError> {
-        self.map_or_else(|| Ok(Outcome::default()), IntoOutcome::into_outcome)
+    fn into_node_output(self) -> Result<NodeOutput, NodeError> {
+        self.map_or_else(|| Ok(NodeOutput::default()), IntoNodeOutput::into_node_output)
     }
 }
 
-impl<S: State, T: IntoOutcome<S>> IntoOutcome<S> for Vec<T> {
+impl<S: State, T: IntoNodeOutput<S>> IntoNodeOutput<S> for Vec<T> {
     fn targets() -> Option<Vec<RouteTarget>> {
         T::targets()
     }
 
-    fn into_outcome(self) -> Result<Outcome, NodeError> {
-        let mut all = Outcome::default();
+    fn into_node_output(self) -> Result<NodeOutput, NodeError> {
+        let mut all = NodeOutput::default();
         for part in self {
-            all.absorb(part.into_outcome()?);
+            all.append(part.into_node_output()?);
         }
         Ok(all)
     }
 }
 
-impl<S: State> IntoOutcome<S> for Goto {
+impl<S: State> IntoNodeOutput<S> for Goto {
     fn targets() -> Option<Vec<RouteTarget>> {
         None
     }
 
-    fn into_outcome(self) -> Result<Outcome, NodeError> {
-        Ok(Outcome { gotos: vec![self], ..Outcome::default() })
+    fn into_node_output(self) -> Result<NodeOutput, NodeError> {
+        Ok(NodeOutput { gotos: vec![self], ..NodeOutput::default() })
     }
 }
 
-/// What a task runs on.
+/// The input of a task.
 #[derive(Clone, Debug)]
 pub(crate) enum TaskInput {
     State(Arc<dyn Any + Send + Sync>),
@@ -217,85 +222,85 @@ pub(crate) enum TaskInput {
 }
 
 impl TaskInput {
-    /// The state, if it is of the type the node was written for.
+    /// Returns the state as the type that the node takes.
     pub(crate) fn state<S: State>(self, node: &str) -> Result<Arc<S>, NodeError> {
         match self {
             Self::State(state) => Ok(state.downcast::<S>().map_err(|_| {
-                NodeError::terminal(InputError::OtherState { node: node.to_owned() })
+                NodeError::terminal(TaskInputError::StateMismatch { node: node.to_owned() })
             })?),
-            Self::Payload(_) => {
-                Err(NodeError::terminal(InputError::WantsState { node: node.to_owned() }))
-            }
+            Self::Payload(_) => Err(NodeError::terminal(TaskInputError::UnexpectedPayload {
+                node: node.to_owned(),
+            })),
         }
     }
 }
 
-/// A task that cannot start because what it is to run on does not fit its node.
+/// A task cannot start because its input does not match the node's parameter.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum InputError {
-    /// A node that runs on the state was sent a payload.
+pub enum TaskInputError {
+    /// A payload was sent to a node that runs on the state.
     #[error(
-        "node `{node}` runs on the state and cannot be sent a payload; take a payload in its first parameter, or lead to it by an edge"
+        "node `{node}` runs on the state and cannot accept a payload; use an edge or `goto` to reach it, or change its first parameter to the payload type"
     )]
-    WantsState {
-        /// The node.
+    UnexpectedPayload {
+        /// Name of the node.
         node: String,
     },
-    /// A node that takes a payload was led to by an edge.
+    /// A node that takes a payload was reached without one.
     #[error(
-        "node `{node}` takes a payload and was reached without one; send it one, or take the state in its first parameter"
+        "node `{node}` takes a payload but was reached without one; use `send` to reach it, or change its first parameter to the state"
     )]
-    WantsPayload {
-        /// The node.
+    MissingPayload {
+        /// Name of the node.
         node: String,
     },
-    /// A payload does not fit the node's parameter.
-    #[error("node `{node}` cannot take the payload it was sent: {problem}")]
-    BadPayload {
-        /// The node.
+    /// A payload does not match the type of the node's parameter.
+    #[error("node `{node}` cannot accept the payload sent to it: {problem}")]
+    InvalidPayload {
+        /// Name of the node.
         node: String,
-        /// What does not fit.
+        /// Description of the mismatch.
         problem: String,
     },
-    /// The node belongs to a graph over another state.
-    #[error("node `{node}` was written for another state than its graph's")]
-    OtherState {
-        /// The node.
+    /// The node takes a state of another type than the graph's.
+    #[error("node `{node}` takes a state of another type than the state of its graph")]
+    StateMismatch {
+        /// Name of the node.
         node: String,
     },
 }
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A node as the engine sees it.
+/// A type-erased node, as the engine runs it.
 pub(crate) trait ErasedNode: Send + Sync {
     fn call(
         &self,
         input: TaskInput,
         cx: &Arc<TaskContext>,
-    ) -> BoxFuture<Result<Outcome, NodeError>>;
+    ) -> BoxFuture<Result<NodeOutput, NodeError>>;
 
-    /// The input as JSON, for those who watch and for the cache.
-    fn describe(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value>;
+    /// Returns the input as JSON, for events and for cache keys.
+    fn input_json(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value>;
 
-    /// Whether the node runs on payloads alone.
-    fn wants_payload(&self) -> bool {
+    /// Returns whether the node accepts only payloads.
+    fn requires_payload(&self) -> bool {
         false
     }
 
-    /// The fields the node sees, where that is not all of them.
+    /// Returns the fields visible to the node, or `None` if all are.
     fn reads(&self) -> Option<Arc<Vec<String>>> {
         None
     }
 
-    /// The graph inside, if the node is one.
+    /// Returns the graph inside the node, if the node is a subgraph.
     fn subgraph(&self) -> Option<Subgraph<'_>> {
         None
     }
 }
 
-/// The graph inside a node.
+/// The graph inside a subgraph node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subgraph<'a> {
     pub(crate) graph: &'a Arc<Graph>,

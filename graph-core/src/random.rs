@@ -1,14 +1,14 @@
-//! A little randomness, for jitter and ids; nothing that must be hard to guess.
+//! Random numbers for jitter and ids. Not cryptographically secure.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Sixty-four random bits.
+/// Returns 64 random bits.
 pub(crate) fn bits() -> u64 {
-    // Each `RandomState` has keys of its own.
+    // Each `RandomState` is created with different keys.
     RandomState::new().hash_one(0)
 }
 
-/// A random number from 0 to 1.
+/// Returns a random number in `0.0..1.0`.
 pub(crate) fn fraction() -> f64 {
     (bits() >> 11) as f64 / (1u64 << 53) as f64
 }

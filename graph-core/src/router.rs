@@ -1,4 +1,4 @@
-//! Branch functions: plain functions of the state that choose where to go.
+//! Branch functions: plain functions that choose the next nodes from the state.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::{
     node::Private,
 };
 
-/// A function that chooses where to go: `fn(&S) -> R` or `fn(&S, &C) -> R`, where `R` is a route or a
-/// `Result` of one.
+/// A branch function: `fn(&S) -> R` or `fn(&S, &C) -> R`, where `R` is a route or a `Result` of one.
 ///
-/// `M` only tells the compiler which form it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a branch of a graph over `{S}`",
-    label = "not a function that chooses where to go",
-    note = "a branch is a `fn(&{S}) -> R` or `fn(&{S}, &{C}) -> R`, not async, where `R` has `#[derive(Route)]`"
+    message = "`{Self}` is not a valid branch for a graph with state `{S}`",
+    label = "not a function that returns a route",
+    note = "a branch is a `fn(&{S}) -> R` or `fn(&{S}, &{C}) -> R`; it must not be async",
+    note = "`R` is an enum with `#[derive(Route)]`, a `Goto`, a `Vec` or `Option` of these, or a `Result` of them"
 )]
 pub trait IntoRouter<S: State, C, M> {
     #[doc(hidden)]
@@ -36,7 +36,7 @@ where
         Router {
             name: Label::of_fn_or_path::<F>(),
             targets: R::targets(),
-            one_of: R::ONE_OF,
+            exclusive: R::EXCLUSIVE,
             route: Arc::new(route),
         }
     }
@@ -53,19 +53,18 @@ where
     fn into_router(self, _: Private) -> Router {
         let route = move |call: &RouteCall<'_>| {
             let deps = call.deps.downcast_ref::<C>();
-            let deps =
-                deps.expect("a run starts only with the dependencies its graph was built for");
+            let deps = deps.expect("a run always has dependencies of the graph's type");
             self(state_of::<S>(call), deps).into_gotos()
         };
         Router {
             name: Label::of_fn_or_path::<F>(),
             targets: R::targets(),
-            one_of: R::ONE_OF,
+            exclusive: R::EXCLUSIVE,
             route: Arc::new(route),
         }
     }
 }
 
 fn state_of<'a, S: State>(call: &'a RouteCall<'_>) -> &'a S {
-    call.state.as_any().downcast_ref().expect("a graph's branches are written for its own state")
+    call.state.as_any().downcast_ref().expect("a branch has the same state type as its graph")
 }

@@ -10,22 +10,22 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use serde_json::{Map, Value};
 
-pub use control::Control;
+pub use control::RunControl;
 pub use input::Input;
 pub use options::RunOptions;
 pub use stream::RunStream;
-pub use thread::{Edit, Thread, ThreadState};
+pub use thread::{StateEdit, Thread, ThreadState};
 
 use crate::{
-    FieldWrite, Interrupt, Problem, RunError, State,
-    engine::{self, Ended, Finished, RootRun},
-    error::Stop,
+    BuildProblem, FieldWrite, Interrupt, RunError, State,
+    engine::{self, ExitReason, GraphOutcome, RootRun},
+    error::StopReason,
     graph::Graph,
-    state::{FieldError, guard},
+    state::{FieldError, limits},
     subgraph,
 };
 
-/// A graph that was checked and can be run. Cheap to clone.
+/// A validated graph that can be run. Cheap to clone.
 pub struct CompiledGraph<S: State, C = ()> {
     graph: Arc<Graph>,
     types: PhantomData<fn(S, C) -> S>,
@@ -52,41 +52,41 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         &self.graph
     }
 
-    /// What looks wrong with the graph, though it can be run: nodes that nothing leads to, joins that never fire.
-    pub fn warnings(&self) -> &[Problem] {
+    /// Returns likely mistakes that do not prevent running: unreachable nodes, joins that never fire.
+    pub fn warnings(&self) -> &[BuildProblem] {
         &self.graph.warnings
     }
 
-    /// The names of the graph's nodes, sorted.
+    /// Returns the names of the nodes, sorted.
     pub fn nodes(&self) -> Vec<String> {
         self.graph.node_names()
     }
 
-    /// Runs the graph once and gives the final state.
+    /// Runs the graph once and returns the final state.
     ///
-    /// A question or a static stop on the way is [`RunError::Unfinished`]; use a [`thread`](Self::thread) where
-    /// they are to be expected.
+    /// An interrupt or a static stop is an error, [`RunError::Unfinished`]. Use a [`thread`](Self::thread) to handle
+    /// them.
     pub async fn run(&self, input: impl Into<Input<S>>, deps: C) -> Result<S, RunError> {
         match self.invoke(input, deps, RunOptions::new()).await? {
-            Exit::Done(state) => Ok(state),
+            RunOutcome::Done(state) => Ok(state),
             exit => Err(RunError::Unfinished(exit.reason())),
         }
     }
 
-    /// Runs the graph once, with options, and says how it ended.
+    /// Runs the graph once with options and returns the outcome.
     pub async fn invoke(
         &self,
         input: impl Into<Input<S>>,
         deps: C,
         options: RunOptions,
-    ) -> Result<Exit<S>, RunError> {
+    ) -> Result<RunOutcome<S>, RunError> {
         let request = self.request(input.into(), Arc::new(deps), options, None);
-        Ok(Exit::new(engine::run_root(request).await?))
+        Ok(RunOutcome::new(engine::run_root(request).await?))
     }
 
-    /// Runs the graph once and gives its events as they come.
+    /// Runs the graph once and streams its events.
     ///
-    /// Polling the stream drives the run, step by step; dropping it ends the run.
+    /// Polling the stream drives the run; dropping it cancels the run.
     pub fn stream(&self, input: impl Into<Input<S>>, deps: C, options: RunOptions) -> RunStream<S> {
         RunStream::new(options, |options, events| {
             let mut request = self.request(input.into(), Arc::new(deps), options, None);
@@ -95,12 +95,12 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         })
     }
 
-    /// An input as JSON: the fields it sets, or what the command holds.
-    pub fn describe(&self, input: &Input<S>) -> Result<Value, FieldError> {
+    /// Returns an input as JSON: the fields it sets, or the parts of a command.
+    pub fn input_to_json(&self, input: &Input<S>) -> Result<Value, FieldError> {
         input.to_json(&self.graph)
     }
 
-    /// The update that writes these fields: what an input means that came as JSON.
+    /// Converts JSON fields into an update, for input that arrives as JSON.
     ///
     /// ```
     /// # use graph_core::{Input, START, State, StateGraph};
@@ -111,23 +111,23 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
     /// let fields = serde_json::json!({ "topic": "tea" });
-    /// let update = graph.read_update(fields.as_object().cloned().unwrap_or_default())?;
+    /// let update = graph.update_from_json(fields.as_object().cloned().unwrap_or_default())?;
     /// let essay = graph.run(Input::update(update), ()).await?;
     /// assert_eq!(essay.topic, "tea");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn read_update(&self, fields: Map<String, Value>) -> Result<S::Update, FieldError> {
+    pub fn update_from_json(&self, fields: Map<String, Value>) -> Result<S::Update, FieldError> {
         let write = |(field, value): (String, Value)| {
-            let value = guard::admit(&field, value)?;
+            let value = limits::ensure_depth(&field, value)?;
             Ok(FieldWrite { field, value, overwrite: false })
         };
         let writes = fields.into_iter().map(write).collect::<Result<_, _>>()?;
         let update = self.graph.initial.update_from(writes)?;
-        Ok(*update.downcast().expect("a graph's initial state makes updates of its own type"))
+        Ok(*update.downcast().expect("the initial state creates updates of its own type"))
     }
 
-    /// A thread of this name: its state is kept by the graph's checkpointer from run to run.
+    /// Opens the thread with this name. Its state is stored by the graph's checkpointer between runs.
     pub fn thread(&self, name: impl Into<String>, deps: C) -> Thread<S, C> {
         Thread::new(self.clone(), name.into(), Arc::new(deps))
     }
@@ -137,11 +137,11 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         input: Input<S>,
         deps: Arc<C>,
         options: RunOptions,
-        thread: Option<&thread::Place>,
+        thread: Option<&thread::ThreadPosition>,
     ) -> RootRun {
         RootRun {
             graph: self.graph.clone(),
-            run: options.run_id(),
+            run: options.resolve_run_id(),
             thread: thread.map(|it| it.name.clone()),
             at: thread.and_then(|it| it.at),
             deps,
@@ -153,43 +153,43 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     }
 }
 
-/// How a run ended, if it did not fail.
+/// The outcome of a run that did not fail.
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
-pub enum Exit<S> {
-    /// It came to its end.
+pub enum RunOutcome<S> {
+    /// The run completed.
     Done(S),
-    /// Nodes ask something; [`Thread::resume`] answers.
+    /// Nodes raised interrupts; continue with [`Thread::resume`].
     Interrupted {
-        /// The state so far, with what finished siblings of the asking nodes wrote.
+        /// State so far, including the writes of finished sibling tasks.
         state: S,
-        /// What they ask.
+        /// The pending interrupts.
         interrupts: Vec<Interrupt>,
     },
-    /// It came to a static stop, or was drained; [`Thread::proceed`] goes on.
+    /// The run reached a static stop or was drained; continue with [`Thread::proceed`].
     Stopped {
-        /// The state so far.
+        /// State so far.
         state: S,
         /// Why it stopped.
-        stop: Stop,
+        reason: StopReason,
     },
 }
 
-impl<S: State> Exit<S> {
-    fn new(finished: Finished) -> Self {
-        let state = subgraph::downcast(finished.state);
-        match finished.ended {
-            // A root graph has no parent, and says so with an error.
-            Ended::Done | Ended::Parent(_) => Self::Done(state),
-            Ended::Asked(interrupts) => Self::Interrupted { state, interrupts },
-            Ended::Stopped(stop) => Self::Stopped { state, stop },
+impl<S: State> RunOutcome<S> {
+    fn new(finished: GraphOutcome) -> Self {
+        let state = subgraph::downcast_state(finished.state);
+        match finished.exit {
+            // A top-level graph without parent reports a parent command as an error instead.
+            ExitReason::Done | ExitReason::ParentCommand(_) => Self::Done(state),
+            ExitReason::Interrupted(interrupts) => Self::Interrupted { state, interrupts },
+            ExitReason::Stopped(reason) => Self::Stopped { state, reason },
         }
     }
 }
 
-impl<S> Exit<S> {
-    /// The state the run ended with.
+impl<S> RunOutcome<S> {
+    /// Returns the final state of the run.
     pub fn state(&self) -> &S {
         match self {
             Self::Done(state) | Self::Interrupted { state, .. } | Self::Stopped { state, .. } => {
@@ -198,7 +198,7 @@ impl<S> Exit<S> {
         }
     }
 
-    /// The state the run ended with.
+    /// Returns the final state of the run.
     pub fn into_state(self) -> S {
         match self {
             Self::Done(state) | Self::Interrupted { state, .. } | Self::Stopped { state, .. } => {
@@ -207,7 +207,7 @@ impl<S> Exit<S> {
         }
     }
 
-    /// The questions that wait for an answer.
+    /// Returns the pending interrupts.
     pub fn interrupts(&self) -> &[Interrupt] {
         match self {
             Self::Interrupted { interrupts, .. } => interrupts,
@@ -215,20 +215,20 @@ impl<S> Exit<S> {
         }
     }
 
-    /// Whether the run came to its end.
+    /// Returns whether the run completed.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
 
     fn reason(&self) -> String {
         match self {
-            Self::Done(_) => "it is done".to_owned(),
+            Self::Done(_) => "it completed".to_owned(),
             Self::Interrupted { interrupts, .. } => match interrupts.first() {
-                Some(first) => format!("`{}` asks {}", first.namespace, first.value),
-                None => "a node asks something".to_owned(),
+                Some(first) => format!("interrupted in `{}` with {}", first.namespace, first.value),
+                None => "interrupted".to_owned(),
             },
-            Self::Stopped { stop: Stop::Drained, .. } => "it was drained".to_owned(),
-            Self::Stopped { .. } => "a static stop".to_owned(),
+            Self::Stopped { reason: StopReason::Drained, .. } => "drained".to_owned(),
+            Self::Stopped { .. } => "static stop".to_owned(),
         }
     }
 }

@@ -6,17 +6,17 @@ use serde_json::Value;
 use crate::{CompiledGraph, State, state::Field};
 
 impl<S: State + JsonSchema, C: Send + Sync + 'static> CompiledGraph<S, C> {
-    /// The JSON Schema of the whole state.
+    /// Returns the JSON Schema of the whole state.
     pub fn state_schema(&self) -> Schema {
         self.schema_of(|_| true)
     }
 
-    /// The JSON Schema of what an input may set.
+    /// Returns the JSON Schema of a run's input.
     pub fn input_schema(&self) -> Schema {
         self.schema_of(|field| field.input)
     }
 
-    /// The JSON Schema of what a run shows.
+    /// Returns the JSON Schema of a run's output.
     pub fn output_schema(&self) -> Schema {
         self.schema_of(|field| field.output)
     }

@@ -1,13 +1,13 @@
-//! Spans for the crate `tracing`: run, superstep, task, checkpoint.
+//! Spans for the `tracing` crate: run, superstep, task and checkpoint.
 //!
-//! Names and fields are part of the public face; the feature `tracing` switches them on. Without it, nothing of
-//! this is left in the program.
+//! Their names and fields are part of the public API. They are enabled by the feature `tracing`; without it, they
+//! compile to nothing.
 
 #[cfg(feature = "tracing")]
-pub(crate) use on::{checkpoint, run, superstep, task, within};
+pub(crate) use on::{checkpoint, instrument, run, superstep, task};
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use off::{checkpoint, run, superstep, task, within};
+pub(crate) use off::{checkpoint, instrument, run, superstep, task};
 
 #[cfg(feature = "tracing")]
 mod on {
@@ -36,7 +36,7 @@ mod on {
 
     pub(crate) fn task(cx: &TaskContext) -> Span {
         let span = debug_span!("graph.task", node = cx.node(), step = cx.step, task = Empty);
-        // The id is made on first use only, which costs a hash.
+        // Computing the id costs a hash, so it is skipped if the span is disabled.
         if !span.is_disabled() {
             span.record("task", tracing::field::display(cx.id()));
         }
@@ -47,7 +47,7 @@ mod on {
         debug_span!("graph.checkpoint", writes)
     }
 
-    pub(crate) fn within<F: Future>(span: Span, future: F) -> impl Future<Output = F::Output> {
+    pub(crate) fn instrument<F: Future>(span: Span, future: F) -> impl Future<Output = F::Output> {
         future.instrument(span)
     }
 }
@@ -76,7 +76,7 @@ mod off {
         Span
     }
 
-    pub(crate) fn within<F: Future>(_: Span, future: F) -> F {
+    pub(crate) fn instrument<F: Future>(_: Span, future: F) -> F {
         future
     }
 }

@@ -1,12 +1,12 @@
-//! State: the one value a graph's nodes read and update.
+//! State: the value that all nodes of a graph read and update.
 //!
-//! A state is a plain struct with `#[derive(State)]`, or a [`JsonState`](crate::JsonState) whose fields
-//! are chosen at run time. Both implement [`State`], and the engine knows nothing else about them.
+//! A state is a struct with `#[derive(State)]`, or a [`JsonState`](crate::JsonState) whose fields are chosen at run
+//! time. The engine uses both only through the trait [`State`].
 
 pub(crate) mod erased;
 mod field;
 mod fold;
-pub(crate) mod guard;
+pub(crate) mod limits;
 pub mod migrate;
 pub mod reduce;
 
@@ -14,12 +14,12 @@ use serde_json::Value;
 
 pub use field::{Field, FieldError, FieldSet, Lifetime};
 pub(crate) use fold::Delta;
-pub use fold::{ExactWrite, Fold, IntoWrite, Overwrite, Touched, Write};
+pub use fold::{ExactWrite, Fold, IntoWrite, Overwrite, Write, WriteSet};
 
-/// The state of a graph: named fields, each with its own rule for several writes in one step.
+/// The state of a graph: named fields, each with a reducer that combines the writes of one step.
 ///
-/// Written by `#[derive(State)]`; there is seldom a reason to implement it by hand.
-/// The derive also writes the state's update type, one method a field:
+/// Use `#[derive(State)]`; manual implementations are rarely needed. The derive also generates the update type, with
+/// one method per field:
 ///
 /// ```
 /// use graph_core::State;
@@ -35,47 +35,48 @@ pub use fold::{ExactWrite, Fold, IntoWrite, Overwrite, Touched, Write};
 /// # let _ = update;
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the state of a graph",
+    message = "`{Self}` cannot be used as a graph state",
     label = "this type does not implement `State`",
     note = "add `#[derive(State, Clone, Default)]` to the struct"
 )]
 pub trait State: Clone + Send + Sync + 'static {
-    /// What a node returns: some of the fields, each to be folded into the state by its reducer.
+    /// The update that a node returns: writes to some of the fields, which their reducers fold into the state.
     type Update: Clone + Send + Sync + 'static;
 
-    /// The version of the stored form. Raise it, and add a [`Migrations`](migrate::Migrations) step,
-    /// when fields of stored threads are renamed or change their type.
+    /// Version of the stored form.
+    ///
+    /// Increase it and add a [`Migrations`](migrate::Migrations) step when a field is renamed or changes its type.
     const VERSION: u32 = 1;
 
-    /// The fields, in declaration order. Every other method names a field by its index here.
+    /// Returns the fields in declaration order. All other methods identify a field by its index in this slice.
     fn fields(&self) -> &[Field];
 
-    /// Which fields an update writes.
-    fn touched(&self, update: &Self::Update) -> Touched;
+    /// Returns the fields that an update writes.
+    fn write_set(&self, update: &Self::Update) -> WriteSet;
 
-    /// Folds an update in place, leaving `update` empty.
+    /// Folds an update into the state in place, leaving `update` empty.
     fn fold(&mut self, update: &mut Self::Update, fold: &mut Fold) -> Result<(), FieldError>;
 
-    /// The update that writes every input field of this value: what a state given as input means.
+    /// Converts this value into an update that writes every input field. Used when a state is passed as a run's input.
     fn into_update(self) -> Self::Update;
 
-    /// Takes a field back to its empty value.
+    /// Resets a field to its empty value.
     fn clear(&mut self, field: usize);
 
-    /// A field as JSON, or `None` where it was never written.
+    /// Returns a field as JSON, or `None` if the field has no value.
     fn value(&self, field: usize) -> Result<Option<Value>, FieldError>;
 
-    /// Sets a field from JSON, as when a checkpoint is loaded.
+    /// Sets a field from JSON, for example when a checkpoint is loaded.
     fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError>;
 
-    /// The writes of an update as JSON: what a checkpointer stores of a finished task.
+    /// Returns the writes of an update as JSON, the form in which a checkpointer stores a finished task.
     fn writes(&self, update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError>;
 
-    /// The update that makes these writes; each field stands in `writes` once at most.
+    /// Builds an update from stored writes. `writes` contains each field at most once.
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<Self::Update, FieldError>;
 }
 
-/// The fields of a state that a filter lets through, as a JSON object.
+/// Returns the fields that `show` selects, as a JSON object. Fields without a value are omitted.
 pub(crate) fn state_json<S: State>(
     state: &S,
     show: impl Fn(&Field) -> bool,
@@ -89,19 +90,19 @@ pub(crate) fn state_json<S: State>(
     Ok(Value::Object(object))
 }
 
-/// One write of an update, as JSON.
+/// A write to one field, as JSON.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FieldWrite {
-    /// The field's name.
+    /// Name of the field.
     pub field: String,
     /// The value written.
     pub value: Value,
-    /// Whether the value replaces the field instead of being reduced into it.
+    /// Whether the value replaces the field's value instead of being reduced into it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overwrite: bool,
 }
 
-/// What the code written by `#[derive(State)]` calls. Not part of the API.
+/// Helpers for the code that `#[derive(State)]` generates. Not part of the public API.
 #[doc(hidden)]
 pub mod derive {
     use serde::{Serialize, de::DeserializeOwned};
@@ -111,17 +112,17 @@ pub mod derive {
 
     pub use std::borrow::Cow;
 
-    /// A field's value as JSON.
+    /// Serialises a field's value to JSON.
     pub fn to_value<T: Serialize>(field: &str, value: &T) -> Result<Option<Value>, FieldError> {
         serde_json::to_value(value).map(Some).map_err(|error| FieldError::encode(field, &error))
     }
 
-    /// A field's value from JSON.
+    /// Deserialises a field's value from JSON.
     pub fn from_value<T: DeserializeOwned>(field: &str, value: Value) -> Result<T, FieldError> {
         super::field::decode(field, value)
     }
 
-    /// Appends the write of one field, if there is one.
+    /// Appends the write of a field to `writes`, if the update contains one.
     pub fn push_write<U: Serialize>(
         writes: &mut Vec<FieldWrite>,
         field: &str,
@@ -135,7 +136,7 @@ pub mod derive {
         Ok(())
     }
 
-    /// The write of one field from its stored form.
+    /// Deserialises the write of a field.
     pub fn pull_write<U: DeserializeOwned>(
         write: FieldWrite,
     ) -> Result<Option<Write<U>>, FieldError> {

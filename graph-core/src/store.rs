@@ -1,9 +1,8 @@
-//! Store: long-term memory that outlives a thread, shared by all runs of a graph.
+//! Store: long-term memory that outlives threads and is shared by all runs of a graph.
 //!
-//! An item is a JSON object under a [`Namespace`] and a key.
-//! [`Store`] is what a node sees; [`InMemoryStore`] is the one that needs no set-up.
-//! Requests check their input when they are made, so a store only ever receives
-//! valid ones: an error comes before anything is written.
+//! An item is a JSON object stored under a [`Namespace`] and a key. Nodes use the trait [`Store`]; [`InMemoryStore`] is
+//! an implementation that needs no setup. Requests are validated when they are built, so invalid input fails before
+//! anything is written.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -51,7 +50,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::{
-    batch::{Op, Outcome},
+    batch::{Op, OpOutput},
     error::StoreError,
     filter::{Comparison, Filter, FilterError},
     index::{Embed, IndexConfig, similarity},
@@ -64,77 +63,77 @@ pub use self::{
     ttl::{Ttl, TtlConfig},
 };
 
-/// Keeps JSON objects under namespaces and keys, and finds them again.
+/// Stores and searches JSON objects by namespace and key.
 ///
-/// A back end writes [`batch`](Self::batch), and [`sweep`](Self::sweep) if its items expire; all the others are
-/// batches of one. `put`, `get` and `delete` are the short forms for requests without options.
-/// [`backend`] has what most back ends need, and an implementation passes the suite in
-/// [`testkit`](crate::store) (feature `testkit`).
+/// A back end implements [`batch`](Self::batch), and [`sweep`](Self::sweep) if its items expire; the default
+/// implementations of all other methods run a batch of one operation. `put`, `get` and `delete` are shorthands for
+/// requests without options. The module [`backend`] helps to implement a store, and the conformance suite in `testkit`
+/// (feature `testkit`) tests one.
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
-    /// Runs operations in the order given, with one outcome for each, of the kind that belongs to it.
+    /// Runs operations in order and returns one output per operation, of the variant that belongs to it.
     ///
-    /// Whether they are done whole or not at all is the store's to promise.
-    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError>;
+    /// Whether a batch is atomic depends on the store.
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError>;
 
-    /// Removes the items that have expired, and says how many.
+    /// Removes expired items and returns how many there were.
     ///
-    /// By default there is nothing to do: not every store has items that expire.
+    /// The default implementation does nothing, for stores whose items never expire.
     async fn sweep(&self) -> Result<usize, StoreError> {
         Ok(0)
     }
 
-    /// Writes an item, replacing the one at the same address.
+    /// Writes an item, replacing an existing one at the same address.
     ///
-    /// The time of creation is that of the first put.
+    /// A replaced item keeps its creation time.
     async fn put_item(&self, put: Put) -> Result<(), StoreError> {
         match self.batch(vec![Op::Put(put)]).await?.pop() {
-            Some(Outcome::Done) => Ok(()),
-            other => Err(StoreError::wrong_outcome("a put", other.as_ref())),
+            Some(OpOutput::Done) => Ok(()),
+            other => Err(StoreError::unexpected_output("a put", other.as_ref())),
         }
     }
 
-    /// Reads one item; `None` if there is none or it has expired.
+    /// Returns an item, or `None` if it does not exist or has expired.
     async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError> {
         match self.batch(vec![Op::Get(get)]).await?.pop() {
-            Some(Outcome::Item(item)) => Ok(item),
-            other => Err(StoreError::wrong_outcome("a get", other.as_ref())),
+            Some(OpOutput::Item(item)) => Ok(item),
+            other => Err(StoreError::unexpected_output("a get", other.as_ref())),
         }
     }
 
-    /// Removes one item; a missing one is no error.
+    /// Removes an item. Succeeds if the item does not exist.
     async fn delete_item(&self, at: Address) -> Result<(), StoreError> {
         match self.batch(vec![Op::Delete(at)]).await?.pop() {
-            Some(Outcome::Done) => Ok(()),
-            other => Err(StoreError::wrong_outcome("a delete", other.as_ref())),
+            Some(OpOutput::Done) => Ok(()),
+            other => Err(StoreError::unexpected_output("a delete", other.as_ref())),
         }
     }
 
     /// Finds items under a namespace prefix.
     ///
-    /// With a query, the most similar come first and carry a score, and items that
-    /// have no vector follow; otherwise the order is that of namespace and key.
+    /// With a query, items are sorted by similarity, most similar first, and have a score; items without a vector come
+    /// last. Without a query, items are sorted by namespace and key.
     async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
         match self.batch(vec![Op::Search(search)]).await?.pop() {
-            Some(Outcome::Items(items)) => Ok(items),
-            other => Err(StoreError::wrong_outcome("a search", other.as_ref())),
+            Some(OpOutput::Items(items)) => Ok(items),
+            other => Err(StoreError::unexpected_output("a search", other.as_ref())),
         }
     }
 
-    /// Lists the namespaces that hold items, in order.
+    /// Lists the namespaces that contain items, sorted.
     async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
         match self.batch(vec![Op::List(list)]).await?.pop() {
-            Some(Outcome::Namespaces(namespaces)) => Ok(namespaces),
-            other => Err(StoreError::wrong_outcome("a listing", other.as_ref())),
+            Some(OpOutput::Namespaces(namespaces)) => Ok(namespaces),
+            other => Err(StoreError::unexpected_output("a listing", other.as_ref())),
         }
     }
 
-    /// Writes `value`, which must be an object; [`Put`] has the options.
+    /// Writes `value`, which must be an object. Use [`put_item`](Self::put_item) to set options.
     async fn put(&self, namespace: &[&str], key: &str, value: Value) -> Result<(), StoreError> {
         self.put_item(Put::new(namespace, key, value)?).await
     }
 
-    /// Reads the item at `key`; [`Get`] has the options.
+    /// Returns the item at `key`. Use [`get_item`](Self::get_item) to set options.
     async fn get(&self, namespace: &[&str], key: &str) -> Result<Option<Item>, StoreError> {
         self.get_item(Get::new(namespace, key)?).await
     }
@@ -146,7 +145,7 @@ pub trait Store: Debug + Send + Sync {
 }
 
 impl dyn Store {
-    /// Reads the value at `key` as a `T`; see also [`Item::value_as`].
+    /// Returns the value at `key`, deserialised as a `T`. See also [`Item::value_as`].
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Streams: one ordered sequence of events, from which every view of a run is made.
+//! Streams: the ordered sequence of events of a run.
 
 use std::{
     fmt,
@@ -14,134 +14,133 @@ use crate::{
     FieldWrite, Interrupt, State,
     checkpoint::{CheckpointId, GotoRecord, Source, TaskId},
     context::TaskContext,
-    state::erased::{AnyState, LazyJson},
+    state::erased::{AnyState, ToJsonFn},
 };
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Counts the run's events, from 0.
+    /// Sequence number within the run, starting at 0.
     pub seq: u64,
-    /// When it happened, on the clock that only goes on.
+    /// When the event occurred, on the monotonic clock.
     pub at: Instant,
-    /// The run.
+    /// Id of the run.
     pub run: Arc<str>,
-    /// The graph it happened in: empty for the root, `node:task` for a subgraph.
+    /// Namespace of the graph: empty for the top-level graph, `node:task` for a subgraph.
     pub namespace: Arc<str>,
-    /// The step.
+    /// Number of the step.
     pub step: i64,
-    /// The task, where it is one task's event.
+    /// Task that the event belongs to, if any.
     pub task: Option<TaskId>,
-    /// The node, where it is one task's event.
+    /// Node of that task.
     pub node: Option<Arc<str>>,
-    /// The failed task whose place this one takes, where it is an error handler's event.
-    pub handles: Option<TaskId>,
-    /// The task that runs the graph it happened in, where that is a subgraph; where an error handler runs it, the
-    /// failed task.
-    pub outer: Option<TaskId>,
-    /// What happened.
+    /// For the events of an error handler: the failed task.
+    pub handled_task: Option<TaskId>,
+    /// For the events of a subgraph: the task that runs the subgraph. If an error handler runs it, the failed task.
+    pub parent_task: Option<TaskId>,
+    /// Kind and data of the event.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind and data of an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The state after a step that wrote to it, or at the start of a run that goes on.
+    /// The state after a step that changed it, or at the start of a run that continues a thread.
     Values(Values),
     /// A task finished with these writes.
     Update {
         /// The writes, in order.
         writes: Vec<FieldWrite>,
-        /// Where its routes and commands lead, besides its node's edges.
+        /// Targets of its routes and commands, besides the node's edges.
         gotos: Vec<GotoRecord>,
-        /// Whether the task was not run, but its result taken from the cache or an earlier run.
+        /// Whether the result was taken from the cache or an earlier run, without running the task.
         cached: bool,
-        /// Whether the node's error handler made it.
+        /// Whether the writes come from the node's error handler.
         handler: bool,
     },
-    /// Tasks ask something, or a static stop was reached (then there is no question).
+    /// Tasks raised interrupts. The list is empty if a static stop was reached.
     Interrupted(Vec<Interrupt>),
-    /// What a node wrote to the custom stream.
+    /// A value sent with [`Context::emit`](crate::Context::emit).
     Custom(Value),
-    /// A message or a token of one.
+    /// A message, or a token of one, sent with [`Context::message`](crate::Context::message).
     Message(Value),
-    /// A task is about to run.
+    /// A task starts.
     TaskStarted {
-        /// What it runs on.
+        /// The task's input.
         input: Value,
-        /// Whether that was sent to it. Tasks that were not come first in task order.
+        /// Whether the input is a payload sent to the node. In task order, such tasks come last.
         sent: bool,
     },
-    /// A task is over.
+    /// A task ended.
     TaskFinished {
-        /// Its writes, in order.
+        /// The writes, in order.
         writes: Vec<FieldWrite>,
-        /// Its error.
+        /// Error message, if the task failed.
         error: Option<String>,
-        /// Its questions.
+        /// Interrupts that the task raised.
         interrupts: Vec<Interrupt>,
-        /// Where its routes and commands lead, besides its node's edges.
+        /// Targets of its routes and commands, besides the node's edges.
         gotos: Vec<GotoRecord>,
-        /// Whether it is an error handler.
+        /// Whether the task is an error handler.
         handler: bool,
     },
-    /// An attempt of a task failed, and another one follows.
+    /// An attempt of a task failed and will be retried.
     Retried {
-        /// Which attempt it was: 1 for the first.
+        /// Number of the failed attempt, starting at 1.
         attempt: u32,
-        /// Its error.
+        /// Error message.
         error: String,
-        /// How long the next one waits.
+        /// Delay before the next attempt.
         wait: Duration,
     },
-    /// An outside call of a task came back: see [`Context::task`](crate::Context::task).
+    /// An external call of a task returned: see [`Context::task`](crate::Context::task).
     Effect {
-        /// Its name and key.
+        /// Name and key of the call.
         key: String,
-        /// What it brought.
+        /// Result of the call.
         result: Value,
-        /// Whether it was not made, but known from before.
+        /// Whether the result was already known, so that the call was not made.
         known: bool,
     },
-    /// A checkpoint was made.
+    /// A checkpoint was created.
     Checkpoint {
-        /// Its id.
+        /// Id of the checkpoint.
         id: CheckpointId,
-        /// The one before it.
+        /// Id of the parent checkpoint.
         parent: Option<CheckpointId>,
-        /// What came to it.
+        /// What created the checkpoint.
         source: Source,
-        /// The fields it holds.
+        /// Fields of the state.
         values: Value,
-        /// The nodes that run next, by name.
+        /// Names of the nodes that run next.
         next: Vec<String>,
     },
 }
 
 impl EventKind {
-    /// The view that shows events of this kind.
-    pub fn mode(&self) -> Mode {
+    /// Returns the stream mode that includes this kind of event.
+    pub fn mode(&self) -> StreamMode {
         match self {
-            Self::Values(_) => Mode::Values,
-            Self::Update { .. } | Self::Interrupted(_) => Mode::Updates,
-            Self::Custom(_) => Mode::Custom,
-            Self::Message(_) => Mode::Messages,
+            Self::Values(_) => StreamMode::Values,
+            Self::Update { .. } | Self::Interrupted(_) => StreamMode::Updates,
+            Self::Custom(_) => StreamMode::Custom,
+            Self::Message(_) => StreamMode::Messages,
             Self::TaskStarted { .. } | Self::TaskFinished { .. } | Self::Retried { .. } => {
-                Mode::Tasks
+                StreamMode::Tasks
             }
-            Self::Effect { .. } => Mode::Effects,
-            Self::Checkpoint { .. } => Mode::Checkpoints,
+            Self::Effect { .. } => StreamMode::Effects,
+            Self::Checkpoint { .. } => StreamMode::Checkpoints,
         }
     }
 }
 
-/// Writes as one JSON object.
+/// Converts writes to one JSON object.
 ///
-/// A field written twice becomes `{"$writes": [..]}`, an overwrite `{"overwrite": ..}`.
+/// A field that is written several times becomes `{"$writes": [..]}`, an overwrite becomes `{"overwrite": ..}`.
 pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
-    let shown = |write: &FieldWrite| match write.overwrite {
+    let to_json = |write: &FieldWrite| match write.overwrite {
         true => serde_json::json!({ "overwrite": write.value }),
         false => write.value.clone(),
     };
@@ -151,7 +150,7 @@ pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
             continue;
         }
         let mut same: Vec<_> =
-            writes.iter().filter(|it| it.field == write.field).map(shown).collect();
+            writes.iter().filter(|it| it.field == write.field).map(to_json).collect();
         let value =
             if same.len() == 1 { same.remove(0) } else { serde_json::json!({ "$writes": same }) };
         object.insert(write.field.clone(), value);
@@ -159,29 +158,29 @@ pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
     Value::Object(object)
 }
 
-/// A view of a run: which kinds of events to show.
+/// A kind of events to stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Mode {
+pub enum StreamMode {
     /// The state after each step.
     Values = 1,
-    /// The update of each task.
+    /// The writes of each task.
     Updates = 2,
-    /// What nodes write with [`Context::emit`](crate::Context::emit).
+    /// Values sent with [`Context::emit`](crate::Context::emit).
     Custom = 4,
-    /// What nodes write with [`Context::message`](crate::Context::message).
+    /// Messages sent with [`Context::message`](crate::Context::message).
     Messages = 8,
-    /// The start and the end of each task, and its attempts that failed.
+    /// The start and end of each task, and its failed attempts.
     Tasks = 16,
     /// Each checkpoint.
     Checkpoints = 32,
-    /// Each outside call that came back.
+    /// Each external call that returned.
     Effects = 64,
 }
 
-impl Mode {
-    /// All there is: tasks, checkpoints and effects with all the rest.
+impl StreamMode {
+    /// All modes.
     pub const DEBUG: [Self; 7] = [
         Self::Values,
         Self::Updates,
@@ -193,7 +192,7 @@ impl Mode {
     ];
 }
 
-/// A state in an event. It is made into JSON only when somebody asks.
+/// A state in an event. Converted to JSON on demand.
 #[derive(Clone)]
 pub struct Values {
     content: Content,
@@ -204,9 +203,9 @@ pub struct Values {
 enum Content {
     Live {
         state: AnyState,
-        to_json: LazyJson,
+        to_json: ToJsonFn,
     },
-    /// What came from another process: all fields, and those of the output.
+    /// A state received from another process: all fields, and the output fields.
     Json {
         all: Value,
         output: Value,
@@ -214,18 +213,18 @@ enum Content {
 }
 
 impl Values {
-    pub(crate) fn new(state: AnyState, to_json: LazyJson, output: bool) -> Self {
+    pub(crate) fn new(state: AnyState, to_json: ToJsonFn, output: bool) -> Self {
         Self { content: Content::Live { state, to_json }, output }
     }
 
-    /// Whether a field of the output is among what was written.
+    /// Returns whether an output field was written.
     pub fn touches_output(&self) -> bool {
         self.output
     }
 
-    /// The state itself, if it is of that type and the run is one of this process.
+    /// Returns the state, if it has this type and the run belongs to this process.
     ///
-    /// While an event is held, the run copies the state instead of changing it in place.
+    /// While an event holds the state, the run copies the state instead of changing it in place.
     pub fn get<S: State>(&self) -> Option<&S> {
         match &self.content {
             Content::Live { state, .. } => state.downcast_ref(),
@@ -233,7 +232,7 @@ impl Values {
         }
     }
 
-    /// The state's fields as a JSON object.
+    /// Returns all fields as a JSON object.
     pub fn to_json(&self) -> Value {
         match &self.content {
             Content::Live { state, to_json } => to_json(&**state, |_| true),
@@ -241,7 +240,7 @@ impl Values {
         }
     }
 
-    /// The fields of the state that are part of the output, as a JSON object.
+    /// Returns the output fields as a JSON object.
     pub fn output_json(&self) -> Value {
         match &self.content {
             Content::Live { state, to_json } => to_json(&**state, |field| field.output),
@@ -250,7 +249,7 @@ impl Values {
     }
 }
 
-/// How a state goes to another process.
+/// Serialised form of [`Values`].
 #[derive(Serialize, Deserialize)]
 struct StoredValues {
     all: Value,
@@ -278,39 +277,39 @@ impl fmt::Debug for Values {
     }
 }
 
-/// Where events go; a full channel makes the run wait.
+/// Sends events to the stream's reader. Waits while the channel is full.
 #[derive(Clone, Debug)]
-pub(crate) struct Sink {
+pub(crate) struct EventSender {
     events: mpsc::Sender<Event>,
     modes: u8,
     subgraphs: bool,
     run: Arc<str>,
     namespace: Arc<str>,
-    outer: Option<TaskId>,
+    parent_task: Option<TaskId>,
 }
 
-impl Sink {
+impl EventSender {
     pub(crate) fn new(
         events: mpsc::Sender<Event>,
-        modes: &[Mode],
+        modes: &[StreamMode],
         subgraphs: bool,
         run: Arc<str>,
     ) -> Self {
         let modes = modes.iter().fold(0, |all, mode| all | *mode as u8);
-        Self { events, modes, subgraphs, run, namespace: Arc::from(""), outer: None }
+        Self { events, modes, subgraphs, run, namespace: Arc::from(""), parent_task: None }
     }
 
-    /// The sink of a graph that a task of this one runs, if such events are wanted.
+    /// Returns the sender for a subgraph run by `task`, if events of subgraphs were requested.
     pub(crate) fn nested(&self, namespace: &str, task: &TaskContext) -> Option<Self> {
         self.subgraphs.then(|| Self {
             namespace: Arc::from(namespace),
-            // Nobody announces a handler: it is known as the task whose place it takes.
-            outer: Some(task.handles().unwrap_or_else(|| task.id())),
+            // No start event announces an error handler, so events refer to the failed task instead.
+            parent_task: Some(task.handled_task().unwrap_or_else(|| task.id())),
             ..self.clone()
         })
     }
 
-    pub(crate) fn wants(&self, mode: Mode) -> bool {
+    pub(crate) fn accepts(&self, mode: StreamMode) -> bool {
         self.modes & mode as u8 != 0
     }
 
@@ -323,11 +322,11 @@ impl Sink {
     }
 
     async fn push(&self, step: i64, task: Option<&TaskContext>, kind: EventKind) {
-        if !self.wants(kind.mode()) {
+        if !self.accepts(kind.mode()) {
             return;
         }
         let event = Event {
-            // Numbered by the reader: several tasks send at once, and the channel decides the order.
+            // Set by the reader: tasks send concurrently, and the channel determines the order.
             seq: 0,
             at: Instant::now(),
             run: self.run.clone(),
@@ -335,12 +334,12 @@ impl Sink {
             step,
             task: task.map(TaskContext::id),
             node: task.map(|it| Arc::from(it.node())),
-            handles: task.and_then(TaskContext::handles),
-            outer: self.outer,
+            handled_task: task.and_then(TaskContext::handled_task),
+            parent_task: self.parent_task,
             kind,
         };
-        // A reader that is gone wants nothing more; the run itself is ended by dropping its future. A task on another
-        // worker is ended where it waits next: it is to wait here, before it stores what nobody was told of.
+        // If the reader is gone, the run is being dropped. Yielding lets a task on another worker be aborted here,
+        // before it stores results that were never reported.
         if self.events.send(event).await.is_err() {
             tokio::task::yield_now().await;
         }

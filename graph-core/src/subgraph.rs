@@ -1,4 +1,4 @@
-//! Subgraphs: a compiled graph as a node of another, or called from within a node.
+//! Subgraphs: compiled graphs as nodes of other graphs, or run from within a node.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -7,32 +7,34 @@ use serde_json::Value;
 use crate::{
     CompiledGraph, Input, NodeError, RunError, State,
     context::TaskContext,
-    engine::{self, Ended, Finished, RunInput},
+    engine::{self, ExitReason, GraphOutcome, RunInput},
     graph::Graph,
     label::Label,
     node::{
-        BoxFuture, ErasedNode, InputError, NodeBody, Outcome, PayloadType, Private, Subgraph,
-        TaskInput,
+        BoxFuture, ErasedNode, NodeBody, NodeOutput, PayloadType, Private, Subgraph, TaskInput,
+        TaskInputError,
         options::{IntoNode, NodeOptions, NodeParts},
     },
     state::{erased::AnyState, state_json},
 };
 
-/// What a subgraph keeps of itself.
+/// How the state of a subgraph is persisted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Persistence {
-    /// Its own history for each visit: it starts empty every time, and goes on where it stood when the visit
-    /// was interrupted or failed.
+    /// Each invocation has its own state and history. It starts from the initial state, and resumes from its last
+    /// checkpoint after an interrupt or a failure.
     #[default]
-    Visit,
-    /// One history for the thread: its state stays from visit to visit.
+    Invocation,
+    /// All invocations within a thread share one state and history.
     Thread,
-    /// Nothing: after an interrupt it starts over, so it can ask one question at the most.
-    Nothing,
+    /// The subgraph is not checkpointed. After an interrupt it starts over, so it can interrupt at most once.
+    None,
 }
 
-/// A graph as a node: `input` makes the child's input from the parent's state, `output` the parent's update from
-/// the child's final state.
+/// Creates a node that runs a graph on the state.
+///
+/// `input` converts the parent's state into the input of the subgraph, and `output` converts the final state of the
+/// subgraph into an update of the parent.
 ///
 /// ```
 /// use graph_core::{START, State, StateGraph, subgraph};
@@ -85,15 +87,18 @@ where
         let state = task.state::<S>(cx.node())?;
         Ok(input(&state).into().erase())
     };
-    let describe = |task: &TaskInput, _: &TaskContext| match task {
+    let input_json = |task: &TaskInput, _: &TaskContext| match task {
         TaskInput::State(state) => state_json(state.downcast_ref::<S>()?, |_| true).ok(),
         TaskInput::Payload(payload) => payload.to_json().ok(),
     };
-    SubgraphNode::erased(name.into(), graph, input, returning::<S, S2>(output), describe)
+    SubgraphNode::erased(name.into(), graph, input, output_from_state::<S, S2>(output), input_json)
 }
 
-/// A graph as a node that is sent payloads: `input` makes the child's input from the payload.
-pub fn subgraph_on<S, S2, C, P, I>(
+/// Creates a node that runs a graph on a payload.
+///
+/// `input` converts the payload into the input of the subgraph, and `output` converts the final state of the subgraph
+/// into an update of the parent.
+pub fn subgraph_on_payload<S, S2, C, P, I>(
     name: impl Into<String>,
     graph: &CompiledGraph<S2, C>,
     input: impl Fn(P) -> I + Send + Sync + 'static,
@@ -109,29 +114,29 @@ where
     let input = move |task: TaskInput, cx: &TaskContext| match task {
         TaskInput::Payload(payload) => match payload.take::<P>() {
             Ok(payload) => Ok(input(payload).into().erase()),
-            Err(error) => Err(NodeError::terminal(InputError::BadPayload {
+            Err(error) => Err(NodeError::terminal(TaskInputError::InvalidPayload {
                 node: cx.node().to_owned(),
                 problem: error.to_string(),
             })),
         },
         TaskInput::State(_) => {
-            Err(NodeError::terminal(InputError::WantsPayload { node: cx.node().to_owned() }))
+            Err(NodeError::terminal(TaskInputError::MissingPayload { node: cx.node().to_owned() }))
         }
     };
-    let describe = |task: &TaskInput, _: &TaskContext| match task {
+    let input_json = |task: &TaskInput, _: &TaskContext| match task {
         TaskInput::Payload(payload) => payload.to_json().ok(),
         TaskInput::State(_) => None,
     };
-    SubgraphNode::erased(name.into(), graph, input, returning::<S, S2>(output), describe)
+    SubgraphNode::erased(name.into(), graph, input, output_from_state::<S, S2>(output), input_json)
 }
 
-fn returning<S: State, S2: State>(
+fn output_from_state<S: State, S2: State>(
     output: impl Fn(S2) -> S::Update,
-) -> impl Fn(AnyState, &TaskContext) -> Result<Outcome, NodeError> {
-    move |state, _| Ok(Outcome::update::<S>(output(downcast(state))))
+) -> impl Fn(AnyState, &TaskContext) -> Result<NodeOutput, NodeError> {
+    move |state, _| Ok(NodeOutput::update::<S>(output(downcast_state(state))))
 }
 
-/// A graph as a node: see [`subgraph`].
+/// A node that runs a graph: see [`subgraph`].
 pub struct SubgraphNode<S, C> {
     name: Label,
     body: Body,
@@ -143,8 +148,8 @@ struct Body {
     graph: Arc<Graph>,
     persistence: Persistence,
     input: Arc<dyn Fn(TaskInput, &TaskContext) -> Result<RunInput, NodeError> + Send + Sync>,
-    output: Arc<dyn Fn(AnyState, &TaskContext) -> Result<Outcome, NodeError> + Send + Sync>,
-    describe: Arc<dyn Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync>,
+    output: Arc<dyn Fn(AnyState, &TaskContext) -> Result<NodeOutput, NodeError> + Send + Sync>,
+    input_json: Arc<dyn Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync>,
 }
 
 impl<S: State, C: Send + Sync + 'static> SubgraphNode<S, C> {
@@ -152,20 +157,20 @@ impl<S: State, C: Send + Sync + 'static> SubgraphNode<S, C> {
         name: String,
         graph: &CompiledGraph<S2, C>,
         input: impl Fn(TaskInput, &TaskContext) -> Result<RunInput, NodeError> + Send + Sync + 'static,
-        output: impl Fn(AnyState, &TaskContext) -> Result<Outcome, NodeError> + Send + Sync + 'static,
-        describe: impl Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync + 'static,
+        output: impl Fn(AnyState, &TaskContext) -> Result<NodeOutput, NodeError> + Send + Sync + 'static,
+        input_json: impl Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
         let body = Body {
             graph: graph.erased().clone(),
-            persistence: Persistence::Visit,
+            persistence: Persistence::Invocation,
             input: Arc::new(input),
             output: Arc::new(output),
-            describe: Arc::new(describe),
+            input_json: Arc::new(input_json),
         };
         Self { name: Label::from(name), body, types: PhantomData }
     }
 
-    /// Says what the subgraph keeps of itself.
+    /// Sets how the state of the subgraph is persisted.
     #[must_use]
     pub fn persistence(mut self, persistence: Persistence) -> Self {
         self.body.persistence = persistence;
@@ -199,18 +204,22 @@ impl ErasedNode for Body {
         &self,
         input: TaskInput,
         cx: &Arc<TaskContext>,
-    ) -> BoxFuture<Result<Outcome, NodeError>> {
+    ) -> BoxFuture<Result<NodeOutput, NodeError>> {
         let (body, cx) = (self.clone(), cx.clone());
         Box::pin(async move {
             let input = (body.input)(input, &cx)?;
             let finished = run_nested(&cx, &body.graph, body.persistence, input).await?;
-            // A graph that showed nothing has nothing to say.
-            if finished.shown { (body.output)(finished.state, &cx) } else { Ok(Outcome::default()) }
+            // A subgraph that wrote no output field does not update the parent.
+            if finished.has_output {
+                (body.output)(finished.state, &cx)
+            } else {
+                Ok(NodeOutput::default())
+            }
         })
     }
 
-    fn describe(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value> {
-        (self.describe)(input, cx)
+    fn input_json(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value> {
+        (self.input_json)(input, cx)
     }
 
     fn subgraph(&self) -> Option<Subgraph<'_>> {
@@ -224,44 +233,47 @@ pub(crate) async fn run_nested(
     graph: &Arc<Graph>,
     persistence: Persistence,
     input: RunInput,
-) -> Result<Finished, NodeError> {
-    let place = match task.next_graph() {
+) -> Result<GraphOutcome, NodeError> {
+    // Later subgraphs of the same task get a number, to keep their namespaces apart.
+    let suffix = match task.next_subgraph() {
         0 => String::new(),
         nth => format!("|{nth}"),
     };
     let namespace = match persistence {
         Persistence::Thread => {
-            join(&without_task_ids(&task.scope.namespace), &format!("{}{place}", task.node()))
+            let outer = without_task_ids(&task.scope.namespace);
+            nested_namespace(&outer, &format!("{}{suffix}", task.node()))
         }
-        _ => format!("{}{place}", task.namespace()),
+        _ => format!("{}{suffix}", task.namespace()),
     };
-    // Boxed, since the engine runs nodes that run the engine.
+    // Boxed, because the engine's future is recursive: it runs nodes that run the engine.
     let run =
         Box::pin(engine::run_nested(task.clone(), graph.clone(), namespace, persistence, input));
     match run.await {
-        Ok(finished) => match finished.ended {
-            Ended::Done => Ok(finished),
-            Ended::Asked(interrupts) => Err(NodeError::asked(interrupts)),
-            Ended::Stopped(stop) => Err(NodeError::stopped(stop)),
-            Ended::Parent(command) => Err(NodeError::delivered(command)),
+        Ok(finished) => match finished.exit {
+            ExitReason::Done => Ok(finished),
+            ExitReason::Interrupted(interrupts) => Err(NodeError::interrupted(interrupts)),
+            ExitReason::Stopped(stop) => Err(NodeError::stopped(stop)),
+            ExitReason::ParentCommand(command) => Err(NodeError::delivered_command(command)),
         },
         Err(RunError::Node { error, terminal, .. }) => Err(NodeError::inner(error, terminal)),
         Err(error) => Err(NodeError::terminal(error)),
     }
 }
 
-/// A finished graph's state, at its own type.
-pub(crate) fn downcast<S: State>(state: AnyState) -> S {
+/// Converts a graph's final state into its type.
+pub(crate) fn downcast_state<S: State>(state: AnyState) -> S {
     let state = state.downcast::<S>();
-    // Mostly nobody else holds it by now, and nothing is copied.
-    Arc::unwrap_or_clone(state.expect("a graph over a state ends with a state of that type"))
+    // Usually this is the last reference, so nothing is copied.
+    Arc::unwrap_or_clone(state.expect("the final state has the graph's state type"))
 }
 
-/// The namespace inside another.
-pub(crate) fn join(outer: &str, inner: &str) -> String {
+/// Returns the namespace `inner` within the namespace `outer`.
+pub(crate) fn nested_namespace(outer: &str, inner: &str) -> String {
     if outer.is_empty() { inner.to_owned() } else { format!("{outer}|{inner}") }
 }
 
+/// Strips the task ids from a namespace: `write:1f3a|review:77c0` becomes `write|review`.
 pub(crate) fn without_task_ids(namespace: &str) -> String {
     let parts = namespace.split('|').map(|it| it.split(':').next().unwrap_or(it));
     parts.collect::<Vec<_>>().join("|")

@@ -1,4 +1,4 @@
-//! The conformance suite on the saver that keeps threads in memory.
+//! Runs the conformance suite on the in-memory saver.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ async fn report() -> Report {
 }
 
 #[tokio::test]
-async fn the_memory_saver_conforms() {
+async fn memory_saver_conforms() {
     report().await.assert();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_memory_saver_conforms_on_several_threads() {
+async fn memory_saver_conforms_on_several_threads() {
     report().await.assert();
 }

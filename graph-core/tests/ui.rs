@@ -1,4 +1,4 @@
-//! What compiles, and what is said where it does not.
+//! Compile-time tests: what compiles, and the error messages for what does not.
 
 #[test]
 fn ui() {

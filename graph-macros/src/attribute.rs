@@ -1,4 +1,4 @@
-//! The grammar of `#[state(..)]` and `#[reduce(..)]`, before anything is known of its words.
+//! Syntax of the attributes `#[state(..)]` and `#[reduce(..)]`, independent of the meaning of their entries.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -9,9 +9,9 @@ use syn::{
     token,
 };
 
-use crate::mistakes::Mistakes;
+use crate::diagnostics::Diagnostics;
 
-/// One entry of an attribute: `word`, `word = value` or `word(more)`.
+/// One entry of an attribute: `name`, `name = value` or `name(..)`.
 pub(crate) struct Entry {
     pub(crate) path: Path,
     pub(crate) value: Value,
@@ -19,13 +19,15 @@ pub(crate) struct Entry {
 
 pub(crate) enum Value {
     None,
-    Is(Box<Expr>),
-    Holds(TokenStream),
+    /// The expression after `=`.
+    Assigned(Box<Expr>),
+    /// The tokens inside the parentheses.
+    Nested(TokenStream),
 }
 
 impl Entry {
-    /// The entry's path as text: one word, mostly.
-    pub(crate) fn word(&self) -> String {
+    /// Returns the path of the entry as text. Usually it is a single identifier.
+    pub(crate) fn name(&self) -> String {
         self.path.to_token_stream().to_string().replace(' ', "")
     }
 }
@@ -33,14 +35,14 @@ impl Entry {
 impl Parse for Entry {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let path = input.parse().map_err(|error| {
-            syn::Error::new(error.span(), "expected `word`, `word = value` or `word(..)`")
+            syn::Error::new(error.span(), "expected `name`, `name = value` or `name(..)`")
         })?;
         let value = if input.parse::<Option<Token![=]>>()?.is_some() {
-            Value::Is(ungrouped(input.parse()?))
+            Value::Assigned(ungrouped(input.parse()?))
         } else if input.peek(token::Paren) {
             let inside;
             syn::parenthesized!(inside in input);
-            Value::Holds(inside.parse()?)
+            Value::Nested(inside.parse()?)
         } else {
             Value::None
         };
@@ -53,13 +55,13 @@ impl ToTokens for Entry {
         self.path.to_tokens(tokens);
         match &self.value {
             Value::None => {}
-            Value::Is(value) => value.to_tokens(tokens),
-            Value::Holds(more) => more.to_tokens(tokens),
+            Value::Assigned(value) => value.to_tokens(tokens),
+            Value::Nested(nested) => nested.to_tokens(tokens),
         }
     }
 }
 
-/// The expression without the invisible group in which a `macro_rules!` macro hands it on.
+/// Removes the invisible groups that `macro_rules!` puts around an expression it passes on.
 fn ungrouped(expression: Box<Expr>) -> Box<Expr> {
     match *expression {
         Expr::Group(group) => ungrouped(group.expr),
@@ -67,21 +69,22 @@ fn ungrouped(expression: Box<Expr>) -> Box<Expr> {
     }
 }
 
-/// The entries of all attributes of that name; `example` is shown where one has none.
+/// Parses the entries of all attributes with this name. Errors for attributes without entries show `example`.
 pub(crate) fn entries(
     attributes: &[Attribute],
     name: &str,
     example: &str,
-    mistakes: &mut Mistakes,
+    diagnostics: &mut Diagnostics,
 ) -> Vec<Entry> {
     let mut all = Vec::new();
     for attribute in attributes.iter().filter(|it| it.path().is_ident(name)) {
         match &attribute.meta {
             Meta::List(list) if !list.tokens.is_empty() => {
                 let parser = Punctuated::<Entry, Token![,]>::parse_terminated;
-                all.extend(mistakes.take(list.parse_args_with(parser)).into_iter().flatten());
+                all.extend(diagnostics.ok(list.parse_args_with(parser)).into_iter().flatten());
             }
-            _ => mistakes.add(attribute, format_args!("write what is meant: `{example}`")),
+            _ => diagnostics
+                .add(attribute, format_args!("`#[{name}]` needs an argument, as in `{example}`")),
         }
     }
     all

@@ -1,11 +1,11 @@
-//! The derives of `graph-core`, which re-exports them: use them from there.
+//! Derive macros of `graph-core`, which re-exports them.
 //!
-//! Each derive is three files: *parse* reads what the user wrote, *check* finds every mistake in it, and
-//! *expand* writes the code. Expand runs after a mistake too, on what is left without it, so that the rest
-//! of the user's program compiles and the mistake is the only error shown.
+//! Each derive consists of three stages: *parse* reads the input, *check* validates it and collects all errors, and
+//! *expand* generates the code. Expand also runs after errors, with the invalid parts left out, so that the rest of the
+//! program compiles and the compiler shows only the errors that matter.
 
 mod attribute;
-mod mistakes;
+mod diagnostics;
 mod route;
 mod state;
 mod syntax;
@@ -13,47 +13,50 @@ mod syntax;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct the state of a graph, and writes its update type.
+/// Implements `State` for a struct and generates its update type.
 ///
-/// `struct Essay` gets `EssayUpdate`, with one method a field, and `Essay::update()`, which starts one.
+/// For `struct Essay`, it generates `EssayUpdate` with one method per field, and `Essay::update()`, which creates an
+/// empty update.
 ///
-/// | on a field | several writes of one step |
-/// |---|---|
-/// | nothing | are a conflict; the last step's value stays |
-/// | `#[reduce(append)]` | are appended to the list or text |
-/// | `#[reduce(add)]`, `max`, `min` | are added up; the greatest or the least stays |
-/// | `#[reduce(merge)]` | are merged into the map or set |
-/// | `#[reduce(upsert(id))]` | replace the items with the same `id` in the `Vec`, or are appended |
-/// | `#[reduce(any)]` | the last in task order counts, for one step |
-/// | `#[reduce(topic)]` | are gathered in the `Vec`, for one step; `topic(keep)` keeps them |
-/// | `#[reduce(ephemeral)]` | are a conflict; the value stays for one step |
-/// | `#[reduce(untracked)]` | are a conflict; checkpoints never hold the value |
-/// | `#[reduce(with = function)]` | are folded by `fn(&mut T, T)` |
-/// | `#[reduce(MyReducer)]` | are folded by a type that implements `Reducer` |
+/// The attribute of a field selects its reducer:
 ///
-/// The key of `upsert(id)` is a `String`; `upsert(id: u64)` names another type, `upsert(id())` calls a method.
+/// | attribute | effect of a write | several writes in one step |
+/// |---|---|---|
+/// | none | replaces the value | are a conflict |
+/// | `#[reduce(append)]` | appends to the list or `String` | are all appended |
+/// | `#[reduce(add)]` | adds to the value | are all added |
+/// | `#[reduce(max)]`, `#[reduce(min)]` | replaces the value if it is greater or smaller | keep the greatest or smallest |
+/// | `#[reduce(merge)]` | merges into the map or set | are all merged |
+/// | `#[reduce(upsert(id))]` | replaces the items of the `Vec` with the same `id`, appends others | are all applied |
+/// | `#[reduce(any)]` | sets the value for one step | keep the last one in task order |
+/// | `#[reduce(topic)]` | collects items in the `Vec` for one step; `topic(keep)` keeps them | are all collected |
+/// | `#[reduce(ephemeral)]` | sets the value for one step | are a conflict |
+/// | `#[reduce(untracked)]` | replaces the value; checkpoints never contain it | are a conflict |
+/// | `#[reduce(with = function)]` | calls `fn(&mut T, T)` | are all applied |
+/// | `#[reduce(MyReducer)]` | calls the `Reducer` implementation of the type | are all applied |
 ///
-/// `#[state(input)]` and `#[state(output)]` on some fields take the others out of a run's input or output;
-/// a field with `#[state(private)]` is in neither.
-/// `#[state(rename = "name")]` sets the name that stands in checkpoints.
-/// `#[state(version = 2)]` on the struct is the version of the stored form.
+/// The key of `upsert(id)` is a `String`. `upsert(id: u64)` sets another type, and `upsert(id())` calls a method.
 ///
-/// The bounds of type parameters have to stand on the struct, since the update type needs them as well.
+/// If some fields have `#[state(input)]`, only these are part of a run's input; likewise for `#[state(output)]`. A field
+/// with `#[state(private)]` is part of neither. `#[state(rename = "name")]` sets the name used in checkpoints and
+/// streams. `#[state(version = 2)]` on the struct sets the version of the stored form.
+///
+/// Declare the bounds of type parameters on the struct, because the update type needs them as well.
 #[proc_macro_derive(State, attributes(state, reduce))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     state::derive(parse_macro_input!(input as DeriveInput)).into()
 }
 
-/// Makes an enum a route: each variant is a way out of a node.
+/// Implements `Route` for an enum: each variant leads to the targets in its `#[to(..)]` attribute.
 ///
 /// | variant | leads to |
 /// |---|---|
 /// | `#[to(review)] Done` | the node `review` |
 /// | `#[to(review, log)] Done` | both nodes |
 /// | `#[to(END)] Done` | the end of this path |
-/// | `#[to("name")] Done` | the node added under that name |
-/// | `#[to(write)] Section(Section)` | the node `write`, which runs on the payload |
-/// | `#[to(write)] Sections(Vec<Section>)` | the node `write`, once for each payload |
+/// | `#[to("name")] Done` | the node with that name |
+/// | `#[to(write)] Section(Section)` | the node `write`, with the field as payload |
+/// | `#[to(write)] Sections(Vec<Section>)` | the node `write`, once per item, with the item as payload |
 #[proc_macro_derive(Route, attributes(to))]
 pub fn derive_route(input: TokenStream) -> TokenStream {
     route::derive(parse_macro_input!(input as DeriveInput)).into()

@@ -9,13 +9,13 @@ mod tests;
 use proc_macro2::TokenStream;
 use syn::DeriveInput;
 
-use crate::mistakes::Mistakes;
+use crate::diagnostics::Diagnostics;
 
 pub(crate) fn derive(input: DeriveInput) -> TokenStream {
-    let mut mistakes = Mistakes::default();
-    let written = parse::parse(input, &mut mistakes);
-    let route = check::check(written, &mut mistakes);
+    let mut diagnostics = Diagnostics::default();
+    let parsed = parse::parse(input, &mut diagnostics);
+    let route = check::check(parsed, &mut diagnostics);
     let mut code = expand::expand(&route);
-    code.extend(mistakes.into_compile_errors());
+    code.extend(diagnostics.into_compile_errors());
     code
 }

@@ -9,13 +9,13 @@ mod tests;
 use proc_macro2::TokenStream;
 use syn::DeriveInput;
 
-use crate::mistakes::Mistakes;
+use crate::diagnostics::Diagnostics;
 
 pub(crate) fn derive(input: DeriveInput) -> TokenStream {
-    let mut mistakes = Mistakes::default();
-    let written = parse::parse(input, &mut mistakes);
-    let state = check::check(written, &mut mistakes);
+    let mut diagnostics = Diagnostics::default();
+    let parsed = parse::parse(input, &mut diagnostics);
+    let state = check::check(parsed, &mut diagnostics);
     let mut code = expand::expand(&state);
-    code.extend(mistakes.into_compile_errors());
+    code.extend(diagnostics.into_compile_errors());
     code
 }

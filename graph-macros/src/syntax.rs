@@ -1,9 +1,9 @@
-//! What can be seen of the user's code without knowing what its names mean.
+//! Syntactic helpers. A derive macro sees only tokens, so types are recognised by name.
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use syn::{GenericArgument, Path, PathArguments, PathSegment, Type, spanned::Spanned};
 
-/// `T` of `Name<T>`, whatever path leads to `Name`.
+/// Returns `T` if the type is `Name<T>`, with or without a path before `Name`.
 pub(crate) fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let segment = last_segment(ty).filter(|it| it.ident == name)?;
     match &segment.arguments {
@@ -15,20 +15,20 @@ pub(crate) fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     }
 }
 
-/// Whether a type goes by one of these names, whatever its path and its arguments are.
-pub(crate) fn is_called(ty: &Type, names: &[&str]) -> bool {
+/// Returns whether the type has one of these names, regardless of its path and arguments.
+pub(crate) fn is_named(ty: &Type, names: &[&str]) -> bool {
     last_segment(ty).is_some_and(|it| names.iter().any(|name| it.ident == name))
 }
 
-/// Whether a path has the look of a type's: several segments, or a capital letter.
-pub(crate) fn names_a_type(path: &Path) -> bool {
+/// Returns whether a path looks like a type: it has several segments, or starts with a capital letter.
+pub(crate) fn looks_like_type(path: &Path) -> bool {
     let last = path.segments.last().map(|it| it.ident.to_string()).unwrap_or_default();
     path.segments.len() > 1
         || path.leading_colon.is_some()
         || last.starts_with(|it: char| it.is_uppercase())
 }
 
-/// Puts a name in the place of every `Self`, which would mean another type in the code we write.
+/// Replaces every `Self` with the struct's name, because `Self` would mean another type in the generated code.
 pub(crate) fn replace_self(tokens: TokenStream, name: &TokenStream) -> TokenStream {
     let replace = |token| match token {
         TokenTree::Ident(ident) if ident == "Self" => name.clone(),
@@ -42,17 +42,18 @@ pub(crate) fn replace_self(tokens: TokenStream, name: &TokenStream) -> TokenStre
     tokens.into_iter().flat_map(replace).collect()
 }
 
-/// Where the user's code stands, for code of ours that is to be blamed on it.
+/// Returns the span of the user's code, for generated code whose errors should point there.
 ///
-/// Our names keep our own scope: what a `macro_rules!` macro was given has another one.
-pub(crate) fn place_of(code: &impl Spanned) -> Span {
+/// Names are still resolved at the derive's call site. Without that, code passed through a `macro_rules!` macro would
+/// be resolved in another scope.
+pub(crate) fn span_of(code: &impl Spanned) -> Span {
     code.span().resolved_at(Span::call_site())
 }
 
 fn last_segment(ty: &Type) -> Option<&PathSegment> {
     match ty {
         Type::Path(ty) => ty.path.segments.last(),
-        // A type that a `macro_rules!` macro was given stands in an invisible group.
+        // `macro_rules!` wraps types that it passes on in an invisible group.
         Type::Group(ty) => last_segment(&ty.elem),
         Type::Paren(ty) => last_segment(&ty.elem),
         _ => None,

@@ -1,4 +1,4 @@
-//! What a step changed of a field, as a checkpoint stores it.
+//! The stored form of a change to a field.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,27 +8,27 @@ use serde_json::{Map, Value};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
-    /// The field has this value now.
+    /// Sets the field to this value.
     Set(Value),
-    /// The field has no value now.
+    /// Removes the field's value.
     Clear,
-    /// These items were appended to the list.
+    /// Appends items to the list.
     Extend(Vec<Value>),
-    /// These items of the list were replaced, or appended where the index is its length.
+    /// Replaces items of the list by index. An index equal to the length appends.
     Put(Vec<(usize, Value)>),
-    /// These entries of the map were set.
+    /// Sets entries of the map.
     Merge(Map<String, Value>),
 }
 
 impl Change {
-    /// Whether the value after the change does not depend on the value before it.
-    pub fn is_whole(&self) -> bool {
+    /// Returns whether the change replaces the whole value, so that earlier changes do not matter.
+    pub fn replaces_value(&self) -> bool {
         matches!(self, Self::Set(_) | Self::Clear)
     }
 
     /// Applies the change to a field's value.
     ///
-    /// Fails, in words, where the change does not fit the value: a sign of damaged storage.
+    /// Returns a message if the change does not fit the value, which indicates corrupt storage.
     pub fn apply(&self, value: &mut Option<Value>) -> Result<(), String> {
         match self {
             Self::Set(new) => *value = Some(new.clone()),
@@ -41,14 +41,17 @@ impl Change {
                         std::cmp::Ordering::Less => list[*index] = item.clone(),
                         std::cmp::Ordering::Equal => list.push(item.clone()),
                         std::cmp::Ordering::Greater => {
-                            return Err(format!("item {index} of a list of {}", list.len()));
+                            return Err(format!(
+                                "item {index} is out of range for a list of {} items",
+                                list.len()
+                            ));
                         }
                     }
                 }
             }
             Self::Merge(entries) => {
                 let map = value.get_or_insert_with(|| Value::Object(Map::new()));
-                let map = map.as_object_mut().ok_or("entries for what is no map")?;
+                let map = map.as_object_mut().ok_or("map entries for a value that is not a map")?;
                 map.extend(entries.iter().map(|(key, value)| (key.clone(), value.clone())));
             }
         }
@@ -58,7 +61,7 @@ impl Change {
 
 fn list(value: &mut Option<Value>) -> Result<&mut Vec<Value>, String> {
     let list = value.get_or_insert_with(|| Value::Array(Vec::new()));
-    list.as_array_mut().ok_or_else(|| "items for what is no list".to_owned())
+    list.as_array_mut().ok_or_else(|| "list items for a value that is not a list".to_owned())
 }
 
 #[cfg(test)]
@@ -68,7 +71,7 @@ mod tests {
     use super::Change;
 
     #[test]
-    fn changes_build_on_each_other() {
+    fn changes_apply_in_order() {
         let mut value = None;
         for change in [
             Change::Extend(vec![json!(1), json!(2)]),
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_does_not_fit_is_an_error() {
+    fn a_change_of_the_wrong_kind_is_an_error() {
         let mut value = Some(json!("text"));
         assert!(Change::Extend(vec![json!(1)]).apply(&mut value).is_err());
         assert!(Change::Merge(serde_json::Map::new()).apply(&mut value).is_err());

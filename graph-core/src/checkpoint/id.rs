@@ -1,4 +1,4 @@
-//! Ids: checkpoints by time, tasks by content.
+//! Ids of checkpoints, which are ordered by time, and of tasks, which are hashes of their content.
 
 use std::{
     fmt,
@@ -14,74 +14,75 @@ use serde::{
 };
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The id of a checkpoint: a later one is greater.
+/// The id of a checkpoint. Later checkpoints have greater ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckpointId(u128);
 
 impl CheckpointId {
-    /// A new id, greater than all that this process has made.
+    /// Creates an id greater than all ids created by this process before.
     pub fn next() -> Self {
-        // A std mutex: it is held for a few instructions and never over an await.
+        // A std mutex: held for a few instructions and never across an await.
         static LAST: Mutex<u128> = Mutex::new(0);
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        // Milliseconds, then room for a counter, then random bits against other processes.
-        *last = with_random_end(millis << 80).max(following(*last));
+        // Milliseconds, then bits for a counter, then random bits to avoid collisions with other processes.
+        *last = with_random_low_bits(millis << 80).max(following(*last));
         Self(*last)
     }
 
-    /// A new id that is greater than another, though another process with a faster clock may have made that one.
+    /// Creates an id greater than `other`, even if `other` was created by a process with a faster clock.
     pub fn after(other: Option<Self>) -> Self {
         let next = Self::next();
         other.map_or(next, |it| Self(next.0.max(following(it.0))))
     }
 
-    /// The id's bytes; their order is the order of the ids.
+    /// Returns the id as bytes, which sort like the ids.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// The id with these bytes.
+    /// Restores an id from its bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
     }
 }
 
-/// An id right after another. Its end is random too: two processes that follow the same head must not meet.
+/// Returns an id that follows `id`. Its low bits are random, so that two processes that extend the same head do not
+/// collide.
 fn following(id: u128) -> u128 {
-    with_random_end((id >> 32).saturating_add(1) << 32)
+    with_random_low_bits((id >> 32).saturating_add(1) << 32)
 }
 
-fn with_random_end(id: u128) -> u128 {
+fn with_random_low_bits(id: u128) -> u128 {
     id | (u128::from(RandomState::new().hash_one(id)) & 0xffff_ffff)
 }
 
-/// The id of a task: the same for the same work, whatever process runs it.
+/// The id of a task. The same task has the same id in every process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u128);
 
 impl TaskId {
-    /// Stands for a command given as input, which is no task.
+    /// Used in place of a task id for input commands.
     pub const COMMAND: Self = Self(0);
 
-    /// The id made from these parts.
-    pub fn of(parts: &[&[u8]]) -> Self {
+    /// Hashes the parts into an id.
+    pub fn from_parts(parts: &[&[u8]]) -> Self {
         let mut bytes = Vec::with_capacity(parts.iter().map(|it| it.len() + 8).sum());
         for part in parts {
-            // The length keeps ("ab", "c") apart from ("a", "bc").
+            // The length distinguishes ("ab", "c") from ("a", "bc").
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bytes.extend_from_slice(part);
         }
         Self(xxh3_128(&bytes))
     }
 
-    /// The id's bytes.
+    /// Returns the id as bytes.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 }
 
-macro_rules! hex {
+macro_rules! impl_hex_id {
     ($($type:ident)*) => {$(
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,7 +106,7 @@ macro_rules! hex {
         }
 
         impl Serialize for $type {
-            /// Digits in text, and 16 bytes in binary formats.
+            /// Hexadecimal digits in text formats, 16 bytes in binary formats.
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 match serializer.is_human_readable() {
                     true => serializer.collect_str(self),
@@ -118,19 +119,19 @@ macro_rules! hex {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 match deserializer.is_human_readable() {
                     true => String::deserialize(deserializer)?.parse().map_err(D::Error::custom),
-                    false => deserializer.deserialize_bytes(Bytes).map(|it| Self(u128::from_be_bytes(it))),
+                    false => deserializer.deserialize_bytes(IdBytesVisitor).map(|it| Self(u128::from_be_bytes(it))),
                 }
             }
         }
     )*};
 }
 
-hex!(CheckpointId TaskId);
+impl_hex_id!(CheckpointId TaskId);
 
-/// Reads the 16 bytes of an id.
-struct Bytes;
+/// Deserialises the 16 bytes of an id.
+struct IdBytesVisitor;
 
-impl Visitor<'_> for Bytes {
+impl Visitor<'_> for IdBytesVisitor {
     type Value = [u8; 16];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,9 +143,9 @@ impl Visitor<'_> for Bytes {
     }
 }
 
-/// A text that is no id.
+/// A string that is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an id; an id has 32 hexadecimal digits")]
+#[error("`{0}` is not a valid id; an id has 32 hexadecimal digits")]
 pub struct ParseIdError(String);
 
 #[cfg(test)]
@@ -152,7 +153,7 @@ mod tests {
     use super::{CheckpointId, TaskId};
 
     #[test]
-    fn checkpoint_ids_grow_and_survive_as_text() {
+    fn checkpoint_ids_increase_and_round_trip_as_text() {
         let ids: Vec<_> = (0..1000).map(|_| CheckpointId::next()).collect();
         assert!(ids.is_sorted_by(|a, b| a < b));
         assert_eq!(ids[7].to_string().parse(), Ok(ids[7]));
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_follow_a_head_ahead_of_their_clocks_do_not_meet() {
+    fn ids_after_a_head_from_a_fast_clock_do_not_collide() {
         let ahead = CheckpointId(CheckpointId::next().0 + (60_000 << 80));
         let ids = [(); 100].map(|()| CheckpointId::after(Some(ahead)));
         assert!(ids.iter().all(|it| *it > ahead));
@@ -168,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn task_ids_depend_on_how_the_parts_are_cut() {
-        assert_eq!(TaskId::of(&[b"ab", b"c"]), TaskId::of(&[b"ab", b"c"]));
-        assert_ne!(TaskId::of(&[b"ab", b"c"]), TaskId::of(&[b"a", b"bc"]));
+    fn task_ids_depend_on_part_boundaries() {
+        assert_eq!(TaskId::from_parts(&[b"ab", b"c"]), TaskId::from_parts(&[b"ab", b"c"]));
+        assert_ne!(TaskId::from_parts(&[b"ab", b"c"]), TaskId::from_parts(&[b"a", b"bc"]));
     }
 }

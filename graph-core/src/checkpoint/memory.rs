@@ -1,4 +1,4 @@
-//! The checkpointer that keeps threads in memory.
+//! A checkpointer that keeps threads in memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,22 +10,23 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Header, History, Keep,
-    Lease, Lookup, NewCheckpoint, Place, Pruned, TaskRecord,
+    Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, Checkpointer, FrontierRecord,
+    Header, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
 };
 use crate::checkpoint::TaskId;
 
-/// Keeps checkpoints in memory. Cloning gives another handle to the same threads.
+/// Stores checkpoints in memory. Clones share the same threads.
 ///
-/// A step costs what it changed: fields are chains of changes, shared between checkpoints.
+/// Fields are stored as chains of changes that checkpoints share, so the cost of a step is proportional to what it
+/// changes.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver {
-    // A std mutex: every method holds it for a moment only, never over an await.
+    // A std mutex: held briefly and never across an await.
     threads: Arc<Mutex<Threads>>,
 }
 
 impl MemorySaver {
-    /// An empty one.
+    /// Creates an empty saver.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +43,8 @@ struct Threads {
 }
 
 impl Threads {
-    /// A thread is there once it has a checkpoint: refused ones and records make none.
+    /// Returns whether the thread exists, that is, has a checkpoint. Rejected checkpoints and records do not create a
+    /// thread.
     fn exists(&self, thread: &str) -> bool {
         let mut namespaces = self.threads.get(thread).into_iter().flat_map(BTreeMap::values);
         namespaces.any(|it| !it.checkpoints.is_empty())
@@ -52,18 +54,18 @@ impl Threads {
 #[derive(Clone, Debug, Default)]
 struct Namespace {
     checkpoints: BTreeMap<CheckpointId, Stored>,
-    /// Kept apart from the checkpoints: a record may come before its checkpoint does.
+    /// Stored separately because a record may arrive before its checkpoint.
     records: BTreeMap<CheckpointId, BTreeMap<(TaskId, String), (usize, TaskRecord)>>,
 }
 
 #[derive(Clone, Debug)]
 struct Stored {
     header: Header,
-    cursor: Cursor,
+    frontier: FrontierRecord,
     fields: BTreeMap<String, Arc<Link>>,
 }
 
-/// A field's value: the last change, and the chain of those before it.
+/// A field's value: the last change, and the chain of earlier ones.
 #[derive(Debug)]
 struct Link {
     change: Change,
@@ -74,7 +76,7 @@ impl Link {
     fn value(&self) -> Result<Option<Value>, String> {
         let mut chain = vec![&self.change];
         let mut link = self;
-        while let (false, Some(before)) = (link.change.is_whole(), &link.before) {
+        while let (false, Some(before)) = (link.change.replaces_value(), &link.before) {
             link = before;
             chain.push(&link.change);
         }
@@ -87,7 +89,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    // By hand, or dropping a chain of a million changes would recurse a million times.
+    // Iterative, because the derived drop would recurse once per change and overflow the stack on long chains.
     fn drop(&mut self) {
         let mut next = self.before.take();
         while let Some(mut link) = next.and_then(Arc::into_inner) {
@@ -110,7 +112,7 @@ impl Namespace {
         let Some(stored) = self.checkpoints.get(&id) else { return Ok(None) };
         let mut values = Map::new();
         for (field, link) in &stored.fields {
-            let value = link.value().map_err(|problem| CheckpointError::Damaged {
+            let value = link.value().map_err(|problem| CheckpointError::Corrupt {
                 thread: thread.to_owned(),
                 id,
                 problem: format!("field `{field}`: {problem}"),
@@ -120,49 +122,49 @@ impl Namespace {
         let mut records: Vec<_> = self.records.get(&id).into_iter().flatten().collect();
         records.sort_by_key(|(_, (order, _))| *order);
         Ok(Some(Checkpoint {
-            place: Place { thread: thread.to_owned(), namespace: namespace.to_owned(), id },
+            key: CheckpointKey { thread: thread.to_owned(), namespace: namespace.to_owned(), id },
             header: stored.header.clone(),
-            cursor: stored.cursor.clone(),
+            frontier: stored.frontier.clone(),
             values,
             records: records.into_iter().map(|(_, (_, record))| record.clone()).collect(),
         }))
     }
 
     fn retain(&mut self, keep: impl Fn(CheckpointId, &Stored) -> bool) -> usize {
-        let gone = self.checkpoints.iter().filter(|(id, stored)| !keep(**id, stored));
-        let gone: Vec<_> = gone.map(|(id, _)| *id).collect();
-        for id in &gone {
+        let removed = self.checkpoints.iter().filter(|(id, stored)| !keep(**id, stored));
+        let removed: Vec<_> = removed.map(|(id, _)| *id).collect();
+        for id in &removed {
             self.checkpoints.remove(id);
-            // Records that wait for their checkpoint stay: a run may be at work meanwhile.
+            // Records whose checkpoint is not stored yet are kept: they belong to a run in progress.
             self.records.remove(id);
         }
-        gone.len()
+        removed.len()
     }
 }
 
-/// Removes the graphs whose visit's step is gone, and says how many checkpoints went.
-fn remove_outlived(namespaces: &mut BTreeMap<String, Namespace>) -> usize {
-    let outlived = |(name, namespace): &(&String, &Namespace)| {
+/// Deletes subgraph namespaces whose step was deleted. Returns the number of deleted checkpoints.
+fn remove_orphaned(namespaces: &mut BTreeMap<String, Namespace>) -> usize {
+    let orphaned = |(name, namespace): &(&String, &Namespace)| {
         let Some((_, head)) = namespace.checkpoints.last_key_value() else { return false };
-        let around = |outer: &str, id: CheckpointId| {
+        let enclosing = |outer: &str, id: CheckpointId| {
             let outer = namespaces.get(outer);
             let stored = outer.is_some_and(|it| it.checkpoints.contains_key(&id));
             Ok::<_, Infallible>((stored, outer.and_then(Namespace::head)))
         };
-        head.header.outlived(name, around) == Ok(true)
+        head.header.is_orphaned(name, enclosing) == Ok(true)
     };
-    let gone: Vec<String> = namespaces.iter().filter(outlived).map(|it| it.0.clone()).collect();
-    gone.iter().filter_map(|it| namespaces.remove(it)).map(|it| it.checkpoints.len()).sum()
+    let removed: Vec<String> = namespaces.iter().filter(orphaned).map(|it| it.0.clone()).collect();
+    removed.iter().filter_map(|it| namespaces.remove(it)).map(|it| it.checkpoints.len()).sum()
 }
 
-/// Gives the thread free when the run is over.
+/// Releases the lease when dropped.
 #[derive(Debug)]
-struct Leased {
+struct LeaseGuard {
     threads: Arc<Mutex<Threads>>,
     thread: String,
 }
 
-impl Drop for Leased {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.leased.remove(&self.thread);
@@ -175,24 +177,24 @@ impl Checkpointer for MemorySaver {
         if !self.lock().leased.insert(thread.to_owned()) {
             return Err(CheckpointError::Busy { thread: thread.to_owned() });
         }
-        Ok(Lease::new(Leased { threads: self.threads.clone(), thread: thread.to_owned() }))
+        Ok(Lease::new(LeaseGuard { threads: self.threads.clone(), thread: thread.to_owned() }))
     }
 
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        let NewCheckpoint { place, expected_head, base, header, cursor, changes } = checkpoint;
+        let NewCheckpoint { key, expected_head, base, header, frontier, changes } = checkpoint;
         let mut threads = self.lock();
-        let namespaces = threads.threads.entry(place.thread.clone()).or_default();
-        let namespace = namespaces.entry(place.namespace.clone()).or_default();
-        match namespace.checkpoints.get(&place.id) {
+        let namespaces = threads.threads.entry(key.thread.clone()).or_default();
+        let namespace = namespaces.entry(key.namespace.clone()).or_default();
+        match namespace.checkpoints.get(&key.id) {
             Some(known) if known.header.run == header.run => return Ok(()),
-            Some(_) => return Err(CheckpointError::HeadMoved { thread: place.thread }),
+            Some(_) => return Err(CheckpointError::HeadMoved { thread: key.thread }),
             None => {}
         }
         if namespace.head() != expected_head {
-            return Err(CheckpointError::HeadMoved { thread: place.thread });
+            return Err(CheckpointError::HeadMoved { thread: key.thread });
         }
-        if expected_head.is_some_and(|it| place.id < it) {
-            return Err(CheckpointError::NotNewer { thread: place.thread, id: place.id });
+        if expected_head.is_some_and(|it| key.id < it) {
+            return Err(CheckpointError::NotNewer { thread: key.thread, id: key.id });
         }
         let mut fields = match base {
             None => BTreeMap::new(),
@@ -200,22 +202,26 @@ impl Checkpointer for MemorySaver {
                 Some(stored) => stored.fields.clone(),
                 None => {
                     return Err(CheckpointError::UnknownCheckpoint {
-                        thread: place.thread,
-                        namespace: place.namespace,
+                        thread: key.thread,
+                        namespace: key.namespace,
                         id: base,
                     });
                 }
             },
         };
         for (field, change) in changes {
-            let before = if change.is_whole() { None } else { fields.get(&field).cloned() };
+            let before = if change.replaces_value() { None } else { fields.get(&field).cloned() };
             fields.insert(field, Arc::new(Link { change, before }));
         }
-        namespace.checkpoints.insert(place.id, Stored { header, cursor, fields });
+        namespace.checkpoints.insert(key.id, Stored { header, frontier, fields });
         Ok(())
     }
 
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
         let mut threads = self.lock();
         let namespaces = threads.threads.entry(at.thread.clone()).or_default();
         let namespace = namespaces.entry(at.namespace.clone()).or_default();
@@ -247,7 +253,7 @@ impl Checkpointer for MemorySaver {
         }
     }
 
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         let threads = self.lock();
         let namespace = threads.threads.get(&query.thread).and_then(|it| it.get(&query.namespace));
         let Some(namespace) = namespace else { return Ok(Vec::new()) };
@@ -300,9 +306,9 @@ impl Checkpointer for MemorySaver {
         Ok(())
     }
 
-    async fn prune(&self, names: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
+    async fn prune(&self, names: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
         let mut threads = self.lock();
-        let mut pruned = Pruned::default();
+        let mut pruned = PruneStats::default();
         for name in names {
             for namespace in
                 threads.threads.get_mut(name).into_iter().flat_map(BTreeMap::values_mut)
@@ -320,7 +326,7 @@ impl Checkpointer for MemorySaver {
                 });
             }
             if let Some(namespaces) = threads.threads.get_mut(name) {
-                pruned.checkpoints += remove_outlived(namespaces);
+                pruned.checkpoints += remove_orphaned(namespaces);
             }
         }
         Ok(pruned)

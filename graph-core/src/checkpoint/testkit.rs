@@ -1,7 +1,7 @@
-//! The conformance suite for checkpointers: what every [`Checkpointer`] must do, as checks to run on yours.
+//! A conformance suite for implementations of [`Checkpointer`].
 //!
-//! Each check gets a saver of its own, which must be empty: a check lists threads, deletes runs everywhere
-//! and trusts that nobody else wrote.
+//! Each check needs its own empty saver: checks list all threads, delete runs in all threads, and assume that there
+//! is no other writer.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -10,7 +10,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! // In a test: `#[tokio::test] async fn the_saver_conforms() { … }`
+//! // In a test: `#[tokio::test] async fn saver_conforms() { … }`
 //! let report = testkit::run(|| async { Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer> }).await;
 //! report.assert();
 //! # }
@@ -19,7 +19,6 @@
 #[macro_use]
 mod support;
 
-mod around;
 mod changes;
 mod concurrency;
 mod copy_thread;
@@ -28,6 +27,7 @@ mod delete_thread;
 mod forks;
 mod get;
 mod head;
+mod hooked_saver;
 mod lease;
 mod list;
 mod names;
@@ -41,13 +41,13 @@ mod values;
 
 use std::{any::Any, fmt, pin::Pin, sync::Arc, time::Duration};
 
-pub use self::around::{Around, Way};
-use self::support::{Outcome, Saver};
+pub use self::hooked_saver::{HookedSaver, WriteHook};
+use self::support::{CheckResult, Saver};
 use super::Checkpointer;
 
-/// Runs every check, each on a fresh saver from `make`.
+/// Runs all checks, each on a new saver from `make`.
 ///
-/// Needs a tokio runtime with its clock enabled, as `#[tokio::test]` makes it.
+/// Needs a tokio runtime with time enabled, such as that of `#[tokio::test]`.
 pub async fn run<F, Fut>(make: F) -> Report
 where
     F: Fn() -> Fut,
@@ -63,39 +63,39 @@ where
     report
 }
 
-/// All checks in the order in which [`run`] runs them, for running them one by one.
+/// Returns all checks in the order in which [`run`] runs them, for running them individually.
 pub fn checks() -> impl Iterator<Item = Check> {
-    SUBJECTS.iter().copied().flatten().copied()
+    ALL_CHECKS.iter().copied().flatten().copied()
 }
 
-/// One thing that a checkpointer must do.
+/// A check: one requirement on a checkpointer.
 #[derive(Clone, Copy)]
 pub struct Check {
     name: &'static str,
-    body: fn(Saver) -> Body,
+    body: fn(Saver) -> CheckFuture,
 }
 
 impl Check {
-    /// What is checked, in words: `"put: a checkpoint reads back as it was put"`.
+    /// Returns the name, which states the requirement: `"put: a checkpoint reads back unchanged"`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
     /// Runs the check on an empty saver.
     ///
-    /// A panic is a failure too, and so is a saver that does not answer within two minutes.
-    pub async fn run(&self, saver: Arc<dyn Checkpointer>) -> Result<(), Failure> {
-        let work = tokio::spawn(tokio::time::timeout(PATIENCE, (self.body)(saver)));
+    /// A panic, or not finishing within two minutes, counts as a failure.
+    pub async fn run(&self, saver: Arc<dyn Checkpointer>) -> Result<(), CheckFailure> {
+        let work = tokio::spawn(tokio::time::timeout(CHECK_TIMEOUT, (self.body)(saver)));
         let problem = match work.await {
             Ok(Ok(Ok(()))) => return Ok(()),
             Ok(Ok(Err(problem))) => problem.to_string(),
-            Ok(Err(_)) => format!("it was not over after {} s", PATIENCE.as_secs()),
+            Ok(Err(_)) => format!("timed out after {} s", CHECK_TIMEOUT.as_secs()),
             Err(error) => match error.try_into_panic() {
-                Ok(panic) => format!("it panicked: {}", words(&*panic)),
+                Ok(panic) => format!("panicked: {}", panic_message(&*panic)),
                 Err(error) => error.to_string(),
             },
         };
-        Err(Failure { check: self.name, problem })
+        Err(CheckFailure { check: self.name, problem })
     }
 }
 
@@ -105,14 +105,14 @@ impl fmt::Debug for Check {
     }
 }
 
-/// What came of the checks.
+/// The results of the checks.
 #[derive(Clone, Debug, Default)]
-#[must_use = "a report says nothing unless it is looked at: call `assert`"]
+#[must_use = "failures are only reported by `assert`"]
 pub struct Report {
-    /// The names of the checks that passed.
+    /// Names of the checks that passed.
     pub passed: Vec<&'static str>,
-    /// The checks that failed, and why.
-    pub failed: Vec<Failure>,
+    /// The checks that failed, with reasons.
+    pub failed: Vec<CheckFailure>,
 }
 
 impl Report {
@@ -137,19 +137,19 @@ impl fmt::Display for Report {
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{check}\n  {problem}")]
-pub struct Failure {
-    /// The check's name.
+pub struct CheckFailure {
+    /// Name of the check.
     pub check: &'static str,
     /// What was expected and what was found.
     pub problem: String,
 }
 
-type Body = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type CheckFuture = Pin<Box<dyn Future<Output = CheckResult> + Send>>;
 
-/// How long a check may take: enough for thousands of writes over a network.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit of a check: enough for thousands of writes over a network.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
-const SUBJECTS: &[&[Check]] = &[
+const ALL_CHECKS: &[&[Check]] = &[
     put::CHECKS,
     head::CHECKS,
     changes::CHECKS,
@@ -168,7 +168,7 @@ const SUBJECTS: &[&[Check]] = &[
     concurrency::CHECKS,
 ];
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -1,10 +1,9 @@
-//! Commit: the writes of one step become the next state.
+//! Commit: folds the writes of one step into the next state.
 //!
-//! Writes are folded in task order, never in the order in which tasks finished: a run must give the same state
-//! twice.
+//! Writes are folded in task order, not in completion order, so that a run is deterministic.
 
 use crate::{
-    Conflict, RunError,
+    RunError, WriteConflictError,
     checkpoint::Change,
     graph::{Graph, NodeIdx},
     node::AnyUpdate,
@@ -12,107 +11,108 @@ use crate::{
 };
 
 /// The writes of one task.
-pub(crate) struct Writes<'a> {
+pub(crate) struct TaskWrites<'a> {
     pub(crate) node: NodeIdx,
     pub(crate) updates: &'a mut [AnyUpdate],
 }
 
-/// What a commit changed.
+/// The effect of a commit.
 #[derive(Debug, Default)]
-pub(crate) struct Committed {
+pub(crate) struct CommitResult {
     /// Fields that were written.
     pub(crate) changed: FieldSet,
-    /// Fields that have another value than before, or none any more.
+    /// Fields whose value changed or was cleared.
     pub(crate) affected: FieldSet,
-    /// What a checkpoint has to store.
+    /// Changes to be stored with the next checkpoint.
     pub(crate) changes: Vec<(String, Change)>,
 }
 
-/// Folds the writes of a step into the state, in the order given.
+/// Folds the writes of a step into the state, in the given order.
 ///
-/// `live` holds the fields of one step's life that have a value. `clears` says whether the step counts as one
-/// that clears them; a command given as input does not.
+/// `live` is the set of step-scoped fields that have a value; it is updated.
 pub(crate) fn commit(
     graph: &Graph,
     state: &mut dyn ErasedState,
     live: &mut FieldSet,
-    tasks: &mut [Writes<'_>],
-    mode: Mode,
-) -> Result<Committed, RunError> {
-    let mut fold = begin(state, graph, tasks, mode)?;
+    tasks: &mut [TaskWrites<'_>],
+    options: CommitOptions,
+) -> Result<CommitResult, RunError> {
+    let mut fold = begin_fold(state, graph, tasks, options)?;
     for task in tasks {
         for update in task.updates.iter_mut() {
             state.fold(update, &mut fold)?;
         }
     }
-    Ok(end(graph, state, live, fold, mode)?)
+    Ok(finish_fold(graph, state, live, fold, options)?)
 }
 
-/// How a commit is made.
+/// Options of a commit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mode {
+pub(crate) struct CommitOptions {
     pub(crate) step: i64,
-    /// Whether fields of one step's life that were not written are cleared.
-    pub(crate) clears: bool,
-    /// Whether to gather what a checkpoint must store.
-    pub(crate) records: bool,
+    /// Whether to clear step-scoped fields that were not written. Not set for input commands, which are not a step.
+    pub(crate) clear_step_scoped: bool,
+    /// Whether to collect the changes for a checkpoint.
+    pub(crate) collect_changes: bool,
 }
 
-/// Looks for conflicts before anything is changed.
-pub(crate) fn begin(
+/// Checks the writes for conflicts and returns an empty fold. Does not change the state.
+pub(crate) fn begin_fold(
     state: &dyn ErasedState,
     graph: &Graph,
-    tasks: &[Writes<'_>],
-    mode: Mode,
+    tasks: &[TaskWrites<'_>],
+    options: CommitOptions,
 ) -> Result<Fold, RunError> {
     let mut written = FieldSet::default();
     let mut overwritten = FieldSet::default();
     for task in tasks {
         for update in task.updates.iter() {
-            let touched = state.touched(update)?;
-            for field in touched.written.iter() {
+            let write_set = state.write_set(update)?;
+            for field in write_set.written.iter() {
                 if !written.insert(field) && !state.fields()[field].many_writers {
-                    return Err(conflict(state, graph, tasks, field, mode.step, false).into());
+                    return Err(conflict(state, graph, tasks, field, options.step, false).into());
                 }
             }
-            for field in touched.overwritten.iter() {
+            for field in write_set.overwritten.iter() {
                 if !overwritten.insert(field) {
-                    return Err(conflict(state, graph, tasks, field, mode.step, true).into());
+                    return Err(conflict(state, graph, tasks, field, options.step, true).into());
                 }
             }
         }
     }
-    Ok(Fold::new(overwritten, mode.records))
+    Ok(Fold::new(overwritten, options.collect_changes))
 }
 
-/// Clears what lives for one step, and gathers what changed.
-pub(crate) fn end(
+/// Clears step-scoped fields and collects the changes.
+pub(crate) fn finish_fold(
     graph: &Graph,
     state: &mut dyn ErasedState,
     live: &mut FieldSet,
     mut fold: Fold,
-    mode: Mode,
-) -> Result<Committed, FieldError> {
+    options: CommitOptions,
+) -> Result<CommitResult, FieldError> {
     let mut affected = fold.folded().clone();
-    if mode.clears && !live.is_empty() {
+    if options.clear_step_scoped && !live.is_empty() {
         let expired: FieldSet = live.iter().filter(|it| !fold.folded().contains(*it)).collect();
         for field in expired.iter() {
             state.clear(field);
-            fold.cleared(field);
+            fold.record_clear(field);
         }
         affected.union_with(&expired);
         *live = FieldSet::default();
     }
-    if fold.folded().intersects(&graph.volatile) {
-        live.union_with(&fold.folded().iter().filter(|it| graph.volatile.contains(*it)).collect());
+    if fold.folded().intersects(&graph.step_scoped) {
+        live.union_with(
+            &fold.folded().iter().filter(|it| graph.step_scoped.contains(*it)).collect(),
+        );
     }
     let changed = fold.changed().clone();
     let changes = changes(graph, state, fold)?;
-    Ok(Committed { changed, affected, changes })
+    Ok(CommitResult { changed, affected, changes })
 }
 
-/// The whole values of fields, as changes.
-pub(crate) fn whole(
+/// Returns changes that set the given fields to their current values. Untracked fields are skipped.
+pub(crate) fn full_values(
     graph: &Graph,
     state: &dyn ErasedState,
     fields: &FieldSet,
@@ -131,18 +131,18 @@ fn changes(
     state: &dyn ErasedState,
     fold: Fold,
 ) -> Result<Vec<(String, Change)>, FieldError> {
-    let mut wholes = FieldSet::default();
+    let mut replaced = FieldSet::default();
     let mut parts = Vec::new();
     for (field, delta) in fold.into_changes() {
         match delta {
-            Delta::Whole => drop(wholes.insert(field)),
+            Delta::Whole => drop(replaced.insert(field)),
             Delta::Part(change) => parts.push((field, change)),
         }
     }
-    let mut changes = whole(graph, state, &wholes)?;
+    let mut changes = full_values(graph, state, &replaced)?;
     for (field, change) in parts {
-        // A whole value holds its parts already.
-        if !wholes.contains(field) && !graph.untracked.contains(field) {
+        // A full value already includes the partial changes.
+        if !replaced.contains(field) && !graph.untracked.contains(field) {
             changes.push((state.fields()[field].name.clone().into_owned(), change));
         }
     }
@@ -153,20 +153,20 @@ fn changes(
 fn conflict(
     state: &dyn ErasedState,
     graph: &Graph,
-    tasks: &[Writes<'_>],
+    tasks: &[TaskWrites<'_>],
     field: usize,
     step: i64,
     overwrites: bool,
-) -> Conflict {
+) -> WriteConflictError {
     let writes = |update: &AnyUpdate| {
-        state.touched(update).is_ok_and(|it| {
+        state.write_set(update).is_ok_and(|it| {
             if overwrites { it.overwritten.contains(field) } else { it.written.contains(field) }
         })
     };
     let mut writers = tasks.iter().flat_map(|task| {
         task.updates.iter().filter(|it| writes(it)).map(|_| graph.node(task.node).label.to_string())
     });
-    Conflict {
+    WriteConflictError {
         field: state.fields()[field].name.clone().into_owned(),
         first: writers.next().unwrap_or_default(),
         second: writers.next().unwrap_or_default(),

@@ -1,29 +1,31 @@
-//! What a conflict leaves behind where a run is stored at its end only.
+//! What a write conflict leaves behind with exit durability.
 //!
-//! A run that is stored step by step leaves the checkpoint from before the conflict, with all its tasks pending.
-//! LangGraph's exit durability stores what it had folded when it came upon the conflict, and its recorded cases
-//! pin that: fields written before the one in conflict are changed, and the tasks of the step count as run.
+//! With sync and async durability, the thread keeps the checkpoint from before the step, with all tasks of the step
+//! pending. LangGraph's exit durability instead stores what it folded before it detected the conflict, and recorded
+//! LangGraph runs pin that behaviour: fields written before the conflicting one are changed, and the tasks of the
+//! step count as run.
 
 use super::{
     Engine,
-    commit::Writes,
-    load::updates,
-    plan::Ways,
+    commit::TaskWrites,
+    load::updates_from_writes,
+    plan::Transition,
     step::{Slot, in_task_order},
 };
-use crate::{Conflict, FieldWrite, RunError, graph::NodeIdx};
+use crate::{FieldWrite, RunError, WriteConflictError, graph::NodeIdx};
 
 impl Engine {
-    /// Folds what comes before the conflict, in the order in which the tasks of the step first wrote each field.
-    pub(super) fn keep_until(
+    /// Folds the writes that precede the conflict, in the order in which the tasks of the step first wrote each
+    /// field.
+    pub(super) fn commit_before_conflict(
         &mut self,
-        conflict: &Conflict,
+        conflict: &WriteConflictError,
         slots: &[Slot],
     ) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
         let mut tasks: Vec<(usize, NodeIdx, Vec<FieldWrite>)> = Vec::new();
         for slot in in_task_order(slots) {
-            if let Some(done) = slots[slot].done() {
+            if let Some(done) = slots[slot].output() {
                 let mut writes = self.writes_of(done)?;
                 writes.sort_by_key(|it| self.field_index(&it.field));
                 tasks.push((slot, slots[slot].plan.node, writes));
@@ -36,19 +38,23 @@ impl Engine {
         let mut folded = Vec::new();
         for (_, node, writes) in tasks {
             let writes = writes.into_iter().filter(|it| kept.contains(&it.field)).collect();
-            folded.push((node, updates(&*self.state, writes)?));
+            folded.push((node, updates_from_writes(&*self.state, writes)?));
         }
         let mut writes: Vec<_> =
-            folded.iter_mut().map(|(node, updates)| Writes { node: *node, updates }).collect();
-        // A second conflict among the fields kept is as good as the first: that one is reported.
+            folded.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
+        // A further conflict among these fields is ignored: the first one is reported.
         if let Ok(committed) = self.fold(&mut writes, false) {
             self.unsaved.union_with(&committed.affected);
         }
-        let ways = before.iter().filter_map(|slot| {
-            let done = slots[*slot].done()?;
-            Some(Ways { node: slots[*slot].plan.node, edges: !done.handled, hops: &done.hops })
+        let transitions = before.iter().filter_map(|slot| {
+            let done = slots[*slot].output()?;
+            Some(Transition {
+                node: slots[*slot].plan.node,
+                edges: !done.handled,
+                targets: &done.targets,
+            })
         });
-        self.frontier.abandon(&graph, ways);
+        self.frontier.abandon(&graph, transitions);
         Ok(())
     }
 

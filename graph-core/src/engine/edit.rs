@@ -1,52 +1,52 @@
-//! Edit: changing a thread's state without running a node.
+//! Edit: changes a thread's state without running a node.
 
 use std::{any::Any, sync::Arc};
 
 use super::{
-    Durability, Engine, RunSettings, Writer,
-    commit::Writes,
-    execute::{Done, failure, route_on_copy},
-    inspect::{id_of, planned},
-    load::{self, stored_hops, updates},
-    plan::{StartInput, Ways},
+    CheckpointWriter, Durability, Engine, RunSettings,
+    commit::TaskWrites,
+    execute::{TaskOutput, route_on_copy, run_error},
+    inspect::{planned_task_id, planned_tasks},
+    load::{self, stored_targets, updates_from_writes},
+    plan::{StartInput, Transition},
     records::Records,
 };
 use crate::{
     RunError,
     checkpoint::{Checkpoint, CheckpointId, Source, TaskRecord},
-    context::{Answers, Scope, TaskKind},
+    context::{ResumeValues, Scope, TaskKind},
     error::Halt,
     graph::{Graph, NodeIdx},
     label::END_NAME,
     node::AnyUpdate,
-    run::Control,
+    run::RunControl,
 };
 
-/// One edit: an update, and what it stands for.
-pub(crate) struct Edit {
+/// One edit with a type-erased update.
+pub(crate) struct ErasedEdit {
     pub(crate) update: Option<AnyUpdate>,
     pub(crate) as_node: AsNode,
 }
 
-/// What an edit of the state stands for.
+/// The origin that an edit of the state is attributed to. It decides which nodes run next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsNode {
-    /// The node that ran last, if that is one node.
+    /// The node that ran last. An error if several nodes ran in the last step.
     #[default]
     Last,
-    /// The node of this name: its edges and branches decide what runs next.
+    /// The named node: its edges and branches decide what runs next.
     Node(String),
-    /// Input: START runs next.
+    /// New input: START runs next.
     Input,
-    /// The end: what is pending is dropped, what is finished counts.
+    /// The end of the graph: applies the writes of finished tasks and drops pending ones.
     End,
-    /// A copy of the checkpoint beside it.
+    /// Stores a copy of the checkpoint as its sibling.
     Copy,
 }
 
 impl AsNode {
-    /// The node of this name; `__start__` is START and `__end__` the end.
+    /// Attributes the edit to the named node. `__start__` means START, `__end__` means the end of the graph.
     pub fn node(name: impl Into<String>) -> Self {
         match name.into() {
             name if name == END_NAME => Self::End,
@@ -55,8 +55,8 @@ impl AsNode {
     }
 }
 
-/// Where to edit.
-pub(crate) struct Site<'a> {
+/// The thread to edit, and the settings for the edit.
+pub(crate) struct EditRequest<'a> {
     pub(crate) graph: &'a Arc<Graph>,
     pub(crate) thread: &'a Arc<str>,
     pub(crate) at: Option<CheckpointId>,
@@ -65,125 +65,134 @@ pub(crate) struct Site<'a> {
     pub(crate) settings: Arc<RunSettings>,
 }
 
-/// Makes one step after the other of edits; all edits of a step count as one step.
-pub(crate) async fn edit(site: Site<'_>, steps: Vec<Vec<Edit>>) -> Result<CheckpointId, RunError> {
-    let saver = site.graph.checkpointer.clone().ok_or(RunError::NoCheckpointer)?;
-    let lease = saver.lease(site.thread).await?;
-    let (writer, closer) = Writer::new(saver, Durability::Sync, lease);
-    let result = edit_steps(&site, &writer, steps).await;
+/// Applies the edits, one step after the other, and returns the id of the last checkpoint. The edits of one inner
+/// list form one step.
+pub(crate) async fn apply_edits(
+    request: EditRequest<'_>,
+    steps: Vec<Vec<ErasedEdit>>,
+) -> Result<CheckpointId, RunError> {
+    let saver = request.graph.checkpointer.clone().ok_or(RunError::NoCheckpointer)?;
+    let lease = saver.lease(request.thread).await?;
+    let (writer, closer) = CheckpointWriter::new(saver, Durability::Sync, lease);
+    let result = apply_steps(&request, &writer, steps).await;
     closer.close().await;
     result
 }
 
-async fn edit_steps(
-    site: &Site<'_>,
-    writer: &Writer,
-    steps: Vec<Vec<Edit>>,
+async fn apply_steps(
+    request: &EditRequest<'_>,
+    writer: &CheckpointWriter,
+    steps: Vec<Vec<ErasedEdit>>,
 ) -> Result<CheckpointId, RunError> {
-    let mut at = site.at;
+    let mut at = request.at;
     for step in steps {
-        at = Some(edit_step(site, writer, at, step).await?);
+        at = Some(apply_step(request, writer, at, step).await?);
     }
-    at.ok_or_else(|| RunError::InvalidUpdate("there is no update".to_owned()))
+    at.ok_or_else(|| RunError::InvalidUpdate("no edits were given".to_owned()))
 }
 
-async fn edit_step(
-    site: &Site<'_>,
-    writer: &Writer,
+async fn apply_step(
+    request: &EditRequest<'_>,
+    writer: &CheckpointWriter,
     at: Option<CheckpointId>,
-    mut edits: Vec<Edit>,
+    mut edits: Vec<ErasedEdit>,
 ) -> Result<CheckpointId, RunError> {
-    let saved = load::load(site.graph, &writer.saver, site.thread, "", at).await?;
-    let mut engine = Engine::new(scope(site, writer), &saved)?;
-    let newest = !saved.superseded();
+    let saved = load::load(request.graph, &writer.saver, request.thread, "", at).await?;
+    let mut engine = Engine::new(scope(request, writer), &saved)?;
+    let newest = !saved.is_superseded();
     let checkpoint = saved.into_checkpoint();
     if checkpoint.is_none() {
-        // An input to a new thread counts as step -1, an edit as step 0.
+        // The first input of a thread is step -1, a first edit is step 0.
         engine.step = 0;
     }
-    let special = |it: &Edit| matches!(it.as_node, AsNode::Input | AsNode::End | AsNode::Copy);
+    let special =
+        |it: &ErasedEdit| matches!(it.as_node, AsNode::Input | AsNode::End | AsNode::Copy);
     if edits.len() > 1 && edits.iter().any(special) {
-        let problem = "an edit as input, as the end or as a copy must be the only one of its step";
+        let problem = "an edit as input, as the end or as a copy must be the only edit of its step";
         return Err(RunError::InvalidUpdate(problem.to_owned()));
     }
     match edits.first().map(|it| (&it.as_node, it.update.is_some())) {
-        None => return Err(RunError::InvalidUpdate("there is no update".to_owned())),
-        Some((AsNode::End, false)) => engine.clear(checkpoint.as_ref()).await?,
+        None => return Err(RunError::InvalidUpdate("no edits were given".to_owned())),
+        Some((AsNode::End, false)) => engine.apply_as_end(checkpoint.as_ref()).await?,
         Some((AsNode::Input, _)) => {
             let update = edits.remove(0).update.ok_or_else(|| {
-                RunError::InvalidUpdate("an edit as input needs values".to_owned())
+                RunError::InvalidUpdate("an edit as input needs an update".to_owned())
             })?;
             if checkpoint.is_none() {
                 engine.step = -1;
             }
-            engine.edit_as_input(update).await?;
+            engine.apply_as_input(update).await?;
         }
-        Some((AsNode::Copy, _)) => engine.copy(checkpoint.as_ref()).await?,
-        _ => engine.edit_as_nodes(edits, checkpoint.as_ref(), newest).await?,
+        Some((AsNode::Copy, _)) => engine.copy_checkpoint(checkpoint.as_ref()).await?,
+        _ => engine.apply_as_nodes(edits, checkpoint.as_ref(), newest).await?,
     }
     Ok(engine.id)
 }
 
-fn scope(site: &Site<'_>, writer: &Writer) -> Scope {
+fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
     Scope {
-        graph: site.graph.clone(),
-        run: site.run.clone(),
-        thread: Some(site.thread.clone()),
+        graph: request.graph.clone(),
+        run: request.run.clone(),
+        thread: Some(request.thread.clone()),
         namespace: String::new(),
         parent: None,
-        deps: site.deps.clone(),
-        settings: site.settings.clone(),
+        deps: request.deps.clone(),
+        settings: request.settings.clone(),
         store: None,
         cache: None,
         events: None,
-        control: Control::default(),
+        control: RunControl::default(),
         writer: Some(writer.clone()),
-        answers: Arc::new(Answers::default()),
+        resume_values: Arc::new(ResumeValues::default()),
         replay: None,
     }
 }
 
 impl Engine {
-    /// Drops what is pending; what is finished counts, with its edges.
-    async fn clear(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
+    /// Drops pending tasks and applies the writes and edges of finished ones.
+    async fn apply_as_end(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
         self.apply_stored_commands()?;
-        let mut plans = checkpoint.map(|it| planned(&graph, it)).unwrap_or_default();
+        let mut plans = checkpoint.map(|it| planned_tasks(&graph, it)).unwrap_or_default();
         plans.sort_by_key(|it| match it.kind {
             TaskKind::Push(index) => (true, index),
             _ => (false, it.node),
         });
-        let mut done: Vec<(NodeIdx, Done)> = Vec::new();
+        let mut done: Vec<(NodeIdx, TaskOutput)> = Vec::new();
         for (plan, checkpoint) in plans.iter().zip(checkpoint.into_iter().cycle()) {
-            let log = self.records.tasks.get(&id_of(&graph, checkpoint, plan));
+            let log = self.records.tasks.get(&planned_task_id(&graph, checkpoint, plan));
             if let Some((writes, gotos)) = log.and_then(|it| it.done.clone()) {
-                let updates = updates(&*self.state, writes)?;
-                let hops = stored_hops(&graph, gotos);
-                done.push((plan.node, Done { updates, hops, ..Done::default() }));
+                let updates = updates_from_writes(&*self.state, writes)?;
+                let targets = stored_targets(&graph, gotos);
+                done.push((plan.node, TaskOutput { updates, targets, ..TaskOutput::default() }));
             }
         }
         let mut writes: Vec<_> = done
             .iter_mut()
-            .map(|(node, it)| Writes { node: *node, updates: &mut it.updates })
+            .map(|(node, it)| TaskWrites { node: *node, updates: &mut it.updates })
             .collect();
         let committed = self.fold(&mut writes, !plans.is_empty())?;
-        let ways = done.iter().map(|(node, it)| Ways { node: *node, edges: true, hops: &it.hops });
+        let transitions = done.iter().map(|(node, it)| Transition {
+            node: *node,
+            edges: true,
+            targets: &it.targets,
+        });
         if !plans.is_empty() {
-            self.frontier.advance(&graph, || plans.iter(), ways);
+            self.frontier.advance(&graph, || plans.iter(), transitions);
         }
-        self.save(Source::Update, committed.changes).await
+        self.store_edit(Source::Update, committed.changes).await
     }
 
-    async fn edit_as_input(&mut self, update: AnyUpdate) -> Result<(), RunError> {
+    async fn apply_as_input(&mut self, update: AnyUpdate) -> Result<(), RunError> {
         self.frontier.version += 1;
         self.frontier.input = Some(StartInput { update, gotos: Default::default() });
-        self.save(Source::Input, Vec::new()).await
+        self.store_edit(Source::Input, Vec::new()).await
     }
 
-    /// Stores the checkpoint once more, beside itself.
-    async fn copy(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
+    /// Stores a copy of the checkpoint with the same parent.
+    async fn copy_checkpoint(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
         let Some(checkpoint) = checkpoint else {
-            let problem = "there is no checkpoint to copy";
+            let problem = "the thread has no checkpoint to copy";
             return Err(RunError::InvalidUpdate(problem.to_owned()));
         };
         let writer = self.scope.writer.clone().ok_or(RunError::NoCheckpointer)?;
@@ -195,35 +204,37 @@ impl Engine {
         Ok(writer.write(vec![copy]).await?)
     }
 
-    /// Writes as if the nodes had returned the updates: their edges and branches fire.
-    async fn edit_as_nodes(
+    /// Applies the updates as if the nodes had returned them: their edges and branches fire.
+    async fn apply_as_nodes(
         &mut self,
-        edits: Vec<Edit>,
+        edits: Vec<ErasedEdit>,
         checkpoint: Option<&Checkpoint>,
         newest: bool,
     ) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
         self.apply_stored_commands()?;
-        let mut pending = checkpoint.map(|it| planned(&graph, it)).unwrap_or_default();
-        let mut done: Vec<(NodeIdx, Done)> = Vec::new();
+        let mut pending = checkpoint.map(|it| planned_tasks(&graph, it)).unwrap_or_default();
+        let mut done: Vec<(NodeIdx, TaskOutput)> = Vec::new();
         let mut records = Vec::new();
         let several = edits.len() > 1;
         for edit in edits {
             let node = self.node_of(&edit.as_node, several)?;
-            let mut result = Done { updates: edit.update.into_iter().collect(), ..Done::default() };
+            let mut result =
+                TaskOutput { updates: edit.update.into_iter().collect(), ..TaskOutput::default() };
             let writes = self.checked_writes(&result)?;
             let cx = self.task_context(node, TaskKind::Pull);
             if let Err(error) = route_on_copy(&cx, &*self.state, &mut result) {
-                let Halt::Failed { source, terminal } = error.halt() else {
+                let Halt::Failed { source, terminal } = error.into_halt() else {
                     return Err(RunError::AmbiguousUpdate);
                 };
-                return Err(failure(&cx, source, terminal));
+                return Err(run_error(&cx, source, terminal));
             }
-            // The edit counts as the result of the task it takes the place of, unless the thread has moved on.
+            // Unless the thread has moved past the checkpoint, the edit becomes the result of the pending task of
+            // that node.
             let place = pending.iter().position(|it| newest && it.node == node);
             if let (Some(place), Some(checkpoint)) = (place, checkpoint) {
-                let task = id_of(&graph, checkpoint, &pending.remove(place));
-                let gotos = result.hops.iter().map(|it| it.to_record(&graph));
+                let task = planned_task_id(&graph, checkpoint, &pending.remove(place));
+                let gotos = result.targets.iter().map(|it| it.to_record(&graph));
                 let gotos = gotos.collect::<Result<_, _>>()?;
                 let event = self.done_event(writes, gotos);
                 records.push(TaskRecord { task, node: cx.node().to_owned(), event });
@@ -235,12 +246,16 @@ impl Engine {
         }
         let mut writes: Vec<_> = done
             .iter_mut()
-            .map(|(node, it)| Writes { node: *node, updates: &mut it.updates })
+            .map(|(node, it)| TaskWrites { node: *node, updates: &mut it.updates })
             .collect();
         let committed = self.fold(&mut writes, true)?;
-        let ways = done.iter().map(|(node, it)| Ways { node: *node, edges: true, hops: &it.hops });
-        self.frontier.edit(&graph, ways);
-        self.save(Source::Update, committed.changes).await
+        let transitions = done.iter().map(|(node, it)| Transition {
+            node: *node,
+            edges: true,
+            targets: &it.targets,
+        });
+        self.frontier.apply_edit(&graph, transitions);
+        self.store_edit(Source::Update, committed.changes).await
     }
 
     fn node_of(&self, as_node: &AsNode, several: bool) -> Result<NodeIdx, RunError> {
@@ -256,22 +271,23 @@ impl Engine {
                 _ => Err(RunError::AmbiguousUpdate),
             },
             AsNode::Last => {
-                let problem = "several edits of one step must each say which node they stand for";
+                let problem =
+                    "if a step has several edits, each must name its node; use `AsNode::node`";
                 Err(RunError::InvalidUpdate(problem.to_owned()))
             }
-            // An edit as input or a copy never comes here; an edit as the end does if it writes something.
+            // Edits as input and copies are handled earlier; an edit as the end gets here if it contains an update.
             AsNode::End | AsNode::Input | AsNode::Copy => {
                 Err(RunError::UnknownNode { node: END_NAME.to_owned(), nodes: graph.node_names() })
             }
         }
     }
 
-    async fn save(
+    async fn store_edit(
         &mut self,
         source: Source,
         changes: Vec<(String, crate::checkpoint::Change)>,
     ) -> Result<(), RunError> {
-        let mut all = std::mem::take(&mut self.carried);
+        let mut all = std::mem::take(&mut self.command_changes);
         all.extend(changes);
         self.records = Records::default();
         self.put_checkpoint(source, all, &Default::default()).await

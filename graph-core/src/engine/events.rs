@@ -1,4 +1,4 @@
-//! Events: what the engine tells those who watch. Nothing is made that nobody asked for.
+//! Events: what the engine sends to the stream. Event data is built only if its stream mode was requested.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -8,38 +8,38 @@ use super::Engine;
 use crate::{
     FieldWrite, Interrupt, NodeError,
     checkpoint::GotoRecord,
-    context::{Failure, TaskContext, TaskKind},
+    context::{NodeFailure, TaskContext, TaskKind},
     state::erased::ErasedState,
-    stream::{EventKind, Mode, Sink, Values},
+    stream::{EventKind, EventSender, StreamMode, Values},
 };
 
-/// What a task shows that was answered and then failed, as LangGraph does.
+/// The update event of a task that was resumed and then failed, as LangGraph sends it.
 pub(super) const EMPTY_UPDATE: EventKind =
     EventKind::Update { writes: Vec::new(), gotos: Vec::new(), cached: false, handler: false };
 
-/// How a task ended, for who watches.
+/// The result of a task, for a [`EventKind::TaskFinished`] event.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct TaskSummary {
     pub(super) writes: Vec<FieldWrite>,
     pub(super) error: Option<String>,
     pub(super) interrupts: Vec<Interrupt>,
     pub(super) gotos: Vec<GotoRecord>,
 }
 
-/// Tells that an attempt of a task failed, and that another one follows.
-pub(crate) async fn retried(task: &TaskContext, error: &NodeError, wait: Duration) {
-    if let Some(sink) = &task.scope.events {
+/// Reports that an attempt failed and will be retried after `wait`.
+pub(crate) async fn emit_retried(task: &TaskContext, error: &NodeError, wait: Duration) {
+    if let Some(sender) = &task.scope.events {
         let attempt = task.attempt.load(Ordering::Relaxed);
         let kind = EventKind::Retried { attempt, error: error.to_string(), wait };
-        sink.task_event(task, kind).await;
+        sender.task_event(task, kind).await;
     }
 }
 
-/// Tells that a task failed whose handler takes over.
-pub(crate) async fn task_failed(task: &TaskContext, failure: &Failure) {
-    if let Some(sink) = &task.scope.events {
-        if !task.given_answers().is_empty() {
-            sink.task_event(task, EMPTY_UPDATE).await;
+/// Reports the failure of a task whose error handler runs next.
+pub(crate) async fn emit_task_failed(task: &TaskContext, failure: &NodeFailure) {
+    if let Some(sender) = &task.scope.events {
+        if !task.resume_values().is_empty() {
+            sender.task_event(task, EMPTY_UPDATE).await;
         }
         let kind = EventKind::TaskFinished {
             writes: Vec::new(),
@@ -48,26 +48,26 @@ pub(crate) async fn task_failed(task: &TaskContext, failure: &Failure) {
             gotos: Vec::new(),
             handler: false,
         };
-        sink.task_event(task, kind).await;
+        sender.task_event(task, kind).await;
     }
 }
 
 impl Engine {
-    pub(super) fn sink(&self, mode: Mode) -> Option<&Sink> {
-        self.scope.events.as_ref().filter(|it| it.wants(mode))
+    pub(super) fn sender(&self, mode: StreamMode) -> Option<&EventSender> {
+        self.scope.events.as_ref().filter(|it| it.accepts(mode))
     }
 
-    /// Shows a state: the run's own, or the last one with what siblings of a question wrote.
-    pub(super) async fn show_values(&self, state: &dyn ErasedState, output: bool) {
-        if let Some(sink) = self.sink(Mode::Values) {
-            let values = Values::new(state.snapshot(), state.lazy_json(), output);
-            sink.send(self.step, EventKind::Values(values)).await;
+    /// Sends the state: the run's own, or one that includes the writes of an interrupted step's finished tasks.
+    pub(super) async fn emit_values(&self, state: &dyn ErasedState, output: bool) {
+        if let Some(sender) = self.sender(StreamMode::Values) {
+            let values = Values::new(state.snapshot(), state.to_json_fn(), output);
+            sender.send(self.step, EventKind::Values(values)).await;
         }
     }
 
-    /// Shows the checkpoint that the coming step starts from.
-    pub(super) async fn show_checkpoint_event(&self, next: impl FnOnce() -> Vec<String>) {
-        let Some(sink) = self.sink(Mode::Checkpoints) else { return };
+    /// Sends the checkpoint that the next step starts from.
+    pub(super) async fn emit_checkpoint(&self, next: impl FnOnce() -> Vec<String>) {
+        let Some(sender) = self.sender(StreamMode::Checkpoints) else { return };
         if self.scope.writer.is_none() {
             return;
         }
@@ -79,18 +79,22 @@ impl Engine {
             values,
             next: next(),
         };
-        sink.send(self.step - 1, kind).await;
+        sender.send(self.step - 1, kind).await;
     }
 
-    pub(super) async fn show_start(&self, task: &TaskContext, input: impl FnOnce() -> Value) {
-        if let Some(sink) = self.sink(Mode::Tasks) {
+    pub(super) async fn emit_task_started(
+        &self,
+        task: &TaskContext,
+        input: impl FnOnce() -> Value,
+    ) {
+        if let Some(sender) = self.sender(StreamMode::Tasks) {
             let sent = matches!(task.kind, TaskKind::Push(_));
-            sink.task_event(task, EventKind::TaskStarted { input: input(), sent }).await;
+            sender.task_event(task, EventKind::TaskStarted { input: input(), sent }).await;
         }
     }
 
-    /// Shows what a task wrote.
-    pub(super) async fn show_update(
+    /// Sends the writes of a task.
+    pub(super) async fn emit_update(
         &self,
         task: &TaskContext,
         writes: &[FieldWrite],
@@ -98,23 +102,28 @@ impl Engine {
         cached: bool,
         handler: bool,
     ) {
-        if let Some(sink) = self.sink(Mode::Updates) {
+        if let Some(sender) = self.sender(StreamMode::Updates) {
             let (writes, gotos) = (writes.to_vec(), gotos.to_vec());
-            sink.task_event(task, EventKind::Update { writes, gotos, cached, handler }).await;
+            sender.task_event(task, EventKind::Update { writes, gotos, cached, handler }).await;
         }
     }
 
-    pub(super) async fn show_end(&self, task: &TaskContext, end: Shown, handler: bool) {
-        if let Some(sink) = self.sink(Mode::Tasks) {
-            let Shown { writes, error, interrupts, gotos } = end;
+    pub(super) async fn emit_task_finished(
+        &self,
+        task: &TaskContext,
+        end: TaskSummary,
+        handler: bool,
+    ) {
+        if let Some(sender) = self.sender(StreamMode::Tasks) {
+            let TaskSummary { writes, error, interrupts, gotos } = end;
             let kind = EventKind::TaskFinished { writes, error, interrupts, gotos, handler };
-            sink.task_event(task, kind).await;
+            sender.task_event(task, kind).await;
         }
     }
 
-    pub(super) async fn show_interrupts(&self, interrupts: Vec<Interrupt>) {
-        if let Some(sink) = self.sink(Mode::Updates) {
-            sink.send(self.step, EventKind::Interrupted(interrupts)).await;
+    pub(super) async fn emit_interrupts(&self, interrupts: Vec<Interrupt>) {
+        if let Some(sender) = self.sender(StreamMode::Updates) {
+            sender.send(self.step, EventKind::Interrupted(interrupts)).await;
         }
     }
 }

@@ -1,7 +1,6 @@
-//! Execute: one task from its start to its end.
+//! Execute: runs one task from start to end: attempts, timeouts, panics, routing and error handlers.
 //!
-//! Attempts, time-outs, panics, routing and error handlers are all here; how many tasks run at once is the
-//! step's affair.
+//! Concurrency is handled by [`task_pool`](super::task_pool).
 
 use std::{
     collections::BTreeMap,
@@ -18,158 +17,158 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     persist::Durability,
-    plan::{Hop, Hops},
+    plan::{Target, Targets},
 };
 use crate::{
-    Interrupt, NodeError, NodePanic, NodeTimeout, RunError,
-    checkpoint::Event as Recorded,
+    Interrupt, NodeError, NodePanicError, NodeTimeoutError, RunError,
+    checkpoint::TaskEvent,
     command::{Goto, ParentCommand},
-    context::{Failure, TaskContext},
-    error::{Halt, Stop},
+    context::{NodeFailure, TaskContext},
+    error::{Halt, StopReason},
     graph::{Graph, NodeIdx, RouteCall},
     label::END_NAME,
-    node::{AnyUpdate, NodeBody, Outcome, TaskInput},
+    node::{AnyUpdate, NodeBody, NodeOutput, TaskInput},
     spans,
     state::{Fold, erased::ErasedState},
 };
 
-/// What a task came to.
-pub(crate) enum TaskEnd {
-    Done(Done),
+/// How a task ended.
+pub(crate) enum TaskOutcome {
+    Done(TaskOutput),
     Failed(Box<RunError>),
-    Asked(Vec<Interrupt>),
-    Parent(Box<ParentCommand>),
-    Stopped(Stop),
+    Interrupted(Vec<Interrupt>),
+    ParentCommand(Box<ParentCommand>),
+    Stopped(StopReason),
 }
 
-/// A finished task's writes and ways.
+/// The writes of a finished task, and the targets it routed to.
 #[derive(Default)]
-pub(crate) struct Done {
+pub(crate) struct TaskOutput {
     pub(crate) updates: SmallVec<[AnyUpdate; 1]>,
-    pub(crate) hops: Hops,
-    /// Whether the node's routers were asked; otherwise the commit asks them, on the state itself.
+    pub(crate) targets: Targets,
+    /// Whether the node's routers have been called. If not, the commit calls them with the committed state.
     pub(crate) routed: bool,
-    /// Whether an error handler stands in for the node: then the node's edges do not count.
+    /// Whether the output comes from the node's error handler. If so, the node's own edges do not fire.
     pub(crate) handled: bool,
 }
 
-/// What a task needs besides its context.
+/// A task ready to run.
 pub(crate) struct Job {
     pub(crate) cx: Arc<TaskContext>,
     pub(crate) input: TaskInput,
-    /// The state for routers to look at; `None` where the commit asks them.
+    /// The state for the routers. `None` if the commit calls them.
     pub(crate) view: Option<Box<dyn ErasedState>>,
-    /// The failure of an earlier run, which only the handler has still to deal with.
-    pub(crate) failed: Option<Box<LeftToHandler>>,
+    /// A failure from an earlier run; only the error handler still has to run.
+    pub(crate) failed: Option<Box<PendingFailure>>,
 }
 
-/// A failure for a handler to deal with, and what the handler kept of an earlier try.
-pub(crate) struct LeftToHandler {
-    pub(crate) failure: Failure,
-    pub(crate) answers: Vec<Value>,
+/// A failure to be handled, and what the handler recorded in an earlier run.
+pub(crate) struct PendingFailure {
+    pub(crate) failure: NodeFailure,
+    pub(crate) resume_values: Vec<Value>,
     pub(crate) effects: BTreeMap<String, Value>,
 }
 
-impl From<Failure> for LeftToHandler {
-    fn from(failure: Failure) -> Self {
-        Self { failure, answers: Vec::new(), effects: BTreeMap::new() }
+impl From<NodeFailure> for PendingFailure {
+    fn from(failure: NodeFailure) -> Self {
+        Self { failure, resume_values: Vec::new(), effects: BTreeMap::new() }
     }
 }
 
-/// What became of a task, and of the handler that stood in for it.
-pub(crate) struct Report {
-    pub(crate) end: TaskEnd,
-    /// The node's failure, if its handler took over, and the handler's task.
-    pub(crate) handled: Option<Box<(Failure, Arc<TaskContext>)>>,
+/// The outcome of a task, and of its error handler if that ran.
+pub(crate) struct TaskReport {
+    pub(crate) outcome: TaskOutcome,
+    /// The node's failure and the handler's context, if the handler ran.
+    pub(crate) handled: Option<Box<(NodeFailure, Arc<TaskContext>)>>,
 }
 
-impl From<TaskEnd> for Report {
-    fn from(end: TaskEnd) -> Self {
-        Self { end, handled: None }
+impl From<TaskOutcome> for TaskReport {
+    fn from(outcome: TaskOutcome) -> Self {
+        Self { outcome, handled: None }
     }
 }
 
-/// Runs a task: its attempts, then its handler.
-pub(crate) fn run_task(job: Job) -> impl Future<Output = Report> + Send {
-    spans::within(spans::task(&job.cx), run_attempts(job))
+/// Runs the attempts of a task, then its error handler if they all failed.
+pub(crate) fn run_task(job: Job) -> impl Future<Output = TaskReport> + Send {
+    spans::instrument(spans::task(&job.cx), run_unspanned(job))
 }
 
-async fn run_attempts(job: Job) -> Report {
+async fn run_unspanned(job: Job) -> TaskReport {
     let Job { cx, input, view, failed } = job;
     let entry = cx.scope.graph.node(cx.node);
-    let body = entry.body.as_ref().expect("START is never run as a task");
+    let body = entry.body.as_ref().expect("START has no body and is never executed");
     let options = &entry.options;
     if options.retries.is_empty() && options.handler.is_none() {
-        // The usual case keeps no second hold on the input, so that a payload is moved and not copied.
-        return finished(&cx, attempt(body, &cx, input, view.as_deref()).await).into();
+        // Without retries and handler the input is not cloned, so a payload is moved.
+        return task_outcome(&cx, run_attempt(body, &cx, input, view.as_deref()).await).into();
     }
-    // Boxed, here and below: the future of a plain task stays small, and a fan-out has many of them.
-    Box::pin(run_carefully(Job { cx: cx.clone(), input, view, failed })).await
+    // Boxed, here and below, to keep the future of a plain task small: a fan-out has many of them.
+    Box::pin(run_with_recovery(Job { cx: cx.clone(), input, view, failed })).await
 }
 
-/// Runs a task that may be tried again, or whose failure is handled.
-async fn run_carefully(job: Job) -> Report {
+/// Runs a task that has retries or an error handler.
+async fn run_with_recovery(job: Job) -> TaskReport {
     let Job { cx, input, view, failed } = job;
     let entry = cx.scope.graph.node(cx.node);
-    let body = entry.body.as_ref().expect("START is never run as a task");
+    let body = entry.body.as_ref().expect("START has no body and is never executed");
     let options = &entry.options;
     if let Some(left) = failed {
-        return handle(&cx, input, *left).await;
+        return run_handler(&cx, input, *left).await;
     }
-    let error = match attempts(body, &cx, &input, view.as_deref()).await {
+    let error = match run_with_retries(body, &cx, &input, view.as_deref()).await {
         Err(error) if options.handler.is_some() && error.source().is_some() => error,
-        result => return finished(&cx, result).into(),
+        result => return task_outcome(&cx, result).into(),
     };
-    let failure = Failure { node: cx.node().to_owned(), error: error.to_string() };
+    let failure = NodeFailure { node: cx.node().to_owned(), error: error.to_string() };
     if let Some(writer) = cx.scope.writer.as_ref().filter(|it| it.durability != Durability::Exit) {
-        let event = Recorded::Failed { error: failure.error.clone(), handled: true };
-        // On its way to the disk before the handler starts: after a crash only the handler runs again.
-        if let Err(error) = writer.record(cx.place(), vec![cx.record(event)]).await {
-            return TaskEnd::Failed(Box::new(error.into())).into();
+        let event = TaskEvent::Failed { error: failure.error.clone(), handled: true };
+        // Recorded before the handler starts, so that after a crash only the handler runs again.
+        if let Err(error) = writer.record(cx.checkpoint_key(), vec![cx.record(event)]).await {
+            return TaskOutcome::Failed(Box::new(error.into())).into();
         }
     }
-    super::events::task_failed(&cx, &failure).await;
-    handle(&cx, input, failure.into()).await
+    super::events::emit_task_failed(&cx, &failure).await;
+    run_handler(&cx, input, failure.into()).await
 }
 
-/// Runs the handler of a failed task in its place.
-async fn handle(cx: &Arc<TaskContext>, input: TaskInput, left: LeftToHandler) -> Report {
-    let LeftToHandler { failure, answers, effects } = left;
+/// Runs the error handler in place of the failed task.
+async fn run_handler(cx: &Arc<TaskContext>, input: TaskInput, left: PendingFailure) -> TaskReport {
+    let PendingFailure { failure, resume_values, effects } = left;
     let graph = &cx.scope.graph;
     let mut handler = cx.handler(failure.clone());
-    handler.remember(answers, effects);
+    handler.restore(resume_values, effects);
     let handler = Arc::new(handler);
-    let end = match &graph.node(cx.node).options.handler {
+    let outcome = match &graph.node(cx.node).options.handler {
         Some(body) => {
-            let outcome = guarded(body, &handler, input).await;
-            let done = outcome.and_then(|it| settle(it, graph, cx.node));
-            finished(&handler, done.map(|it| Done { handled: true, routed: true, ..it }))
+            let outcome = call_node(body, &handler, input).await;
+            let done = outcome.and_then(|it| resolve_outcome(it, graph, cx.node));
+            task_outcome(&handler, done.map(|it| TaskOutput { handled: true, routed: true, ..it }))
         }
-        None => end(cx, NodeError::from(failure.error.clone())),
+        None => error_outcome(cx, NodeError::from(failure.error.clone())),
     };
-    Report { end, handled: Some(Box::new((failure, handler))) }
+    TaskReport { outcome, handled: Some(Box::new((failure, handler))) }
 }
 
-/// Tries until it works, or until no policy allows another attempt.
-async fn attempts(
+/// Repeats attempts until one succeeds or no retry policy allows another.
+async fn run_with_retries(
     body: &NodeBody,
     cx: &Arc<TaskContext>,
     input: &TaskInput,
     view: Option<&dyn ErasedState>,
-) -> Result<Done, NodeError> {
+) -> Result<TaskOutput, NodeError> {
     let retries = &cx.scope.graph.node(cx.node).options.retries;
     let mut failed = 0;
     loop {
-        let error = match attempt(body, cx, input.clone(), view).await {
+        let error = match run_attempt(body, cx, input.clone(), view).await {
             Ok(done) => return Ok(done),
             Err(error) if error.source().is_none() => return Err(error),
             Err(error) => error,
         };
         failed += 1;
         match retries.iter().find(|it| it.applies(&error)) {
-            Some(retry) if failed < retry.attempts => {
+            Some(retry) if failed < retry.max_attempts => {
                 let wait = retry.delay(failed);
-                super::events::retried(cx, &error, wait).await;
+                super::events::emit_retried(cx, &error, wait).await;
                 sleep(wait).await;
                 cx.next_attempt();
             }
@@ -178,53 +177,58 @@ async fn attempts(
     }
 }
 
-/// One attempt: the body, then where it leads.
-async fn attempt(
+/// Runs the node once, then its routers.
+async fn run_attempt(
     body: &NodeBody,
     cx: &Arc<TaskContext>,
     input: TaskInput,
     view: Option<&dyn ErasedState>,
-) -> Result<Done, NodeError> {
-    let outcome = guarded(body, cx, input).await?;
+) -> Result<TaskOutput, NodeError> {
+    let outcome = call_node(body, cx, input).await?;
     let graph = &cx.scope.graph;
-    let mut done = settle(outcome, graph, cx.node)?;
+    let mut done = resolve_outcome(outcome, graph, cx.node)?;
     if let Some(view) = view {
         let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(cx, view, &mut done)));
-        routed.map_err(panicked)??;
+        routed.map_err(panic_error)??;
     }
     Ok(done)
 }
 
-/// The places an outcome leads to, found in the graph.
-pub(super) fn settle(outcome: Outcome, graph: &Graph, node: NodeIdx) -> Result<Done, NodeError> {
+/// Resolves the gotos that a node returned to targets in the graph.
+pub(super) fn resolve_outcome(
+    outcome: NodeOutput,
+    graph: &Graph,
+    node: NodeIdx,
+) -> Result<TaskOutput, NodeError> {
     if let Some(command) = outcome.parent {
-        return Err(NodeError::parent(command));
+        return Err(NodeError::parent_command(command));
     }
-    let mut done = Done { updates: outcome.updates, ..Done::default() };
+    let mut done = TaskOutput { updates: outcome.updates, ..TaskOutput::default() };
     if !outcome.gotos.is_empty() {
-        find(graph, node, outcome.gotos, &mut done.hops)?;
+        resolve_gotos(graph, node, outcome.gotos, &mut done.targets)?;
     }
     Ok(done)
 }
 
-/// Finds places in the graph and adds them to `hops`; END leads nowhere.
-pub(crate) fn find(
+/// Resolves gotos to nodes of the graph and appends them to `targets`. END adds nothing.
+pub(crate) fn resolve_gotos(
     graph: &Graph,
     from: NodeIdx,
     gotos: impl IntoIterator<Item = Goto>,
-    hops: &mut Hops,
+    targets: &mut Targets,
 ) -> Result<(), NodeError> {
     for goto in gotos {
         match (graph.find(goto.to.as_str()), goto.payload) {
-            (Some(node), None) if node != graph.start => hops.push(Hop::Node(node)),
+            (Some(node), None) if node != graph.start => targets.push(Target::Node(node)),
             (Some(node), Some(payload)) if node != graph.start => {
-                let payload = payload.admit(goto.to.as_str()).map_err(NodeError::terminal)?;
-                hops.push(Hop::Send(node, payload));
+                let payload =
+                    payload.ensure_depth(goto.to.as_str()).map_err(NodeError::terminal)?;
+                targets.push(Target::Send(node, payload));
             }
             (None, None) if goto.to.as_str() == END_NAME => {}
             (None, Some(_)) if goto.to.as_str() == END_NAME => {
                 let from = graph.node(from).label.to_string();
-                return Err(NodeError::terminal(SentToEnd { from }));
+                return Err(NodeError::terminal(SentToEndError { from }));
             }
             _ => return Err(NodeError::terminal(graph.unknown_target(from, &goto.to))),
         }
@@ -232,18 +236,18 @@ pub(crate) fn find(
     Ok(())
 }
 
-/// A payload sent to END, where nobody takes it.
+/// A node sent a payload to END.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("`{from}` sends a payload to END, where nobody takes it")]
-pub(crate) struct SentToEnd {
+#[error("`{from}` sent a payload to END, which takes none; use `Goto::end()` without a payload")]
+pub(crate) struct SentToEndError {
     from: String,
 }
 
-/// Asks the routers on a copy of the state with the task's own writes.
+/// Calls the routers with a copy of the state that includes the task's own writes.
 pub(super) fn route_on_copy(
     cx: &TaskContext,
     view: &dyn ErasedState,
-    done: &mut Done,
+    done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
     let graph = &cx.scope.graph;
     if graph.has_routers(cx.node) {
@@ -251,8 +255,8 @@ pub(super) fn route_on_copy(
         let mut fold = Fold::default();
         for update in &done.updates {
             let mut update = copy.clone_update(update).map_err(NodeError::terminal)?;
-            let overwritten = copy.touched(&update).map_err(NodeError::terminal)?.overwritten;
-            fold.overwrite(&overwritten);
+            let overwritten = copy.write_set(&update).map_err(NodeError::terminal)?.overwritten;
+            fold.mark_overwritten(&overwritten);
             copy.fold(&mut update, &mut fold).map_err(NodeError::terminal)?;
         }
         route(cx, &*copy, done)?;
@@ -261,11 +265,11 @@ pub(super) fn route_on_copy(
     Ok(())
 }
 
-/// Asks the routers of a task's node on the state that holds the task's own writes.
+/// Calls the routers of the task's node. `state` must include the task's own writes.
 pub(crate) fn route(
     cx: &TaskContext,
     state: &dyn ErasedState,
-    done: &mut Done,
+    done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
     let graph = &cx.scope.graph;
     let entry = graph.node(cx.node);
@@ -273,65 +277,65 @@ pub(crate) fn route(
         state,
         updates: &done.updates,
         reads: entry.reads.as_ref(),
-        remaining: cx.stop - cx.step,
+        remaining: cx.max_step - cx.step,
         deps: &*cx.scope.deps,
     };
     for router in &entry.routers {
         let gotos = catch_unwind(AssertUnwindSafe(|| (router.route)(&call)));
-        find(graph, cx.node, gotos.map_err(panicked)??, &mut done.hops)?;
+        resolve_gotos(graph, cx.node, gotos.map_err(panic_error)??, &mut done.targets)?;
     }
     Ok(())
 }
 
-/// Runs a node's body within its time limits, a panic becoming an error.
-pub(super) async fn guarded(
+/// Calls the node within its time limits and converts a panic into an error.
+pub(super) async fn call_node(
     body: &NodeBody,
     cx: &Arc<TaskContext>,
     input: TaskInput,
-) -> Result<Outcome, NodeError> {
+) -> Result<NodeOutput, NodeError> {
     let options = &cx.scope.graph.node(cx.node).options;
     let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, cx)));
-    let mut future = called.map_err(panicked)?;
+    let mut future = called.map_err(panic_error)?;
     let run = std::future::poll_fn(move |task| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
-            Ok(Poll::Ready(Err(error))) => Poll::Ready(delivered(error)),
+            Ok(Poll::Ready(Err(error))) => Poll::Ready(accept_command(error)),
             Ok(poll) => poll,
-            Err(panic) => Poll::Ready(Err(panicked(panic))),
+            Err(panic) => Poll::Ready(Err(panic_error(panic))),
         }
     });
     match (options.timeout, options.idle_timeout) {
         (None, None) => run.await,
-        (limit, idle) => Box::pin(limited(run, cx, limit, idle)).await,
+        (limit, idle) => Box::pin(with_time_limits(run, cx, limit, idle)).await,
     }
 }
 
-/// Ends an attempt that takes too long, or gives no sign of life.
-async fn limited(
-    run: impl Future<Output = Result<Outcome, NodeError>>,
+/// Fails the attempt if it exceeds its time limit, or if it sends no heartbeat for the idle timeout.
+async fn with_time_limits(
+    run: impl Future<Output = Result<NodeOutput, NodeError>>,
     cx: &TaskContext,
     limit: Option<Duration>,
     idle: Option<Duration>,
-) -> Result<Outcome, NodeError> {
+) -> Result<NodeOutput, NodeError> {
     tokio::select! {
         outcome = run => outcome,
-        limit = elapsed(limit) => Err(NodeTimeout { limit, idle: false }.into()),
-        limit = idled(cx, idle) => Err(NodeTimeout { limit, idle: true }.into()),
+        limit = wait_for_timeout(limit) => Err(NodeTimeoutError { limit, idle: false }.into()),
+        limit = wait_until_idle(cx, idle) => Err(NodeTimeoutError { limit, idle: true }.into()),
     }
 }
 
-/// What a graph inside the node sends to this one takes the place of the node's answer.
+/// Converts a command that a subgraph sent to its parent into the output of the subgraph's node.
 #[cold]
-fn delivered(error: NodeError) -> Result<Outcome, NodeError> {
-    match error.halt() {
-        Halt::Delivered(command) => {
+fn accept_command(error: NodeError) -> Result<NodeOutput, NodeError> {
+    match error.into_halt() {
+        Halt::DeliveredCommand(command) => {
             let ParentCommand { updates, gotos } = *command;
-            Ok(Outcome { updates, gotos: gotos.into_vec(), parent: None })
+            Ok(NodeOutput { updates, gotos: gotos.into_vec(), parent: None })
         }
         halt => Err(NodeError::from_halt(halt)),
     }
 }
 
-async fn elapsed(limit: Option<Duration>) -> Duration {
+async fn wait_for_timeout(limit: Option<Duration>) -> Duration {
     match limit {
         Some(limit) => {
             sleep(limit).await;
@@ -341,46 +345,48 @@ async fn elapsed(limit: Option<Duration>) -> Duration {
     }
 }
 
-/// Returns once the task has given no sign of life for so long.
-async fn idled(cx: &TaskContext, limit: Option<Duration>) -> Duration {
+/// Returns once the task has sent no heartbeat for `limit`.
+async fn wait_until_idle(cx: &TaskContext, limit: Option<Duration>) -> Duration {
     let Some(limit) = limit else { return std::future::pending().await };
     let start = Instant::now();
     loop {
-        match cx.last_beat().unwrap_or(start).max(start).checked_add(limit) {
+        match cx.last_heartbeat().unwrap_or(start).max(start).checked_add(limit) {
             Some(until) if until <= Instant::now() => return limit,
             Some(until) => sleep_until(until).await,
-            // So far away that it never comes.
+            // The deadline overflows `Instant`, so it is never reached.
             None => std::future::pending().await,
         }
     }
 }
 
-fn panicked(panic: Box<dyn std::any::Any + Send>) -> NodeError {
+fn panic_error(panic: Box<dyn std::any::Any + Send>) -> NodeError {
     let message = match panic.downcast::<String>() {
         Ok(text) => *text,
         Err(panic) => panic.downcast::<&str>().map_or("no message", |it| *it).to_owned(),
     };
-    NodeError::from(NodePanic { message })
+    NodeError::from(NodePanicError { message })
 }
 
-fn finished(cx: &TaskContext, result: Result<Done, NodeError>) -> TaskEnd {
-    result.map_or_else(|error| end(cx, error), TaskEnd::Done)
+fn task_outcome(cx: &TaskContext, result: Result<TaskOutput, NodeError>) -> TaskOutcome {
+    result.map_or_else(|error| error_outcome(cx, error), TaskOutcome::Done)
 }
 
-/// What an error that no attempt and no handler mended makes of the task.
-pub(super) fn end(cx: &TaskContext, error: NodeError) -> TaskEnd {
-    match error.halt() {
-        Halt::Asked(interrupts) => TaskEnd::Asked(interrupts),
-        Halt::Parent(command) | Halt::Delivered(command) => TaskEnd::Parent(command),
-        Halt::Stopped(stop) => TaskEnd::Stopped(stop),
+/// Returns the outcome of a task whose error was neither retried nor handled.
+pub(super) fn error_outcome(cx: &TaskContext, error: NodeError) -> TaskOutcome {
+    match error.into_halt() {
+        Halt::Interrupted(interrupts) => TaskOutcome::Interrupted(interrupts),
+        Halt::ParentCommand(command) | Halt::DeliveredCommand(command) => {
+            TaskOutcome::ParentCommand(command)
+        }
+        Halt::Stopped(stop) => TaskOutcome::Stopped(stop),
         Halt::Failed { source, terminal } => {
-            TaskEnd::Failed(Box::new(failure(cx, source, terminal)))
+            TaskOutcome::Failed(Box::new(run_error(cx, source, terminal)))
         }
     }
 }
 
-/// The run's error for a node's error: the engine's own errors stay what they are.
-pub(crate) fn failure(
+/// Converts a node's error into a run error. Errors of the engine itself are passed through.
+pub(crate) fn run_error(
     cx: &TaskContext,
     source: Arc<dyn std::error::Error + Send + Sync>,
     terminal: bool,
@@ -389,19 +395,19 @@ pub(crate) fn failure(
     if let Some(error) = error.downcast_ref::<RunError>() {
         return error.clone();
     }
-    if let Some(error) = error.downcast_ref::<crate::UnknownTarget>() {
+    if let Some(error) = error.downcast_ref::<crate::UnknownTargetError>() {
         return error.clone().into();
     }
     if let Some(error) = error.downcast_ref::<crate::state::FieldError>() {
         return error.clone().into();
     }
-    if let Some(error) = error.downcast_ref::<SentToEnd>() {
+    if let Some(error) = error.downcast_ref::<SentToEndError>() {
         return RunError::InvalidUpdate(error.to_string());
     }
     RunError::Node { node: cx.node().to_owned(), step: cx.step, error: source, terminal }
 }
 
-/// Waits for a future, unless the time is up.
-pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+/// Awaits the future for at most `limit`. Returns `None` on timeout.
+pub(crate) async fn with_timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     tokio::time::timeout(limit, future).await.ok()
 }

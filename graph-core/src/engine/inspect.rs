@@ -1,13 +1,13 @@
-//! Inspect: a thread's state as its checkpoints and records tell it, without running anything.
+//! Inspect: reads a thread's state from its checkpoints and records without running anything.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use serde_json::Value;
 
 use super::{
-    commit::{self, Mode, Writes},
-    load::{damaged, stored_state, updates},
-    plan::{Frontier, Planned},
+    commit::{self, CommitOptions, TaskWrites},
+    load::{corrupt_error, stored_state, updates_from_writes},
+    plan::{Frontier, PlannedTask},
     records::{Records, TaskLog},
 };
 use crate::{
@@ -16,62 +16,63 @@ use crate::{
     context::{TaskKind, task_id},
     graph::Graph,
     state::{FieldSet, erased::ErasedState},
-    subgraph::{Persistence, join, without_task_ids},
+    subgraph::{Persistence, nested_namespace, without_task_ids},
 };
 
-/// How to look at a checkpoint.
+/// What to include in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
-    /// Whether to show how things stand now, with what finished tasks wrote, rather than the record of the step.
+    /// Whether to include the writes of finished tasks of the pending step. If not, the snapshot is the checkpoint as
+    /// stored.
     pub(crate) live: bool,
-    /// Whether to look into subgraphs.
+    /// Whether to include the state of subgraphs.
     pub(crate) subgraphs: bool,
 }
 
-/// A checkpoint as it is shown.
+/// A checkpoint prepared for display.
 pub(crate) struct Snapshot {
     pub(crate) state: Box<dyn ErasedState>,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) next: Vec<String>,
     pub(crate) tasks: Vec<TaskState>,
-    pub(crate) waiting: Vec<(String, Vec<String>)>,
+    pub(crate) pending_joins: Vec<(String, Vec<String>)>,
 }
 
 /// A task of the step that follows a checkpoint.
 #[derive(Clone, Debug)]
 pub struct TaskState {
-    /// The task.
+    /// The task's id.
     pub id: TaskId,
-    /// The node.
+    /// The node's name.
     pub node: String,
-    /// The error it failed with.
+    /// Error message of a failed task.
     pub error: Option<String>,
-    /// What it asks.
+    /// Pending interrupts of the task.
     pub interrupts: Vec<Interrupt>,
-    /// What it wrote, if it finished.
+    /// Writes of a finished task.
     pub result: Option<Vec<FieldWrite>>,
-    /// The state of the graph inside, if it is one and that was asked for.
+    /// State of the task's subgraph, if the node is a subgraph and subgraph states were requested.
     pub subgraph: Option<Box<SubgraphState>>,
 }
 
-/// The state of a graph inside a task, its fields as JSON.
+/// The state of a subgraph, with its fields as JSON.
 #[derive(Clone, Debug, Default)]
 pub struct SubgraphState {
-    /// The fields that have a value.
+    /// Fields that have a value.
     pub values: Value,
-    /// The nodes that run next.
+    /// Nodes that run next.
     pub next: Vec<String>,
-    /// The number of its last step.
+    /// Number of its last step.
     pub step: Option<i64>,
-    /// What came to its last checkpoint.
+    /// What created its last checkpoint.
     pub source: Option<crate::checkpoint::Source>,
-    /// The tasks that run next.
+    /// Tasks of its next step.
     pub tasks: Vec<TaskState>,
 }
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Shows a checkpoint. Boxed, since a subgraph is shown by the same function.
+/// Builds a snapshot. Returns a boxed future because it recurses into subgraphs.
 pub(crate) fn snapshot<'a>(
     graph: &'a Graph,
     saver: &'a Arc<dyn Checkpointer>,
@@ -82,26 +83,28 @@ pub(crate) fn snapshot<'a>(
         let mut checkpoint = checkpoint;
         graph.migrate(&mut checkpoint)?;
         let (mut state, mut live) = stored_state(graph, &checkpoint)?;
-        let planned = planned(graph, &checkpoint);
+        let planned = planned_tasks(graph, &checkpoint);
         let mut records = Records::new(checkpoint.records.clone());
         for (writes, _) in std::mem::take(&mut records.commands) {
-            let mut update = updates(&*state, writes)?;
+            let mut update = updates_from_writes(&*state, writes)?;
             fold(graph, &mut *state, &mut live, &mut [(graph.start, &mut update[..])], false)?;
         }
-        let ids: Vec<_> = planned.iter().map(|it| id_of(graph, &checkpoint, it)).collect();
+        let ids: Vec<_> =
+            planned.iter().map(|it| planned_task_id(graph, &checkpoint, it)).collect();
         if view.live {
-            let log = |plan: &Planned, id| log_of(graph, &checkpoint, &records, plan, id, view);
-            show_finished(graph, &mut *state, &mut live, &planned, &ids, log).map_err(|error| {
+            let log =
+                |plan: &PlannedTask, id| task_log(graph, &checkpoint, &records, plan, id, view);
+            fold_finished(graph, &mut *state, &mut live, &planned, &ids, log).map_err(|error| {
                 match error {
-                    RunError::Field(error) => damaged(&checkpoint.place, &error).into(),
+                    RunError::Field(error) => corrupt_error(&checkpoint.key, &error).into(),
                     error => error,
                 }
             })?;
         }
         let mut tasks = Vec::new();
         for (plan, id) in planned.iter().zip(&ids) {
-            let log = log_of(graph, &checkpoint, &records, plan, *id, view);
-            let mut task = shown(graph, plan, *id, log, view);
+            let log = task_log(graph, &checkpoint, &records, plan, *id, view);
+            let mut task = task_state(graph, plan, *id, log, view);
             if view.subgraphs {
                 task.subgraph = subgraph(graph, saver, &checkpoint, plan, *id).await?;
             }
@@ -109,77 +112,91 @@ pub(crate) fn snapshot<'a>(
         }
         let open = tasks.iter().filter(|it| !view.live || it.result.is_none());
         let next = open.map(|it| it.node.clone()).collect();
-        let waiting = waiting(graph, &checkpoint);
-        Ok(Snapshot { state, next, tasks, waiting, checkpoint })
+        let pending_joins = pending_joins(graph, &checkpoint);
+        Ok(Snapshot { state, next, tasks, pending_joins, checkpoint })
     })
 }
 
-/// The tasks of the step that follows a checkpoint.
-pub(super) fn planned(graph: &Graph, checkpoint: &Checkpoint) -> Vec<Planned> {
+/// Returns the tasks of the step that follows a checkpoint.
+pub(super) fn planned_tasks(graph: &Graph, checkpoint: &Checkpoint) -> Vec<PlannedTask> {
     let mut planned =
-        Frontier::from_cursor(graph, &checkpoint.cursor).tasks(graph, true).into_vec();
-    if checkpoint.cursor.input.is_some() {
-        planned.push(Planned { node: graph.start, kind: TaskKind::Pull, payload: None });
+        Frontier::from_record(graph, &checkpoint.frontier).tasks(graph, true).into_vec();
+    if checkpoint.frontier.input.is_some() {
+        planned.push(PlannedTask { node: graph.start, kind: TaskKind::Pull, payload: None });
     }
     planned
 }
 
-pub(super) fn id_of(graph: &Graph, checkpoint: &Checkpoint, plan: &Planned) -> TaskId {
+pub(super) fn planned_task_id(
+    graph: &Graph,
+    checkpoint: &Checkpoint,
+    plan: &PlannedTask,
+) -> TaskId {
     let header = &checkpoint.header;
     let node = graph.node(plan.node).label.as_str();
-    task_id(header.origin, &checkpoint.place.namespace, header.step + 1, node, plan.kind)
+    task_id(header.origin, &checkpoint.key.namespace, header.step + 1, node, plan.kind)
 }
 
-/// What is known of a task. Where its handler took over, the handler's questions are among the task's, and how things
-/// stand now is how they stand with the handler.
-fn log_of(
+/// Returns the records of a task. If its error handler ran, the handler's interrupts are added, and in a live view
+/// its result replaces the task's.
+fn task_log(
     graph: &Graph,
     checkpoint: &Checkpoint,
     records: &Records,
-    plan: &Planned,
+    plan: &PlannedTask,
     id: TaskId,
     view: View,
 ) -> TaskLog {
     let mut log = records.tasks.get(&id).cloned().unwrap_or_default();
     if log.is_handled() {
-        let handler = Planned { kind: TaskKind::Handler(id), ..plan.clone() };
-        let handler = records.tasks.get(&id_of(graph, checkpoint, &handler));
+        let handler = PlannedTask { kind: TaskKind::Handler(id), ..plan.clone() };
+        let handler = records.tasks.get(&planned_task_id(graph, checkpoint, &handler));
         let handler = handler.cloned().unwrap_or_default();
         if view.live {
             log.done = handler.done;
-            log.asked.clear();
+            log.interrupts.clear();
         }
-        log.asked.extend(handler.asked);
+        log.interrupts.extend(handler.interrupts);
     }
     log
 }
 
-fn shown(graph: &Graph, plan: &Planned, id: TaskId, log: TaskLog, view: View) -> TaskState {
+fn task_state(
+    graph: &Graph,
+    plan: &PlannedTask,
+    id: TaskId,
+    log: TaskLog,
+    view: View,
+) -> TaskState {
     TaskState {
         id,
         node: graph.node(plan.node).label.to_string(),
         error: log.failed.map(|it| it.0),
-        interrupts: if view.live && log.done.is_some() { Vec::new() } else { log.asked },
+        interrupts: if view.live && log.done.is_some() { Vec::new() } else { log.interrupts },
         result: log.done.map(|it| it.0),
         subgraph: None,
     }
 }
 
-/// Folds what the finished tasks of an open step wrote.
+/// Folds the writes of finished tasks of the pending step into the state.
 ///
-/// Writes that conflict are left out: the state stays readable, and the run that goes on will say what is wrong.
-fn show_finished(
+/// Conflicting writes are ignored, so that the state stays readable; the next run reports the conflict.
+fn fold_finished(
     graph: &Graph,
     state: &mut dyn ErasedState,
     live: &mut FieldSet,
-    planned: &[Planned],
+    planned: &[PlannedTask],
     ids: &[TaskId],
-    log: impl Fn(&Planned, TaskId) -> TaskLog,
+    log: impl Fn(&PlannedTask, TaskId) -> TaskLog,
 ) -> Result<(), RunError> {
     let mut done = Vec::new();
     for (plan, id) in planned.iter().zip(ids) {
         if let Some((writes, _)) = log(plan, *id).done {
-            done.push((plan.kind != TaskKind::Pull, plan.node, updates(state, writes)?));
+            done.push((
+                plan.kind != TaskKind::Pull,
+                plan.node,
+                updates_from_writes(state, writes)?,
+            ));
         }
     }
     if done.is_empty() {
@@ -191,7 +208,7 @@ fn show_finished(
         Err(RunError::Conflict(_)) => {}
         result => result?,
     }
-    // As in LangGraph, this view shows nothing that lives for one step.
+    // As in LangGraph, this view leaves out step-scoped fields.
     for field in live.iter() {
         state.clear(field);
     }
@@ -203,12 +220,12 @@ fn fold(
     state: &mut dyn ErasedState,
     live: &mut FieldSet,
     tasks: &mut [(crate::graph::NodeIdx, &mut [crate::node::AnyUpdate])],
-    clears: bool,
+    clear_step_scoped: bool,
 ) -> Result<(), RunError> {
     let mut writes: Vec<_> =
-        tasks.iter_mut().map(|(node, updates)| Writes { node: *node, updates }).collect();
-    let mode = Mode { step: 0, clears, records: false };
-    commit::commit(graph, state, live, &mut writes, mode)?;
+        tasks.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
+    let options = CommitOptions { step: 0, clear_step_scoped, collect_changes: false };
+    commit::commit(graph, state, live, &mut writes, options)?;
     Ok(())
 }
 
@@ -216,17 +233,17 @@ async fn subgraph(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
     checkpoint: &Checkpoint,
-    plan: &Planned,
+    plan: &PlannedTask,
     id: TaskId,
 ) -> Result<Option<Box<SubgraphState>>, RunError> {
     let entry = graph.node(plan.node);
     let Some(inner) = entry.body.as_ref().and_then(|it| it.0.subgraph()) else { return Ok(None) };
-    let outer = &checkpoint.place.namespace;
+    let outer = &checkpoint.key.namespace;
     let namespace = match inner.persistence {
-        Persistence::Thread => join(&without_task_ids(outer), entry.label.as_str()),
-        _ => join(outer, &format!("{}:{id}", entry.label)),
+        Persistence::Thread => nested_namespace(&without_task_ids(outer), entry.label.as_str()),
+        _ => nested_namespace(outer, &format!("{}:{id}", entry.label)),
     };
-    let lookup = Lookup::head(&checkpoint.place.thread, namespace);
+    let lookup = Lookup::head(&checkpoint.key.thread, namespace);
     let Some(head) = saver.get(&lookup).await? else {
         return Ok(Some(Box::new(SubgraphState {
             values: Value::Object(Default::default()),
@@ -234,22 +251,22 @@ async fn subgraph(
         })));
     };
     let view = View { live: true, subgraphs: true };
-    let shown = snapshot(inner.graph, saver, head, view).await?;
+    let snapshot = snapshot(inner.graph, saver, head, view).await?;
     Ok(Some(Box::new(SubgraphState {
-        values: shown.state.json(|_| true)?,
-        next: shown.next,
-        step: Some(shown.checkpoint.header.step),
-        source: Some(shown.checkpoint.header.source),
-        tasks: shown.tasks,
+        values: snapshot.state.json(|_| true)?,
+        next: snapshot.next,
+        step: Some(snapshot.checkpoint.header.step),
+        source: Some(snapshot.checkpoint.header.source),
+        tasks: snapshot.tasks,
     })))
 }
 
-/// The joins that have seen some of their sources, with those they wait for.
-fn waiting(graph: &Graph, checkpoint: &Checkpoint) -> Vec<(String, Vec<String>)> {
-    let frontier = Frontier::from_cursor(graph, &checkpoint.cursor);
+/// Returns the joins that wait for some of their sources, each with the missing sources.
+fn pending_joins(graph: &Graph, checkpoint: &Checkpoint) -> Vec<(String, Vec<String>)> {
+    let frontier = Frontier::from_record(graph, &checkpoint.frontier);
     let name = |node: crate::graph::NodeIdx| graph.node(node).label.to_string();
-    let waiting = frontier.waiting(graph).into_iter();
-    let shown = waiting.filter_map(|(join, missing)| {
+    let pending_joins = frontier.pending_joins(graph).into_iter();
+    let shown = pending_joins.filter_map(|(join, missing)| {
         let target = graph.joins[join].target?;
         Some((name(target), missing.into_iter().map(name).collect()))
     });

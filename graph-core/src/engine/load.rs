@@ -1,4 +1,4 @@
-//! Load: from a stored checkpoint and an input to the start of the loop.
+//! Load: prepares an engine from a stored checkpoint and an input.
 
 use std::{
     collections::BTreeSet,
@@ -7,34 +7,34 @@ use std::{
 
 use super::{
     CommandInput, Engine, Replay, Resume, RunInput,
-    commit::{self, Committed, Mode, Writes},
-    execute::{failure, find},
-    plan::{Frontier, Hop, Hops, StartInput},
+    commit::{self, CommitOptions, CommitResult, TaskWrites},
+    execute::{resolve_gotos, run_error},
+    plan::{Frontier, StartInput, Target, Targets},
     records::Records,
 };
 use crate::{
     FieldWrite, NodeError, RunError,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, GotoRecord,
-        History, Lookup, Place, Source, StartRecord, TaskId, TaskRecord,
+        Checkpoint, CheckpointError, CheckpointId, CheckpointKey, Checkpointer, FrontierRecord,
+        GotoRecord, HistoryQuery, Lookup, Source, StartRecord, TaskEvent, TaskId, TaskRecord,
     },
     command::Goto,
-    context::{Answers, Scope, TaskContext, TaskKind, lock},
+    context::{ResumeValues, Scope, TaskContext, TaskKind, lock},
     error::Halt,
     graph::Graph,
     node::AnyUpdate,
-    state::{FieldError, FieldSet, erased::ErasedState, guard},
+    state::{FieldError, FieldSet, erased::ErasedState, limits},
 };
 
-/// What a run found when it started.
+/// The checkpoint that a run starts from.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     checkpoint: Option<Checkpoint>,
     /// The namespace's newest checkpoint.
     head: Option<CheckpointId>,
-    /// Whether the caller named the checkpoint.
+    /// Whether the caller addressed the checkpoint by id.
     addressed: bool,
-    /// Whether it is stored in an older form.
+    /// Whether the checkpoint was migrated from an older state version.
     migrated: bool,
 }
 
@@ -43,42 +43,43 @@ impl Loaded {
         self.checkpoint
     }
 
-    /// Nothing but the namespace's head, which a new checkpoint has to follow.
-    pub(crate) fn emptied(self) -> Self {
+    /// Drops the checkpoint but keeps the head, which the next checkpoint must follow.
+    pub(crate) fn without_checkpoint(self) -> Self {
         Self { head: self.head, ..Self::default() }
     }
 
-    /// Whether the checkpoint was made for the step that a task belongs to.
-    pub(crate) fn began_at(&self, task: &TaskContext) -> bool {
+    /// Returns whether the checkpoint was created in the step that `task` belongs to.
+    pub(crate) fn was_started_by(&self, task: &TaskContext) -> bool {
         let parents = self.checkpoint.as_ref().map(|it| &it.header.parents);
         parents.and_then(|it| it.get(&task.scope.namespace)) == Some(&task.checkpoint)
     }
 
-    /// Whether the thread has moved past the checkpoint that was named.
-    pub(super) fn superseded(&self) -> bool {
-        self.addressed && self.checkpoint.as_ref().map(|it| it.place.id) != self.head
+    /// Returns whether the caller addressed a checkpoint that is not the head.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.addressed && self.checkpoint.as_ref().map(|it| it.key.id) != self.head
     }
 
-    /// Whether the run goes back in time, rather than on from where the thread stands.
-    fn travels(&self, input: &RunInput) -> bool {
+    /// Returns whether the run starts from the addressed checkpoint again (time travel) instead of continuing the
+    /// thread.
+    fn is_time_travel(&self, input: &RunInput) -> bool {
         let resumes = matches!(input, RunInput::Command(it) if it.resume.is_some());
-        self.addressed && (!resumes || self.superseded())
+        self.addressed && (!resumes || self.is_superseded())
     }
 
-    /// From when subgraphs that keep their state start, in a run that goes back in time.
+    /// Returns the replay bound for subgraphs, if this run travels in time.
     pub(crate) fn replay(&self, input: &RunInput) -> Option<Arc<Replay>> {
         let checkpoint = self.checkpoint.as_ref()?;
-        if !self.travels(input) || matches!(input, RunInput::Fresh(_)) {
+        if !self.is_time_travel(input) || matches!(input, RunInput::Fresh(_)) {
             return None;
         }
-        // An edit was made after the subgraphs ran, so their checkpoints lie before its parent.
+        // An edit is newer than the subgraph checkpoints of its step, so the bound is the edit's parent.
         let edited = matches!(checkpoint.header.source, Source::Update | Source::Fork);
-        let bound = checkpoint.header.parent.filter(|_| edited).unwrap_or(checkpoint.place.id);
+        let bound = checkpoint.header.parent.filter(|_| edited).unwrap_or(checkpoint.key.id);
         Some(Arc::new(Replay { bound, visited: Mutex::new(BTreeSet::new()) }))
     }
 }
 
-/// Reads the checkpoint that a run starts from.
+/// Reads the checkpoint that a run starts from, and migrates it to the current state version.
 pub(crate) async fn load(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
@@ -87,7 +88,7 @@ pub(crate) async fn load(
     at: Option<CheckpointId>,
 ) -> Result<Loaded, CheckpointError> {
     let head = saver.get(&Lookup::head(thread, namespace)).await?;
-    let head_id = head.as_ref().map(|it| it.place.id);
+    let head_id = head.as_ref().map(|it| it.key.id);
     let mut checkpoint = match at {
         None => head,
         Some(id) if head_id == Some(id) => head,
@@ -104,7 +105,7 @@ pub(crate) async fn load(
     Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some(), migrated })
 }
 
-/// Reads the checkpoint that a graph inside a task starts from, and says whether it is replayed.
+/// Reads the checkpoint that a subgraph starts from. The second value is whether the run travels in time.
 pub(crate) async fn load_nested(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
@@ -114,52 +115,57 @@ pub(crate) async fn load_nested(
 ) -> Result<(Loaded, bool), CheckpointError> {
     let mut loaded = load(graph, saver, thread, namespace, None).await?;
     let Some(replay) = replay else { return Ok((loaded, false)) };
-    // Without the task's id, so that the second visit in a loop is not taken for a first one.
+    // Without the task id: a second invocation in a loop must not count as a first one.
     let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
     if lock(&replay.visited).insert(stable.to_owned()) {
-        let older = History::of(thread, namespace).before(replay.bound).limit(1);
+        let older = HistoryQuery::new(thread, namespace).before(replay.bound).limit(1);
         loaded.checkpoint = saver.list(&older).await?.into_iter().next();
         loaded.migrated = loaded.checkpoint.as_mut().map_or(Ok(false), |it| graph.migrate(it))?;
     }
     Ok((loaded, true))
 }
 
-/// Takes the answers out of an input, checking them against the questions that wait.
-pub(crate) fn take_answers(input: &mut RunInput, saved: &Loaded) -> Result<Answers, RunError> {
+/// Takes the resume values out of an input and checks them against the pending interrupts.
+pub(crate) fn take_resume_values(
+    input: &mut RunInput,
+    saved: &Loaded,
+) -> Result<ResumeValues, RunError> {
     if let RunInput::Command(CommandInput { resume: Some(resume), .. }) = &*input {
-        let answers: Vec<&serde_json::Value> = match resume {
-            Resume::One(answer) => vec![answer],
-            Resume::Many(answers) => answers.values().collect(),
+        let values: Vec<&serde_json::Value> = match resume {
+            Resume::Single(value) => vec![value],
+            Resume::ById(values) => values.values().collect(),
         };
-        answers.into_iter().try_for_each(|it| guard::check("answer", it, usize::MAX))?;
+        values
+            .into_iter()
+            .try_for_each(|it| limits::check_storable("resume value", it, usize::MAX))?;
     }
     let RunInput::Command(CommandInput { resume, .. }) = input else {
-        return Ok(Answers::default());
+        return Ok(ResumeValues::default());
     };
     let stored = saved.checkpoint.as_ref().map(|it| it.records.clone()).unwrap_or_default();
     let records = Records::new(stored);
     match resume {
-        None => Ok(Answers::default()),
-        Some(Resume::One(value)) => {
-            let pending = records.pending().count();
+        None => Ok(ResumeValues::default()),
+        Some(Resume::Single(value)) => {
+            let pending = records.pending_interrupts().count();
             if pending > 1 {
                 return Err(RunError::AmbiguousResume { pending });
             }
-            Ok(Answers::new(Some(value.clone()), Default::default()))
+            Ok(ResumeValues::new(Some(value.clone()), Default::default()))
         }
-        Some(Resume::Many(answers)) => {
-            let known = |id: &String| records.pending().any(|it| it.id == *id);
-            // Going back in time, the question is one of the old ones, answered or not.
-            if let Some(id) = answers.keys().find(|it| !saved.superseded() && !known(it)) {
+        Some(Resume::ById(values)) => {
+            let known = |id: &String| records.pending_interrupts().any(|it| it.id == *id);
+            // When travelling in time, the interrupt may already have been resumed.
+            if let Some(id) = values.keys().find(|it| !saved.is_superseded() && !known(it)) {
                 return Err(RunError::UnknownInterrupt { id: id.clone() });
             }
-            Ok(Answers::new(None, answers.clone()))
+            Ok(ResumeValues::new(None, values.clone()))
         }
     }
 }
 
 impl Engine {
-    /// An engine at the loaded checkpoint, or at the start of a new thread.
+    /// Creates an engine at the loaded checkpoint, or at the start of a new thread.
     pub(crate) fn new(scope: Scope, saved: &Loaded) -> Result<Self, RunError> {
         let scope = Arc::new(scope);
         let mut engine = Self::at_start(&scope);
@@ -168,22 +174,23 @@ impl Engine {
             engine.restore(checkpoint)?;
         }
         engine.rebase = saved.migrated;
-        engine.stop = engine.step + i64::from(scope.settings.limit) + 1;
+        engine.max_step = engine.step + i64::from(scope.settings.step_limit) + 1;
         Ok(engine)
     }
 
     fn at_start(scope: &Arc<Scope>) -> Self {
         let id = CheckpointId::next();
-        // A graph that stores nothing has no line of its own: its tasks are those of the task around it.
+        // A graph without storage has no checkpoints of its own: its task ids derive from the enclosing task's
+        // origin.
         let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
         let origin = outer.map_or(id, |it| it.origin);
         Self {
             state: scope.graph.initial.fork(),
             scope: scope.clone(),
             frontier: Frontier::default(),
-            live: FieldSet::default(),
+            live_step_scoped: FieldSet::default(),
             step: -1,
-            stop: 0,
+            max_step: 0,
             id,
             origin,
             parent: None,
@@ -192,31 +199,31 @@ impl Engine {
             stored: None,
             unsaved: FieldSet::default(),
             rebase: false,
-            carried: Vec::new(),
+            command_changes: Vec::new(),
             records: Records::default(),
-            late_records: Vec::new(),
+            buffered_records: Vec::new(),
             first_step: true,
             replaying: false,
             resuming: false,
             checkpointed: false,
-            shown: false,
-            spare: None,
-            ended_with: None,
+            has_output: false,
+            spare_context: None,
+            exit_state: None,
         }
     }
 
     fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
-        let damaged = |error: FieldError| damaged(&checkpoint.place, &error);
-        (self.state, self.live) = stored_state(&graph, checkpoint)?;
-        self.frontier = Frontier::from_cursor(&graph, &checkpoint.cursor);
-        self.frontier.input = match &checkpoint.cursor.input {
-            Some(start) => Some(self.start_input(start).map_err(damaged)?),
+        let corrupt_error = |error: FieldError| corrupt_error(&checkpoint.key, &error);
+        (self.state, self.live_step_scoped) = stored_state(&graph, checkpoint)?;
+        self.frontier = Frontier::from_record(&graph, &checkpoint.frontier);
+        self.frontier.input = match &checkpoint.frontier.input {
+            Some(start) => Some(self.start_input(start).map_err(corrupt_error)?),
             None => None,
         };
         self.records = Records::new(checkpoint.records.clone());
         self.step = checkpoint.header.step + 1;
-        self.id = checkpoint.place.id;
+        self.id = checkpoint.key.id;
         self.origin = checkpoint.header.origin;
         self.source = checkpoint.header.source;
         self.parent = checkpoint.header.parent;
@@ -224,10 +231,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes of the input what it means here: fresh input, a command, or going on.
+    /// Applies the run's input: fresh input, a command, or nothing.
     ///
-    /// `nested` says, for a graph inside a task, whether it is to go on where it stood.
-    pub(crate) async fn first(
+    /// `nested` is `Some` for a subgraph: whether it resumes from its own checkpoint.
+    pub(crate) async fn apply_input(
         &mut self,
         input: RunInput,
         saved: Loaded,
@@ -236,17 +243,17 @@ impl Engine {
         let known = saved.checkpoint.is_some();
         let resumes = known && nested.unwrap_or(!matches!(input, RunInput::Fresh(_)));
         self.resuming = nested.unwrap_or(resumes);
-        self.replaying = saved.travels(&input);
+        self.replaying = saved.is_time_travel(&input);
         if self.replaying {
-            self.records.forget_answers();
+            self.records.clear_interrupts();
         }
         let edited = matches!(self.source, Source::Update | Source::Fork);
-        let forks = resumes && self.replaying && (!edited || saved.superseded());
+        let forks = resumes && self.replaying && (!edited || saved.is_superseded());
         self.apply_stored_commands()?;
         match input {
             _ if resumes && nested.is_some() => {}
             RunInput::Fresh(update) => {
-                return self.start(StartInput { update, gotos: Hops::new() }).await;
+                return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
             }
             RunInput::Continue if !known => return Err(RunError::EmptyInput),
             RunInput::Continue => {}
@@ -255,36 +262,36 @@ impl Engine {
                 {
                     return Err(RunError::EmptyInput);
                 }
-                let gotos = self.command_hops(command.gotos)?;
+                let gotos = self.command_targets(command.gotos)?;
                 if !known {
                     let update = match command.update {
                         Some(update) => update,
                         None => self.state.update_from(Vec::new())?,
                     };
-                    return self.start(StartInput { update, gotos }).await;
+                    return self.start_from_input(StartInput { update, gotos }).await;
                 }
-                self.command(command.update, gotos, !forks).await?;
+                self.apply_command_input(command.update, gotos, !forks).await?;
             }
         }
-        self.frontier.seen = self.frontier.version;
+        self.frontier.resumed_version = self.frontier.version;
         if forks {
             self.records.clear();
             let affected = std::mem::take(&mut self.unsaved);
-            let changes = std::mem::take(&mut self.carried);
+            let changes = std::mem::take(&mut self.command_changes);
             self.put_checkpoint(Source::Fork, changes, &affected).await?;
         }
-        self.shown = true;
-        self.show_values(&*self.state, true).await;
+        self.has_output = true;
+        self.emit_values(&*self.state, true).await;
         Ok(())
     }
 
-    /// Takes in fresh input: what was pending is dropped, and START runs next.
-    async fn start(&mut self, input: StartInput) -> Result<(), RunError> {
+    /// Stores fresh input: drops pending tasks and makes START run next.
+    async fn start_from_input(&mut self, input: StartInput) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
-        let clears = self.frontier.discard(&graph);
-        let committed = self.fold(&mut [], clears)?;
-        // What a command wrote to the thread as it stood is part of it now.
-        let mut changes = std::mem::take(&mut self.carried);
+        let clear_step_scoped = self.frontier.discard_pending(&graph);
+        let committed = self.fold(&mut [], clear_step_scoped)?;
+        // Changes of an earlier command belong to the state that the input is applied to.
+        let mut changes = std::mem::take(&mut self.command_changes);
         changes.extend(committed.changes);
         let mut affected = std::mem::take(&mut self.unsaved);
         affected.union_with(&committed.affected);
@@ -294,15 +301,15 @@ impl Engine {
         self.put_checkpoint(Source::Input, changes, &affected).await
     }
 
-    /// Applies a command given as input to where the thread stands.
-    async fn command(
+    /// Applies an input command to the loaded checkpoint.
+    async fn apply_command_input(
         &mut self,
         update: Option<AnyUpdate>,
-        hops: Hops,
+        targets: Targets,
         record: bool,
     ) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
-        if update.is_none() && hops.is_empty() {
+        if update.is_none() && targets.is_empty() {
             return Ok(());
         }
         if record {
@@ -312,46 +319,50 @@ impl Engine {
             };
             self.strip_untracked(&mut writes);
             self.check_size(&writes)?;
-            let gotos = hops.iter().map(|it| it.to_record(&graph)).collect::<Result<_, _>>()?;
+            let gotos = targets.iter().map(|it| it.to_record(&graph)).collect::<Result<_, _>>()?;
             let run = self.scope.run.to_string();
-            let event = Event::Command { run, writes, gotos };
+            let event = TaskEvent::Command { run, writes, gotos };
             self.record(vec![TaskRecord { task: TaskId::COMMAND, node: String::new(), event }])
                 .await?;
-            self.settle().await?;
+            self.flush_records().await?;
         }
-        self.apply_command(update, &hops)
+        self.apply_command(update, &targets)
     }
 
-    /// Applies what commands of earlier runs wrote on this checkpoint.
+    /// Applies the commands that earlier runs recorded on this checkpoint.
     pub(super) fn apply_stored_commands(&mut self) -> Result<(), RunError> {
         for (writes, gotos) in std::mem::take(&mut self.records.commands) {
             let update = self.state.update_from(writes)?;
             let graph = &self.scope.graph;
-            let hops = stored_hops(graph, gotos);
-            self.apply_command(Some(update), &hops)?;
+            let targets = stored_targets(graph, gotos);
+            self.apply_command(Some(update), &targets)?;
         }
         Ok(())
     }
 
-    fn apply_command(&mut self, update: Option<AnyUpdate>, hops: &[Hop]) -> Result<(), RunError> {
+    fn apply_command(
+        &mut self,
+        update: Option<AnyUpdate>,
+        targets: &[Target],
+    ) -> Result<(), RunError> {
         let mut updates: Vec<_> = update.into_iter().collect();
         let start = self.scope.graph.start;
-        let tasks = &mut [Writes { node: start, updates: &mut updates }];
+        let tasks = &mut [TaskWrites { node: start, updates: &mut updates }];
         let committed = self.fold(tasks, false)?;
-        self.carried.extend(committed.changes);
+        self.command_changes.extend(committed.changes);
         self.unsaved.union_with(&committed.affected);
-        self.frontier.command(&self.scope.graph.clone(), hops);
+        self.frontier.apply_command(&self.scope.graph.clone(), targets);
         Ok(())
     }
 
-    fn command_hops(&self, gotos: Vec<Goto>) -> Result<Hops, RunError> {
+    fn command_targets(&self, gotos: Vec<Goto>) -> Result<Targets, RunError> {
         let graph = &self.scope.graph;
-        let mut hops = Hops::new();
-        match find(graph, graph.start, gotos, &mut hops).map_err(NodeError::halt) {
-            Ok(()) => Ok(hops),
+        let mut targets = Targets::new();
+        match resolve_gotos(graph, graph.start, gotos, &mut targets).map_err(NodeError::into_halt) {
+            Ok(()) => Ok(targets),
             Err(Halt::Failed { source, terminal }) => {
                 let task = self.task_context(graph.start, TaskKind::Pull);
-                Err(failure(&task, source, terminal))
+                Err(run_error(&task, source, terminal))
             }
             Err(_) => Err(RunError::EmptyInput),
         }
@@ -360,19 +371,29 @@ impl Engine {
     /// Folds writes into the state.
     pub(super) fn fold(
         &mut self,
-        tasks: &mut [Writes<'_>],
-        clears: bool,
-    ) -> Result<Committed, RunError> {
-        let mode = self.mode(clears);
-        commit::commit(&self.scope.graph, &mut *self.state, &mut self.live, tasks, mode)
+        tasks: &mut [TaskWrites<'_>],
+        clear_step_scoped: bool,
+    ) -> Result<CommitResult, RunError> {
+        let options = self.commit_options(clear_step_scoped);
+        commit::commit(
+            &self.scope.graph,
+            &mut *self.state,
+            &mut self.live_step_scoped,
+            tasks,
+            options,
+        )
     }
 
-    pub(super) fn mode(&self, clears: bool) -> Mode {
-        Mode { step: self.step, clears, records: self.stores_each_step() }
+    pub(super) fn commit_options(&self, clear_step_scoped: bool) -> CommitOptions {
+        CommitOptions {
+            step: self.step,
+            clear_step_scoped,
+            collect_changes: self.stores_each_step(),
+        }
     }
 
-    pub(super) fn cursor(&self) -> Result<Cursor, FieldError> {
-        self.frontier.to_cursor(&self.scope.graph, |input| {
+    pub(super) fn frontier_record(&self) -> Result<FrontierRecord, FieldError> {
+        self.frontier.to_record(&self.scope.graph, |input| {
             let gotos = input.gotos.iter().map(|it| it.to_record(&self.scope.graph));
             let mut writes = self.state.writes(&input.update)?;
             self.strip_untracked(&mut writes);
@@ -385,34 +406,32 @@ impl Engine {
         let gotos = start.gotos.iter().cloned();
         Ok(StartInput {
             update: self.state.update_from(start.writes.clone())?,
-            gotos: gotos.filter_map(|it| Hop::from_record(&self.scope.graph, it)).collect(),
+            gotos: gotos.filter_map(|it| Target::from_record(&self.scope.graph, it)).collect(),
         })
     }
 }
 
-/// The state a checkpoint holds, and which of its fields of one step's life have a value.
+/// Returns the state of a checkpoint and the set of step-scoped fields that have a value.
 pub(super) fn stored_state(
     graph: &Graph,
     checkpoint: &Checkpoint,
 ) -> Result<(Box<dyn ErasedState>, FieldSet), CheckpointError> {
     let mut state = graph.initial.fork();
     let present = |field: usize| checkpoint.values.contains_key(&*state.fields()[field].name);
-    let live = graph.volatile.iter().filter(|it| present(*it)).collect();
-    state.load(checkpoint.values.clone()).map_err(|error| damaged(&checkpoint.place, &error))?;
+    let live = graph.step_scoped.iter().filter(|it| present(*it)).collect();
+    state
+        .load(checkpoint.values.clone())
+        .map_err(|error| corrupt_error(&checkpoint.key, &error))?;
     Ok((state, live))
 }
 
-/// The error for a checkpoint that holds what the state cannot.
-pub(super) fn damaged(place: &Place, error: &FieldError) -> CheckpointError {
-    CheckpointError::Damaged {
-        thread: place.thread.clone(),
-        id: place.id,
-        problem: error.to_string(),
-    }
+/// Returns the error for a checkpoint whose values do not fit the state type.
+pub(super) fn corrupt_error(key: &CheckpointKey, error: &FieldError) -> CheckpointError {
+    CheckpointError::Corrupt { thread: key.thread.clone(), id: key.id, problem: error.to_string() }
 }
 
-/// The updates that make these writes: more than one where a field stands twice.
-pub(super) fn updates(
+/// Converts writes into updates: several if a field is written more than once.
+pub(super) fn updates_from_writes(
     state: &dyn ErasedState,
     writes: Vec<FieldWrite>,
 ) -> Result<smallvec::SmallVec<[AnyUpdate; 1]>, FieldError> {
@@ -426,7 +445,7 @@ pub(super) fn updates(
     groups.into_iter().map(|it| state.update_from(it)).collect()
 }
 
-/// The hops of stored gotos.
-pub(super) fn stored_hops(graph: &Graph, gotos: Vec<GotoRecord>) -> Hops {
-    gotos.into_iter().filter_map(|it| Hop::from_record(graph, it)).collect()
+/// Resolves stored gotos. Nodes that no longer exist are skipped.
+pub(super) fn stored_targets(graph: &Graph, gotos: Vec<GotoRecord>) -> Targets {
+    gotos.into_iter().filter_map(|it| Target::from_record(graph, it)).collect()
 }

@@ -1,7 +1,6 @@
-//! Persist: checkpoints and records on their way to the checkpointer.
+//! Persist: sends checkpoints and records to the checkpointer.
 //!
-//! All that one run stores, its subgraphs included, goes through one queue in order, so that what is stored is
-//! always a prefix of what happened.
+//! A run and its subgraphs write through one ordered queue, so the stored data is always a prefix of what happened.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    checkpoint::{CheckpointError, Checkpointer, Lease, Place, TaskRecord, Write},
+    checkpoint::{
+        CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, Lease, TaskRecord,
+    },
     spans,
 };
 
@@ -19,19 +20,19 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Before the next step starts: a crash loses at most the step it hits.
+    /// Before the next step starts. A crash loses at most the current step.
     Sync,
-    /// While the next step runs, in order: a crash may also lose the steps not yet stored. A run that is dropped
-    /// holds its thread until what it queued is stored, so another run may find it busy for a moment.
+    /// In order, while the next step runs. A crash may also lose steps that are still queued. A dropped run holds its
+    /// lease until its queue is stored, so another run may briefly find the thread busy.
     #[default]
     Async,
-    /// Once, when the run ends, fails or asks: a crash loses the run.
+    /// Once, when the run completes, fails or is interrupted. A crash loses the whole run.
     Exit,
 }
 
-/// Where a run's checkpoints and records go. Cheap to clone.
+/// Writes the checkpoints and records of a run. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Writer {
+pub(crate) struct CheckpointWriter {
     pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) durability: Durability,
     queue: Option<mpsc::Sender<Op>>,
@@ -40,17 +41,17 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 enum Op {
-    Write(Write),
+    Write(CheckpointWrite),
     Flush(oneshot::Sender<()>),
-    /// Ends the queue and gives the thread free.
+    /// Closes the queue and releases the lease.
     Close(oneshot::Sender<()>),
 }
 
-/// How many writes may wait before the run waits for them.
-const QUEUE: usize = 256;
+/// Maximum number of queued writes before the run waits (back-pressure).
+const QUEUE_CAPACITY: usize = 256;
 
-impl Writer {
-    /// A writer for one run. The lease lives until everything queued is stored.
+impl CheckpointWriter {
+    /// Creates the writer of one run. The lease is held until everything queued is stored.
     pub(crate) fn new(
         saver: Arc<dyn Checkpointer>,
         durability: Durability,
@@ -59,9 +60,9 @@ impl Writer {
         let failed = Arc::new(OnceLock::new());
         let (queue, closer) = match durability {
             Durability::Async => {
-                let (queue, ops) = mpsc::channel(QUEUE);
+                let (queue, ops) = mpsc::channel(QUEUE_CAPACITY);
                 let (alive, ended) = oneshot::channel();
-                tokio::spawn(drain(saver.clone(), ops, failed.clone(), lease, ended));
+                tokio::spawn(run_queue(saver.clone(), ops, failed.clone(), lease, ended));
                 let closer =
                     Closer { queue: Some(queue.clone()), lease: None, _alive: Some(alive) };
                 (Some(queue), closer)
@@ -73,8 +74,8 @@ impl Writer {
         (Self { saver, durability, queue, failed }, closer)
     }
 
-    /// Stores writes in order, now or in a while.
-    pub(crate) async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+    /// Stores the writes in order: before returning, or by the queue with async durability.
+    pub(crate) async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         match &self.queue {
             None => store(&*self.saver, writes).await,
             Some(queue) => {
@@ -88,40 +89,40 @@ impl Writer {
 
     pub(crate) async fn record(
         &self,
-        place: Place,
+        key: CheckpointKey,
         records: Vec<TaskRecord>,
     ) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Record(place, records)]).await
+        self.write(vec![CheckpointWrite::Record(key, records)]).await
     }
 
-    /// Records something that must be stored before anybody acts on it.
+    /// Records events and waits until they are stored.
     pub(crate) async fn record_now(
         &self,
-        place: Place,
+        key: CheckpointKey,
         records: Vec<TaskRecord>,
     ) -> Result<(), CheckpointError> {
-        self.record(place, records).await?;
+        self.record(key, records).await?;
         self.flush().await
     }
 
-    /// Waits until all that was queued is stored.
+    /// Waits until everything queued is stored.
     pub(crate) async fn flush(&self) -> Result<(), CheckpointError> {
         if let Some(queue) = &self.queue {
             let (done, flushed) = oneshot::channel();
             self.enqueue(queue, Op::Flush(done)).await?;
-            flushed.await.map_err(|_| self.lost())?;
+            flushed.await.map_err(|_| self.closed_error())?;
         }
         self.check()
     }
 
     async fn enqueue(&self, queue: &mpsc::Sender<Op>, op: Op) -> Result<(), CheckpointError> {
         self.check()?;
-        queue.send(op).await.map_err(|_| self.lost())
+        queue.send(op).await.map_err(|_| self.closed_error())
     }
 
-    /// The queue is gone: a context outlived its run, or the checkpointer panicked.
-    fn lost(&self) -> CheckpointError {
-        let problem = "nothing more is stored: the run is over, or the checkpointer panicked";
+    /// Returns the error for a closed queue: a context outlived its run, or the checkpointer panicked.
+    fn closed_error(&self) -> CheckpointError {
+        let problem = "cannot store: the run has ended, or the checkpointer panicked";
         self.check()
             .err()
             .unwrap_or_else(|| CheckpointError::Storage(Arc::from(BoxError::from(problem))))
@@ -132,17 +133,17 @@ impl Writer {
     }
 }
 
-/// Ends a run's writing and gives its thread free.
+/// Closes the writer of a run and releases its lease.
 #[derive(Debug)]
 pub(crate) struct Closer {
     queue: Option<mpsc::Sender<Op>>,
     lease: Option<Lease>,
-    /// Ends the queue when the run is dropped, though a context may outlive it with a sender of its own.
+    /// Dropped with the run, which closes the queue even if a leaked context still holds a sender.
     _alive: Option<oneshot::Sender<()>>,
 }
 
 impl Closer {
-    /// Returns once everything is stored and another run may take the thread.
+    /// Returns once everything is stored and the lease is released.
     pub(crate) async fn close(self) {
         drop(self.lease);
         if let Some(queue) = self.queue {
@@ -154,14 +155,17 @@ impl Closer {
     }
 }
 
-async fn store(saver: &dyn Checkpointer, writes: Vec<Write>) -> Result<(), CheckpointError> {
-    spans::within(spans::checkpoint(writes.len()), saver.write(writes)).await
+async fn store(
+    saver: &dyn Checkpointer,
+    writes: Vec<CheckpointWrite>,
+) -> Result<(), CheckpointError> {
+    spans::instrument(spans::checkpoint(writes.len()), saver.write(writes)).await
 }
 
-/// Stores what comes, in order; after a failure nothing more, or there would be a gap.
+/// Stores queued writes in order. After a failure it stores nothing more, to avoid a gap.
 ///
-/// All that has come while the last writes were stored is stored at once.
-async fn drain(
+/// All writes that arrive while a batch is being stored form the next batch.
+async fn run_queue(
     saver: Arc<dyn Checkpointer>,
     mut ops: mpsc::Receiver<Op>,
     failed: Arc<OnceLock<CheckpointError>>,
@@ -169,11 +173,11 @@ async fn drain(
     mut ended: oneshot::Receiver<()>,
 ) {
     let mut open = true;
-    let mut come = Vec::new();
+    let mut batch = Vec::new();
     loop {
         let n_ops = tokio::select! {
             biased;
-            n_ops = ops.recv_many(&mut come, QUEUE) => n_ops,
+            n_ops = ops.recv_many(&mut batch, QUEUE_CAPACITY) => n_ops,
             _ = &mut ended, if open => {
                 open = false;
                 ops.close();
@@ -184,7 +188,7 @@ async fn drain(
             return;
         }
         let (mut writes, mut flushed, mut closed) = (Vec::new(), Vec::new(), None);
-        for op in come.drain(..) {
+        for op in batch.drain(..) {
             match op {
                 Op::Write(write) => writes.push(write),
                 Op::Flush(done) => flushed.push(done),
@@ -201,7 +205,7 @@ async fn drain(
             let _ = done.send(());
         }
         if let Some(done) = closed {
-            // Told last: whoever waits for it may be the last to hold the saver, and close it.
+            // Acknowledged last: the caller may close the saver's database as soon as it is notified.
             drop((lease, saver));
             let _ = done.send(());
             return;

@@ -1,7 +1,7 @@
-//! Plan: what the last step led to becomes the tasks of the next.
+//! Plan: derives the tasks of the next step from the last one.
 //!
-//! Pure bookkeeping, without a future in it. Only what the last step touched is looked at, so a step costs the
-//! same in a graph of ten thousand nodes as in one of ten.
+//! Pure and synchronous. Only nodes reached by the last step are examined, so the cost of a step does not depend on
+//! the size of the graph.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
-    checkpoint::{Cursor, GotoRecord, SendRecord, StartRecord},
+    checkpoint::{FrontierRecord, GotoRecord, SendRecord, StartRecord},
     command::Payload,
     context::TaskKind,
     graph::{Graph, NodeIdx},
@@ -19,42 +19,42 @@ use crate::{
     state::FieldError,
 };
 
-/// Where a run stands between two steps.
+/// What runs next, between two steps.
 #[derive(Default)]
 pub(crate) struct Frontier {
-    /// Counts the changes of the thread; with `seen` it tells whether a static stop was passed already.
+    /// Incremented on every change of the thread. A static stop triggers only if it exceeds `resumed_version`.
     pub(crate) version: u64,
-    pub(crate) seen: u64,
-    /// The nodes that ran in the last step that ran any by an edge.
+    pub(crate) resumed_version: u64,
+    /// Nodes that ran in the last step that had tasks triggered by edges.
     pub(crate) ran: Vec<NodeIdx>,
-    armed: Vec<NodeIdx>,
-    /// Deferred nodes that are led to, and wait.
-    held: BTreeSet<NodeIdx>,
-    /// Deferred nodes whose turn has come.
+    scheduled: Vec<NodeIdx>,
+    /// Deferred nodes that were reached and wait.
+    deferred: BTreeSet<NodeIdx>,
+    /// Deferred nodes that run in the next step.
     released: BTreeSet<NodeIdx>,
-    /// What each join has seen since it fired last.
+    /// Sources that each join has seen since it last fired.
     joins: BTreeMap<usize, BTreeSet<NodeIdx>>,
-    /// Joins that the last step fed.
-    fed: Vec<usize>,
+    /// Joins that received a source in the last step.
+    fed_joins: Vec<usize>,
     sends: Vec<(NodeIdx, Payload)>,
     pub(crate) input: Option<StartInput>,
 }
 
-/// What START writes, and where it goes besides its edges.
+/// The update that START writes, and the targets it routes to besides its edges.
 pub(crate) struct StartInput {
     pub(crate) update: AnyUpdate,
-    pub(crate) gotos: Hops,
+    pub(crate) gotos: Targets,
 }
 
-/// A place to go to, found in the graph.
+/// A target of a task, resolved to a node of the graph.
 #[derive(Clone, Debug)]
-pub(crate) enum Hop {
+pub(crate) enum Target {
     Node(NodeIdx),
     Send(NodeIdx, Payload),
 }
 
-impl Hop {
-    /// The hop by name, as it is stored.
+impl Target {
+    /// Converts the target to its stored form.
     pub(crate) fn to_record(&self, graph: &Graph) -> Result<GotoRecord, FieldError> {
         let (node, payload) = match self {
             Self::Node(node) => (node, None),
@@ -64,13 +64,13 @@ impl Hop {
         match payload.transpose() {
             Ok(payload) => Ok(GotoRecord { to, payload }),
             Err(error) => {
-                let problem = format_args!("its payload cannot be stored: {error}");
+                let problem = format_args!("the payload cannot be stored: {error}");
                 Err(FieldError::new(to, problem))
             }
         }
     }
 
-    /// The hop of a stored name; `None` if the graph has no such node any more.
+    /// Resolves a stored target. Returns `None` if the node no longer exists.
     pub(crate) fn from_record(graph: &Graph, record: GotoRecord) -> Option<Self> {
         let node = graph.find(&record.to)?;
         Some(match record.payload {
@@ -80,24 +80,24 @@ impl Hop {
     }
 }
 
-/// Where a task goes: one place, mostly.
-pub(crate) type Hops = SmallVec<[Hop; 1]>;
+/// Targets of a task; usually one.
+pub(crate) type Targets = SmallVec<[Target; 1]>;
 
-/// A task to be run: its node, and what sets it apart from others of that node.
+/// A task of the next step.
 #[derive(Clone, Debug)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedTask {
     pub(crate) node: NodeIdx,
     pub(crate) kind: TaskKind,
     pub(crate) payload: Option<Payload>,
 }
 
 impl Frontier {
-    /// The tasks of the next step: payloads as sent, then nodes by name.
+    /// Returns the tasks of the next step: payloads in the order sent, then nodes by name.
     ///
-    /// `take` hands the payloads over instead of sharing them.
-    pub(crate) fn tasks(&mut self, graph: &Graph, take: bool) -> SmallVec<[Planned; 1]> {
-        let mut tasks: SmallVec<[Planned; 1]> = SmallVec::new();
-        let push = |(index, (node, payload)): (u32, (NodeIdx, Payload))| Planned {
+    /// With `take`, payloads are moved instead of cloned.
+    pub(crate) fn tasks(&mut self, graph: &Graph, take: bool) -> SmallVec<[PlannedTask; 1]> {
+        let mut tasks: SmallVec<[PlannedTask; 1]> = SmallVec::new();
+        let push = |(index, (node, payload)): (u32, (NodeIdx, Payload))| PlannedTask {
             node,
             kind: TaskKind::Push(index),
             payload: Some(payload),
@@ -107,11 +107,11 @@ impl Frontier {
         } else {
             tasks.extend((0..).zip(self.sends.iter().cloned()).map(push));
         }
-        let pull = |node| Planned { node, kind: TaskKind::Pull, payload: None };
+        let pull = |node| PlannedTask { node, kind: TaskKind::Pull, payload: None };
         let pushes = tasks.len();
-        tasks.extend(self.armed.iter().copied().map(pull));
+        tasks.extend(self.scheduled.iter().copied().map(pull));
         tasks.extend(self.released.iter().copied().map(pull));
-        let joined = self.complete(graph).filter(|(_, target)| !deferred(graph, *target));
+        let joined = self.complete_joins(graph).filter(|(_, target)| !is_deferred(graph, *target));
         tasks.extend(joined.map(|(_, target)| pull(target)));
         tasks.extend(self.input.as_ref().map(|_| pull(graph.start)));
         if tasks.len() > pushes + 1 {
@@ -121,33 +121,33 @@ impl Frontier {
         tasks
     }
 
-    /// The node that runs next, if that is one node led to by an edge, and nothing else waits.
+    /// Returns the next node if it is the only task of the next step and was reached by an edge.
     pub(crate) fn only_node(&self) -> Option<NodeIdx> {
         let alone = self.sends.is_empty()
             && self.released.is_empty()
             && self.joins.is_empty()
             && self.input.is_none();
-        match self.armed[..] {
+        match self.scheduled[..] {
             [node] if alone => Some(node),
             _ => None,
         }
     }
 
-    /// Moves on past a step in which one node ran by an edge.
-    pub(crate) fn advance_one(&mut self, graph: &Graph, node: NodeIdx, hops: &[Hop]) {
+    /// Advances past a step that ran only `node`.
+    pub(crate) fn advance_one(&mut self, graph: &Graph, node: NodeIdx, targets: &[Target]) {
         self.ran.clear();
         self.ran.push(node);
         self.begin_step();
-        self.follow(graph, Ways { node, edges: true, hops });
-        self.release(graph);
+        self.follow(graph, Transition { node, edges: true, targets });
+        self.release_deferred(graph);
     }
 
-    /// Moves on past a step in which these tasks ran, in task order.
-    pub(crate) fn advance<'a, P: Iterator<Item = &'a Planned>>(
+    /// Advances past a step that ran these tasks, given in task order.
+    pub(crate) fn advance<'a, P: Iterator<Item = &'a PlannedTask>>(
         &mut self,
         graph: &Graph,
         ran: impl Fn() -> P,
-        ways: impl Iterator<Item = Ways<'a>>,
+        transitions: impl Iterator<Item = Transition<'a>>,
     ) {
         let pulled = || ran().filter(|it| it.kind == TaskKind::Pull).map(|it| it.node);
         if pulled().next().is_some() {
@@ -158,45 +158,54 @@ impl Frontier {
             self.consume(graph, node);
         }
         self.begin_step();
-        for way in ways {
-            self.follow(graph, way);
+        for transition in transitions {
+            self.follow(graph, transition);
         }
-        self.release(graph);
+        self.release_deferred(graph);
     }
 
-    /// Moves on past an edit that stands for nodes: what was pending by an edge is dropped.
-    pub(crate) fn edit<'a>(&mut self, graph: &Graph, ways: impl Iterator<Item = Ways<'a>>) {
+    /// Advances past an edit attributed to nodes: drops pending nodes and follows the given transitions.
+    pub(crate) fn apply_edit<'a>(
+        &mut self,
+        graph: &Graph,
+        transitions: impl Iterator<Item = Transition<'a>>,
+    ) {
         self.begin_step();
-        for way in ways {
-            self.follow(graph, way);
+        for transition in transitions {
+            self.follow(graph, transition);
         }
-        // A deferred node that is led to again waits again.
-        let held = &self.held;
-        self.released.retain(|it| !held.contains(it));
-        self.release(graph);
+        // A deferred node that is reached again waits again.
+        let deferred = &self.deferred;
+        self.released.retain(|it| !deferred.contains(it));
+        self.release_deferred(graph);
     }
 
-    /// Gives up a step that came to a conflict: its nodes count as run, and only these ways are followed.
-    pub(crate) fn abandon<'a>(&mut self, graph: &Graph, ways: impl Iterator<Item = Ways<'a>>) {
+    /// Advances past a step that ended in a write conflict: its nodes count as run, and only the given transitions
+    /// are followed.
+    pub(crate) fn abandon<'a>(
+        &mut self,
+        graph: &Graph,
+        transitions: impl Iterator<Item = Transition<'a>>,
+    ) {
         for task in self.tasks(graph, false) {
             if task.kind == TaskKind::Pull {
                 self.consume(graph, task.node);
             }
         }
         self.version += 1;
-        self.armed.clear();
+        self.scheduled.clear();
         self.input = None;
         let pending = std::mem::take(&mut self.sends);
-        for way in ways {
-            self.follow(graph, way);
+        for transition in transitions {
+            self.follow(graph, transition);
         }
         if self.sends.is_empty() {
             self.sends = pending;
         }
     }
 
-    /// Drops all that is pending; `true` if there was anything.
-    pub(crate) fn discard(&mut self, graph: &Graph) -> bool {
+    /// Drops everything pending. Returns whether anything was pending.
+    pub(crate) fn discard_pending(&mut self, graph: &Graph) -> bool {
         let pending = self.tasks(graph, false);
         for task in pending.iter().filter(|it| it.kind == TaskKind::Pull) {
             self.consume(graph, task.node);
@@ -207,94 +216,97 @@ impl Frontier {
         !pending.is_empty()
     }
 
-    /// Adds where a command given as input goes, beside what is pending.
+    /// Adds the targets of an input command to the pending tasks.
     ///
-    /// Payloads of the command take the place of those under way, as in LangGraph.
-    pub(crate) fn command(&mut self, graph: &Graph, hops: &[Hop]) {
+    /// If the command sends payloads, they replace the pending ones, as in LangGraph.
+    pub(crate) fn apply_command(&mut self, graph: &Graph, targets: &[Target]) {
         self.version += 1;
-        if hops.iter().any(|it| matches!(it, Hop::Send(..))) {
+        if targets.iter().any(|it| matches!(it, Target::Send(..))) {
             self.sends.clear();
         }
-        for hop in hops {
-            self.hop(graph, hop);
+        for target in targets {
+            self.add_target(graph, target);
         }
     }
 
     fn begin_step(&mut self) {
         self.version += 1;
-        self.armed.clear();
-        self.fed.clear();
+        self.scheduled.clear();
+        self.fed_joins.clear();
         self.sends.clear();
         self.input = None;
     }
 
-    fn follow(&mut self, graph: &Graph, ways: Ways<'_>) {
-        let node = graph.node(ways.node);
-        if ways.edges {
+    fn follow(&mut self, graph: &Graph, transitions: Transition<'_>) {
+        let node = graph.node(transitions.node);
+        if transitions.edges {
             for target in &node.edges {
-                self.arm(graph, *target);
+                self.schedule(graph, *target);
             }
-            for join in &node.feeds {
-                if self.joins.entry(*join).or_default().insert(ways.node) {
-                    self.fed.push(*join);
+            for join in &node.outgoing_joins {
+                if self.joins.entry(*join).or_default().insert(transitions.node) {
+                    self.fed_joins.push(*join);
                 }
             }
         }
-        for hop in ways.hops {
-            self.hop(graph, hop);
+        for target in transitions.targets {
+            self.add_target(graph, target);
         }
     }
 
-    fn hop(&mut self, graph: &Graph, hop: &Hop) {
-        match hop {
-            Hop::Node(node) => self.arm(graph, *node),
-            Hop::Send(node, payload) => self.sends.push((*node, payload.clone())),
+    fn add_target(&mut self, graph: &Graph, target: &Target) {
+        match target {
+            Target::Node(node) => self.schedule(graph, *node),
+            Target::Send(node, payload) => self.sends.push((*node, payload.clone())),
         }
     }
 
-    fn arm(&mut self, graph: &Graph, node: NodeIdx) {
-        if deferred(graph, node) {
-            self.held.insert(node);
+    fn schedule(&mut self, graph: &Graph, node: NodeIdx) {
+        if is_deferred(graph, node) {
+            self.deferred.insert(node);
         } else {
-            self.armed.push(node);
+            self.scheduled.push(node);
         }
     }
 
-    /// Takes away what made a node run.
+    /// Removes what triggered the node: its release, and the complete joins into it.
     fn consume(&mut self, graph: &Graph, node: NodeIdx) {
         if self.released.is_empty() && self.joins.is_empty() {
             return;
         }
         let released = self.released.remove(&node);
-        for join in &graph.node(node).fed_by {
-            if self.is_complete(graph, *join) && (released || !deferred(graph, node)) {
+        for join in &graph.node(node).incoming_joins {
+            if self.is_complete(graph, *join) && (released || !is_deferred(graph, node)) {
                 self.joins.remove(join);
             }
         }
     }
 
-    /// Lets deferred nodes run if no other node would; payloads under way do not hold them back, as in LangGraph.
-    fn release(&mut self, graph: &Graph) {
-        let waits = !self.held.is_empty() || !self.joins.is_empty();
-        if !waits || !self.armed.is_empty() {
+    /// Releases deferred nodes if no other node would run. Pending payloads do not hold them back, as in LangGraph.
+    fn release_deferred(&mut self, graph: &Graph) {
+        let waits = !self.deferred.is_empty() || !self.joins.is_empty();
+        if !waits || !self.scheduled.is_empty() {
             return;
         }
-        // Only what this step led to counts: a join that was met before an edit holds nothing back.
+        // Only joins fed by this step count: a join that was complete before an edit holds nothing back.
         let runs = |join: &usize| {
             let target = graph.joins[*join].target;
-            target.is_some_and(|it| !deferred(graph, it)) && self.is_complete(graph, *join)
+            target.is_some_and(|it| !is_deferred(graph, it)) && self.is_complete(graph, *join)
         };
-        if self.fed.iter().any(runs) {
+        if self.fed_joins.iter().any(runs) {
             return;
         }
-        let met = self.complete(graph).map(|it| it.1).filter(|it| deferred(graph, *it));
+        let met = self.complete_joins(graph).map(|it| it.1).filter(|it| is_deferred(graph, *it));
         let met: Vec<_> = met.collect();
         self.released.extend(met);
-        self.released.append(&mut self.held);
+        self.released.append(&mut self.deferred);
     }
 
-    /// The joins that have seen all their sources, with where they lead.
-    fn complete<'a>(&'a self, graph: &'a Graph) -> impl Iterator<Item = (usize, NodeIdx)> + 'a {
+    /// Returns the joins that have seen all their sources, each with its target node.
+    fn complete_joins<'a>(
+        &'a self,
+        graph: &'a Graph,
+    ) -> impl Iterator<Item = (usize, NodeIdx)> + 'a {
         let complete = self.joins.keys().filter(|join| self.is_complete(graph, **join));
         complete.filter_map(|join| Some((*join, graph.joins[*join].target?)))
     }
@@ -303,8 +315,8 @@ impl Frontier {
         self.joins.get(&join).is_some_and(|seen| seen.len() == graph.joins[join].sources.len())
     }
 
-    /// The joins that have seen some of their sources and wait for others.
-    pub(crate) fn waiting(&self, graph: &Graph) -> Vec<(usize, Vec<NodeIdx>)> {
+    /// Returns the joins that have seen some of their sources, each with the missing ones.
+    pub(crate) fn pending_joins(&self, graph: &Graph) -> Vec<(usize, Vec<NodeIdx>)> {
         let partial = self.joins.iter().filter(|(join, _)| !self.is_complete(graph, **join));
         let missing = |(join, seen): (&usize, &BTreeSet<NodeIdx>)| {
             let sources = graph.joins[*join].sources.iter();
@@ -313,12 +325,12 @@ impl Frontier {
         partial.map(missing).collect()
     }
 
-    /// The frontier by name, as a checkpoint holds it.
-    pub(crate) fn to_cursor(
+    /// Converts the frontier to its stored form.
+    pub(crate) fn to_record(
         &self,
         graph: &Graph,
         input: impl FnOnce(&StartInput) -> Result<StartRecord, FieldError>,
-    ) -> Result<Cursor, FieldError> {
+    ) -> Result<FrontierRecord, FieldError> {
         let name = |node: &NodeIdx| graph.node(*node).label.to_string();
         let names = |nodes: &mut dyn Iterator<Item = &NodeIdx>| nodes.map(name).collect();
         let joins = self
@@ -328,19 +340,19 @@ impl Frontier {
         let mut sends = Vec::with_capacity(self.sends.len());
         for (node, payload) in &self.sends {
             let payload = payload.to_json().map_err(|error| {
-                FieldError::new(name(node), format_args!("its payload cannot be stored: {error}"))
+                FieldError::new(name(node), format_args!("the payload cannot be stored: {error}"))
             })?;
             sends.push(SendRecord { node: name(node), payload });
         }
-        let mut armed = self.armed.clone();
-        armed.sort_unstable();
-        armed.dedup();
-        Ok(Cursor {
+        let mut scheduled = self.scheduled.clone();
+        scheduled.sort_unstable();
+        scheduled.dedup();
+        Ok(FrontierRecord {
             version: self.version,
-            seen: self.seen,
+            resumed_version: self.resumed_version,
             ran: names(&mut self.ran.iter()),
-            armed: names(&mut armed.iter()),
-            held: names(&mut self.held.iter()),
+            scheduled: names(&mut scheduled.iter()),
+            deferred: names(&mut self.deferred.iter()),
             released: names(&mut self.released.iter()),
             joins: joins.collect(),
             sends,
@@ -348,43 +360,43 @@ impl Frontier {
         })
     }
 
-    /// The frontier a checkpoint holds. Names that the graph has no more are left out.
-    pub(crate) fn from_cursor(graph: &Graph, cursor: &Cursor) -> Self {
+    /// Restores a stored frontier. Nodes that no longer exist are skipped.
+    pub(crate) fn from_record(graph: &Graph, record: &FrontierRecord) -> Self {
         let known = |names: &[String]| -> Vec<NodeIdx> {
             names.iter().filter_map(|it| graph.find(it)).collect()
         };
         let joins = graph.joins.iter().enumerate().filter_map(|(index, join)| {
-            let seen = known(cursor.joins.get(&join.key)?).into_iter().collect();
+            let seen = known(record.joins.get(&join.key)?).into_iter().collect();
             Some((index, seen))
         });
-        let sends = cursor.sends.iter().filter_map(|send| {
+        let sends = record.sends.iter().filter_map(|send| {
             let payload = Payload::Json(Arc::new(send.payload.clone()));
             Some((graph.find(&send.node)?, payload))
         });
         Self {
-            version: cursor.version,
-            seen: cursor.seen,
-            ran: known(&cursor.ran),
-            armed: known(&cursor.armed),
-            held: known(&cursor.held).into_iter().collect(),
-            released: known(&cursor.released).into_iter().collect(),
+            version: record.version,
+            resumed_version: record.resumed_version,
+            ran: known(&record.ran),
+            scheduled: known(&record.scheduled),
+            deferred: known(&record.deferred).into_iter().collect(),
+            released: known(&record.released).into_iter().collect(),
             joins: joins.collect(),
-            fed: Vec::new(),
+            fed_joins: Vec::new(),
             sends: sends.collect(),
             input: None,
         }
     }
 }
 
-/// Where one task leads.
+/// The outgoing transitions of one finished task.
 #[derive(Clone, Copy)]
-pub(crate) struct Ways<'a> {
+pub(crate) struct Transition<'a> {
     pub(crate) node: NodeIdx,
-    /// Whether the node's edges and joins count; not after its error handler.
+    /// Whether the node's edges and joins fire. Not set if the error handler replaced the node.
     pub(crate) edges: bool,
-    pub(crate) hops: &'a [Hop],
+    pub(crate) targets: &'a [Target],
 }
 
-fn deferred(graph: &Graph, node: NodeIdx) -> bool {
+fn is_deferred(graph: &Graph, node: NodeIdx) -> bool {
     graph.node(node).options.defer
 }

@@ -1,4 +1,4 @@
-//! Records: what is known of the tasks of the step that follows a checkpoint.
+//! Records: what earlier runs recorded for the tasks of the step that follows a checkpoint.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use crate::{
     FieldWrite, Interrupt,
-    checkpoint::{Event, GotoRecord, TaskId, TaskRecord},
+    checkpoint::{GotoRecord, TaskEvent, TaskId, TaskRecord},
 };
 
-/// All that was recorded after one checkpoint.
+/// All records of one checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) tasks: BTreeMap<TaskId, TaskLog>,
-    /// Commands given as input, in order: what they write and where they go.
+    /// Input commands, in order: their writes and gotos.
     pub(crate) commands: Vec<(Vec<FieldWrite>, Vec<GotoRecord>)>,
 }
 
-/// What was recorded of one task.
+/// All records of one task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskLog {
     pub(crate) done: Option<(Vec<FieldWrite>, Vec<GotoRecord>)>,
-    /// The error, and whether a handler took over.
+    /// Error message, and whether the error handler took over.
     pub(crate) failed: Option<(String, bool)>,
-    pub(crate) asked: Vec<Interrupt>,
-    pub(crate) answers: Vec<Value>,
+    pub(crate) interrupts: Vec<Interrupt>,
+    pub(crate) resume_values: Vec<Value>,
     pub(crate) effects: BTreeMap<String, Value>,
 }
 
@@ -33,25 +33,25 @@ impl Records {
         let mut all = Self::default();
         for TaskRecord { task, event, .. } in records {
             match event {
-                Event::Command { writes, gotos, .. } => all.commands.push((writes, gotos)),
+                TaskEvent::Command { writes, gotos, .. } => all.commands.push((writes, gotos)),
                 event => all.tasks.entry(task).or_default().add(event),
             }
         }
         all
     }
 
-    /// Questions that still wait for an answer.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &Interrupt> {
-        // What a node asked before its handler took over is asked no more.
+    /// Returns the interrupts that wait for a resume value.
+    pub(crate) fn pending_interrupts(&self) -> impl Iterator<Item = &Interrupt> {
+        // Interrupts from before the error handler took over are obsolete.
         let waits = |it: &&TaskLog| it.done.is_none() && !it.is_handled();
-        self.tasks.values().filter(waits).flat_map(|it| &it.asked)
+        self.tasks.values().filter(waits).flat_map(|it| &it.interrupts)
     }
 
-    /// Forgets questions and answers, so that they are asked again.
-    pub(crate) fn forget_answers(&mut self) {
+    /// Removes interrupts and resume values, so that the interrupts are raised again.
+    pub(crate) fn clear_interrupts(&mut self) {
         for task in self.tasks.values_mut() {
-            task.asked.clear();
-            task.answers.clear();
+            task.interrupts.clear();
+            task.resume_values.clear();
         }
     }
 
@@ -62,19 +62,19 @@ impl Records {
 }
 
 impl TaskLog {
-    /// Whether the task failed and its handler took over.
+    /// Returns whether the task failed and its error handler took over.
     pub(crate) fn is_handled(&self) -> bool {
         matches!(self.failed, Some((_, true)))
     }
 
-    fn add(&mut self, event: Event) {
+    fn add(&mut self, event: TaskEvent) {
         match event {
-            Event::Done { writes, gotos } => self.done = Some((writes, gotos)),
-            Event::Failed { error, handled } => self.failed = Some((error, handled)),
-            Event::Asked { interrupts } => self.asked = interrupts,
-            Event::Answered { answers } => self.answers = answers,
-            Event::Effect { key, result } => drop(self.effects.insert(key, result)),
-            Event::Command { .. } => {}
+            TaskEvent::Done { writes, gotos } => self.done = Some((writes, gotos)),
+            TaskEvent::Failed { error, handled } => self.failed = Some((error, handled)),
+            TaskEvent::Interrupted { interrupts } => self.interrupts = interrupts,
+            TaskEvent::Resumed { values } => self.resume_values = values,
+            TaskEvent::Effect { key, result } => drop(self.effects.insert(key, result)),
+            TaskEvent::Command { .. } => {}
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Run tasks: the open tasks of a step, one alone or all at once.
+//! Runs the unfinished tasks of a step.
 
 use super::{
     Engine,
-    execute::{Done, Job, TaskEnd, end, route_on_copy, run_task},
+    execute::{Job, TaskOutcome, TaskOutput, error_outcome, route_on_copy, run_task},
     plan::StartInput,
     step::Slot,
-    team::Team,
+    task_pool::TaskPool,
 };
 use crate::{
     RunError,
-    cache::{CacheKey, Cached},
+    cache::{CacheKey, CachedResult},
     checkpoint::TaskId,
     graph::NodeIdx,
     node::TaskInput,
@@ -17,52 +17,52 @@ use crate::{
 };
 
 impl Engine {
-    /// Runs all tasks that are not done yet.
+    /// Runs all tasks that have no outcome yet.
     pub(super) async fn execute(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
         if self.scope.cache.is_some() {
-            self.look_up(slots).await?;
+            self.look_up_cache(slots).await?;
         }
         if let [only] = slots {
-            if only.end.is_some() {
+            if only.outcome.is_some() {
                 return Ok(());
             }
             let report = match only.plan.node == self.scope.graph.start {
                 true => self.take_input(only, true).into(),
                 false => run_task(self.job(only, true)).await,
             };
-            return self.finish(only, report).await;
+            return self.finish_task(only, report).await;
         }
         self.execute_many(slots).await
     }
 
     pub(super) async fn execute_many(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
-        let open = slots.iter().filter(|it| it.end.is_none()).count();
-        let limit = self.scope.settings.concurrency.unwrap_or(usize::MAX).max(1);
-        let mut team = Team::new(open, limit);
+        let open = slots.iter().filter(|it| it.outcome.is_none()).count();
+        let limit = self.scope.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
+        let mut pool = TaskPool::new(open, limit);
         let mut next = 0;
         let mut failed = false;
         loop {
-            // After a failure nothing new is started, but what runs may finish: it is paid for.
-            while !failed && team.has_room() && next < slots.len() {
+            // After a failure no new task is started, but running tasks may finish, so that their work is not lost.
+            while !failed && pool.has_capacity() && next < slots.len() {
                 let slot = &mut slots[next];
-                if slot.end.is_none() && slot.plan.node == self.scope.graph.start {
-                    let end = self.take_input(slot, false);
-                    self.finish(slot, end.into()).await?;
+                if slot.outcome.is_none() && slot.plan.node == self.scope.graph.start {
+                    let outcome = self.take_input(slot, false);
+                    self.finish_task(slot, outcome.into()).await?;
                     failed |= slot.has_failed();
-                } else if slot.end.is_none() {
-                    team.start(next, self.job(slot, false));
+                } else if slot.outcome.is_none() {
+                    pool.start(next, self.job(slot, false));
                 }
                 next += 1;
             }
-            if team.has_to_wait() {
-                self.settle().await?;
+            if pool.must_wait() {
+                self.flush_records().await?;
             }
-            match team.next().await {
+            match pool.next().await {
                 Some(Ok((index, report))) => {
-                    self.finish(&mut slots[index], report).await?;
+                    self.finish_task(&mut slots[index], report).await?;
                     failed |= slots[index].has_failed();
                 }
-                // Nodes' panics are caught, so this one is not a node's.
+                // Panics of nodes are caught, so this is a bug in the engine.
                 Some(Err(error)) if error.is_panic() => {
                     std::panic::resume_unwind(error.into_panic());
                 }
@@ -87,11 +87,12 @@ impl Engine {
         }
     }
 
-    /// Whether the routers of a task can look at the state itself once the task's writes are folded in.
+    /// Returns whether the routers can read the committed state instead of a copy.
     ///
-    /// That saves a copy of the state, but only works where a router that fails needs nothing undone: the task is
-    /// alone, is not tried again, and no checkpoint is made of the state from before. A node that sees some fields
-    /// only shows its routers what it wrote besides, and the fold takes that apart.
+    /// That saves copying the state, but a failing router must not require undoing the commit: the task is the only
+    /// one of its step, is not retried, and the state from before is not needed for a checkpoint. Nodes with a
+    /// restricted view of the state are excluded, because their routers also see the node's own writes, which the
+    /// fold consumes.
     fn routes_in_place(&self, node: NodeIdx, alone: bool) -> bool {
         let entry = self.scope.graph.node(node);
         let options = &entry.options;
@@ -103,52 +104,58 @@ impl Engine {
             && (self.stores_each_step() || self.scope.writer.is_none())
     }
 
-    /// START's own work: the input becomes its update.
-    fn take_input(&mut self, slot: &Slot, alone: bool) -> TaskEnd {
+    /// Executes START: turns the input into its update.
+    fn take_input(&mut self, slot: &Slot, alone: bool) -> TaskOutcome {
         let input = match &self.frontier.input {
-            // A run that is stored at its end has to store the input if START fails.
+            // With exit durability, the input must still be available for the checkpoint if START fails.
             Some(input) if self.stores_at_exit() => match self.state.clone_update(&input.update) {
                 Ok(update) => Some(StartInput { update, gotos: input.gotos.clone() }),
-                Err(error) => return TaskEnd::Failed(Box::new(error.into())),
+                Err(error) => return TaskOutcome::Failed(Box::new(error.into())),
             },
             _ => self.frontier.input.take(),
         };
         let Some(StartInput { update, gotos }) = input else {
-            return TaskEnd::Done(Done::default());
+            return TaskOutcome::Done(TaskOutput::default());
         };
-        let mut done =
-            Done { updates: smallvec::smallvec![update], hops: gotos, ..Done::default() };
+        let mut done = TaskOutput {
+            updates: smallvec::smallvec![update],
+            targets: gotos,
+            ..TaskOutput::default()
+        };
         if !self.routes_in_place(slot.plan.node, alone) {
             let routed = route_on_copy(&slot.cx, &*self.state, &mut done);
             if let Err(error) = routed {
-                return end(&slot.cx, error);
+                return error_outcome(&slot.cx, error);
             }
         }
-        TaskEnd::Done(done)
+        TaskOutcome::Done(done)
     }
 
-    /// Takes results of equal inputs from the cache.
-    pub(super) async fn look_up(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
+    /// Looks up tasks in the cache and completes those that have a cached result.
+    pub(super) async fn look_up_cache(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
         let Some(cache) = self.scope.cache.clone() else { return Ok(()) };
-        for slot in slots.iter_mut().filter(|it| it.end.is_none()) {
+        for slot in slots.iter_mut().filter(|it| it.outcome.is_none()) {
             if self.scope.graph.node(slot.plan.node).options.cache.is_none() {
                 continue;
             }
             let Some(input) = self.input_json(slot) else { continue };
-            let place = without_task_ids(&self.scope.namespace);
+            let namespace = without_task_ids(&self.scope.namespace);
             let graph = self.scope.graph.name.as_bytes();
-            let input = TaskId::of(&[graph, place.as_bytes(), input.to_string().as_bytes()]);
+            let input =
+                TaskId::from_parts(&[graph, namespace.as_bytes(), input.to_string().as_bytes()]);
             let key = CacheKey { node: slot.cx.node().to_owned(), input };
             let cached = cache.get(&key).await;
-            // A result that does not fit the state any more is as good as none.
-            let fits = |it: &Cached| self.replayed((it.writes.clone(), it.gotos.clone()), false);
-            if let Some((Cached { writes, gotos }, done)) =
+            // A result that no longer fits the state type counts as a miss.
+            let fits = |it: &CachedResult| {
+                self.output_from_record((it.writes.clone(), it.gotos.clone()), false)
+            };
+            if let Some((CachedResult { writes, gotos }, done)) =
                 cached.and_then(|it| fits(&it).ok().map(|done| (it, done)))
             {
-                self.show_update(&slot.cx, &writes, &gotos, true, false).await;
+                self.emit_update(&slot.cx, &writes, &gotos, true, false).await;
                 let event = self.done_event(writes, gotos);
                 self.record(vec![slot.cx.record(event)]).await?;
-                slot.end = Some(TaskEnd::Done(done));
+                slot.outcome = Some(TaskOutcome::Done(done));
             }
             slot.cache_key = Some(Box::new(key));
         }

@@ -5,111 +5,111 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{
-    Ended, Engine,
-    commit::{self, Committed, Writes},
-    execute::{Done, LeftToHandler, TaskEnd, route, within},
-    load::{damaged, stored_hops, updates},
+    Engine, ExitReason,
+    commit::{self, CommitResult, TaskWrites},
+    execute::{PendingFailure, TaskOutcome, TaskOutput, route, with_timeout},
+    load::{corrupt_error, stored_targets, updates_from_writes},
     persist::Durability,
-    plan::{Planned, Ways},
+    plan::{PlannedTask, Transition},
 };
 use crate::{
     FieldWrite, RunError,
     cache::CacheKey,
     checkpoint::{GotoRecord, Source},
-    context::{Failure, TaskContext, TaskKind},
-    error::Stop,
+    context::{NodeFailure, TaskContext, TaskKind},
+    error::StopReason,
     graph::{NodeIdx, Stops},
     node::TaskInput,
     state::FieldError,
 };
 
-/// The tasks of a step: one, mostly.
+/// The tasks of a step; usually one.
 type Slots = SmallVec<[Slot; 1]>;
 
-/// A task of the step, with what is known of it.
+/// A task of the current step and its outcome so far.
 pub(super) struct Slot {
-    pub(super) plan: Planned,
+    pub(super) plan: PlannedTask,
     pub(super) cx: Arc<TaskContext>,
-    pub(super) end: Option<TaskEnd>,
-    /// The failure that an earlier run left to the handler.
-    pub(super) failed: Option<Box<LeftToHandler>>,
+    pub(super) outcome: Option<TaskOutcome>,
+    /// A failure from an earlier run that the error handler still has to handle.
+    pub(super) failed: Option<Box<PendingFailure>>,
     pub(super) cache_key: Option<Box<CacheKey>>,
 }
 
 impl Slot {
     pub(super) fn has_failed(&self) -> bool {
-        matches!(self.end, Some(TaskEnd::Failed(_)))
+        matches!(self.outcome, Some(TaskOutcome::Failed(_)))
     }
 
-    pub(super) fn done(&self) -> Option<&Done> {
-        match &self.end {
-            Some(TaskEnd::Done(done)) => Some(done),
+    pub(super) fn output(&self) -> Option<&TaskOutput> {
+        match &self.outcome {
+            Some(TaskOutcome::Done(done)) => Some(done),
             _ => None,
         }
     }
 }
 
 impl Engine {
-    /// One superstep; `Some` when the run is over.
-    pub(super) async fn tick(&mut self) -> Result<Option<Ended>, RunError> {
-        // Gives way to other tasks of the runtime now and then, as a loop of ready futures would not.
+    /// Runs one superstep. Returns `Some` if the run ends.
+    pub(super) async fn run_step(&mut self) -> Result<Option<ExitReason>, RunError> {
+        // Cooperates with the tokio scheduler: a loop of ready futures would never yield.
         tokio::task::consume_budget().await;
-        if self.step > self.stop {
-            return Err(RunError::StepLimit { limit: self.scope.settings.limit });
+        if self.step > self.max_step {
+            return Err(RunError::StepLimit { limit: self.scope.settings.step_limit });
         }
         let mut slots = self.plan()?;
-        self.show_checkpoint(&slots).await;
+        self.emit_step_checkpoint(&slots).await;
         if slots.is_empty() {
-            return Ok(Some(Ended::Done));
+            return Ok(Some(ExitReason::Done));
         }
         if self.stops_before(&slots) {
-            return Ok(Some(self.stop_at(Stop::Before).await));
+            return Ok(Some(self.stop_at(StopReason::Before).await));
         }
         if self.scope.control.is_draining() {
-            return Ok(Some(Ended::Stopped(Stop::Drained)));
+            return Ok(Some(ExitReason::Stopped(StopReason::Drained)));
         }
-        self.announce(&slots).await;
+        self.emit_task_starts(&slots).await;
         match self.scope.graph.step_timeout {
             None => self.execute(&mut slots).await?,
-            Some(limit) => match within(limit, self.execute(&mut slots)).await {
+            Some(limit) => match with_timeout(limit, self.execute(&mut slots)).await {
                 Some(result) => result?,
                 None => return Err(RunError::StepTimeout { step: self.step, limit }),
             },
         }
-        if slots.iter().any(|it| it.done().is_none()) {
-            return self.halted(&mut slots).await.map(Some);
+        if slots.iter().any(|it| it.output().is_none()) {
+            return self.resolve_halt(&mut slots).await.map(Some);
         }
         let committed = match self.commit(&mut slots).await {
             Err(RunError::Conflict(conflict)) if self.stores_at_exit() => {
-                self.keep_until(&conflict, &slots)?;
+                self.commit_before_conflict(&conflict, &slots)?;
                 return Err(RunError::Conflict(conflict));
             }
             result => result?,
         };
         self.advance(&slots);
-        self.moved_on(committed).await?;
+        self.finish_step(committed).await?;
         if self.stops_after(&slots) {
-            return Ok(Some(self.stop_at(Stop::After).await));
+            return Ok(Some(self.stop_at(StopReason::After).await));
         }
-        self.spare = slots.pop().map(|it| it.cx);
+        self.spare_context = slots.pop().map(|it| it.cx);
         Ok(None)
     }
 
-    /// The tasks of the step, with what earlier runs left behind for them.
+    /// Returns the tasks of the step, restored from the records of earlier runs.
     fn plan(&mut self) -> Result<Slots, RunError> {
         let graph = self.scope.graph.clone();
-        // What is not stored is not needed once it is handed out.
+        // Without checkpointer the payloads are not needed again, so they can be moved.
         let planned = self.frontier.tasks(&graph, self.scope.writer.is_none());
         let mut slots = Slots::with_capacity(planned.len());
         for plan in planned {
             let mut cx = self.next_context(plan.node, plan.kind);
-            let (mut end, mut failed) = (None, None);
+            let (mut outcome, mut failed) = (None, None);
             if !self.records.tasks.is_empty()
                 && let Some(task) = Arc::get_mut(&mut cx)
             {
-                (end, failed) = self.recall(task)?;
+                (outcome, failed) = self.restore_task(task)?;
             }
-            slots.push(Slot { plan, cx, end, failed, cache_key: None });
+            slots.push(Slot { plan, cx, outcome, failed, cache_key: None });
         }
         Ok(slots)
     }
@@ -120,17 +120,17 @@ impl Engine {
             node,
             kind,
             self.step,
-            self.stop,
+            self.max_step,
             self.origin,
             self.id,
             self.resuming,
         )
     }
 
-    /// A context for a task: the last one's memory, if nobody holds it any more.
+    /// Creates a context for a task. Reuses the allocation of the last one if it is unshared.
     fn next_context(&mut self, node: NodeIdx, kind: TaskKind) -> Arc<TaskContext> {
         let fresh = self.task_context(node, kind);
-        if let Some(mut spare) = self.spare.take()
+        if let Some(mut spare) = self.spare_context.take()
             && let Some(old) = Arc::get_mut(&mut spare)
         {
             *old = fresh;
@@ -139,79 +139,83 @@ impl Engine {
         Arc::new(fresh)
     }
 
-    /// Gives a task what was recorded of it: its result, or what its handler has still to deal with.
-    fn recall(
+    /// Restores a task from its records. Returns its outcome, or the failure that its error handler still has to
+    /// handle.
+    fn restore_task(
         &self,
         cx: &mut TaskContext,
-    ) -> Result<(Option<TaskEnd>, Option<Box<LeftToHandler>>), RunError> {
+    ) -> Result<(Option<TaskOutcome>, Option<Box<PendingFailure>>), RunError> {
         let Some(log) = self.records.tasks.get(&cx.id()).cloned() else { return Ok((None, None)) };
-        cx.remember(log.answers, log.effects);
+        cx.restore(log.resume_values, log.effects);
         if self.replaying {
             return Ok((None, None));
         }
         if let Some(result) = log.done {
-            return Ok((Some(TaskEnd::Done(self.recorded(result, false)?)), None));
+            return Ok((Some(TaskOutcome::Done(self.recorded_output(result, false)?)), None));
         }
         let handler = self.scope.graph.node(cx.node).options.handler.is_some();
         let failure = match log.failed {
-            Some((error, true)) if handler => Failure { node: cx.node().to_owned(), error },
+            Some((error, true)) if handler => NodeFailure { node: cx.node().to_owned(), error },
             _ => return Ok((None, None)),
         };
         let handler = cx.handler(failure.clone()).id();
         let log = self.records.tasks.get(&handler).cloned().unwrap_or_default();
         match log.done {
-            Some(result) => Ok((Some(TaskEnd::Done(self.recorded(result, true)?)), None)),
+            Some(result) => {
+                Ok((Some(TaskOutcome::Done(self.recorded_output(result, true)?)), None))
+            }
             None => {
-                let (answers, effects) = (log.answers, log.effects);
-                Ok((None, Some(Box::new(LeftToHandler { failure, answers, effects }))))
+                let (resume_values, effects) = (log.resume_values, log.effects);
+                Ok((None, Some(Box::new(PendingFailure { failure, resume_values, effects }))))
             }
         }
     }
 
-    /// The result a checkpoint's records hold.
-    fn recorded(
+    /// Decodes a recorded result; an invalid one means a corrupt checkpoint.
+    fn recorded_output(
         &self,
         result: (Vec<FieldWrite>, Vec<GotoRecord>),
         handled: bool,
-    ) -> Result<Done, RunError> {
-        self.replayed(result, handled).map_err(|error| damaged(&self.place(), &error).into())
+    ) -> Result<TaskOutput, RunError> {
+        self.output_from_record(result, handled)
+            .map_err(|error| corrupt_error(&self.checkpoint_key(), &error).into())
     }
 
-    pub(super) fn replayed(
+    pub(super) fn output_from_record(
         &self,
         (writes, gotos): (Vec<FieldWrite>, Vec<GotoRecord>),
         handled: bool,
-    ) -> Result<Done, FieldError> {
-        Ok(Done {
-            updates: updates(&*self.state, writes)?,
-            hops: stored_hops(&self.scope.graph, gotos),
+    ) -> Result<TaskOutput, FieldError> {
+        Ok(TaskOutput {
+            updates: updates_from_writes(&*self.state, writes)?,
+            targets: stored_targets(&self.scope.graph, gotos),
             routed: true,
             handled,
         })
     }
 
-    async fn show_checkpoint(&self, slots: &[Slot]) {
+    async fn emit_step_checkpoint(&self, slots: &[Slot]) {
         if self.scope.events.is_some() {
             let name = |it: &Slot| self.scope.graph.node(it.plan.node).label.to_string();
-            self.show_checkpoint_event(|| slots.iter().map(name).collect()).await;
+            self.emit_checkpoint(|| slots.iter().map(name).collect()).await;
         }
     }
 
-    /// Tells who watches what the step will do, and what it need not do again.
-    async fn announce(&self, slots: &[Slot]) {
+    /// Sends the start of each task, and the updates of tasks that need not run again.
+    async fn emit_task_starts(&self, slots: &[Slot]) {
         if self.scope.events.is_none() {
             return;
         }
         for slot in self.visible(slots) {
             let input = || self.input_json(slot).unwrap_or_default();
-            self.show_start(&slot.cx, input).await;
+            self.emit_task_started(&slot.cx, input).await;
         }
         for slot in self.visible(slots) {
-            if let Some(done) = slot.done() {
+            if let Some(done) = slot.output() {
                 let writes = self.writes_of(done).unwrap_or_default();
-                let hops = done.hops.iter().map(|it| it.to_record(&self.scope.graph));
-                let gotos: Vec<_> = hops.filter_map(Result::ok).collect();
-                self.show_update(&slot.cx, &writes, &gotos, true, done.handled).await;
+                let targets = done.targets.iter().map(|it| it.to_record(&self.scope.graph));
+                let gotos: Vec<_> = targets.filter_map(Result::ok).collect();
+                self.emit_update(&slot.cx, &writes, &gotos, true, done.handled).await;
             }
         }
     }
@@ -230,80 +234,80 @@ impl Engine {
 
     pub(super) fn input_json(&self, slot: &Slot) -> Option<serde_json::Value> {
         let body = self.scope.graph.node(slot.plan.node).body.as_ref()?;
-        body.0.describe(&self.input(slot), &slot.cx)
+        body.0.input_json(&self.input(slot), &slot.cx)
     }
 
-    /// What the run comes to where not all tasks are done.
-    async fn halted(&mut self, slots: &mut [Slot]) -> Result<Ended, RunError> {
+    /// Determines how the run ends if not all tasks are done. A failure takes precedence over interrupts.
+    async fn resolve_halt(&mut self, slots: &mut [Slot]) -> Result<ExitReason, RunError> {
         let mut interrupts = Vec::new();
         let (mut stop, mut parent) = (None, None);
         for slot in slots.iter_mut() {
-            match &slot.end {
-                Some(TaskEnd::Failed(error)) => return Err((**error).clone()),
-                Some(TaskEnd::Asked(asked)) => interrupts.extend(asked.iter().cloned()),
-                Some(TaskEnd::Stopped(why)) => stop = Some(*why),
-                Some(TaskEnd::Parent(_)) => {
-                    if let Some(TaskEnd::Parent(command)) = slot.end.take() {
+            match &slot.outcome {
+                Some(TaskOutcome::Failed(error)) => return Err((**error).clone()),
+                Some(TaskOutcome::Interrupted(raised)) => interrupts.extend(raised.iter().cloned()),
+                Some(TaskOutcome::Stopped(reason)) => stop = Some(*reason),
+                Some(TaskOutcome::ParentCommand(_)) => {
+                    if let Some(TaskOutcome::ParentCommand(command)) = slot.outcome.take() {
                         parent = Some((slot.cx.node().to_owned(), command));
                     }
                 }
-                Some(TaskEnd::Done(_)) | None => {}
+                Some(TaskOutcome::Done(_)) | None => {}
             }
         }
         if let Some((node, command)) = parent {
             return match self.scope.parent {
-                Some(_) => Ok(Ended::Parent(command)),
+                Some(_) => Ok(ExitReason::ParentCommand(command)),
                 None => Err(RunError::NoParent { node }),
             };
         }
-        self.show_finished_siblings(slots).await?;
+        self.emit_finished_siblings(slots).await?;
         if interrupts.is_empty() {
-            return Ok(self.stop_at(stop.unwrap_or(Stop::Drained)).await);
+            return Ok(self.stop_at(stop.unwrap_or(StopReason::Drained)).await);
         }
-        Ok(Ended::Asked(interrupts))
+        Ok(ExitReason::Interrupted(interrupts))
     }
 
-    /// At a question, shows the state once more with what the finished siblings wrote.
-    async fn show_finished_siblings(&mut self, slots: &[Slot]) -> Result<(), RunError> {
-        if self.scope.parent.is_some() || !slots.iter().any(|it| it.done().is_some()) {
+    /// In an interrupted step, sends the state that includes the writes of finished tasks.
+    async fn emit_finished_siblings(&mut self, slots: &[Slot]) -> Result<(), RunError> {
+        if self.scope.parent.is_some() || !slots.iter().any(|it| it.output().is_some()) {
             return Ok(());
         }
         let mut state = self.state.fork();
-        let mut live = self.live.clone();
+        let mut live = self.live_step_scoped.clone();
         let mut copies = Vec::new();
         for slot in in_task_order(slots) {
-            if let Some(done) = slots[slot].done() {
+            if let Some(done) = slots[slot].output() {
                 let copied = done.updates.iter().map(|it| state.clone_update(it));
                 copies.push((slots[slot].plan.node, copied.collect::<Result<Vec<_>, _>>()?));
             }
         }
         let mut writes: Vec<_> =
-            copies.iter_mut().map(|(node, updates)| Writes { node: *node, updates }).collect();
-        let mode = commit::Mode { records: false, ..self.mode(true) };
+            copies.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
+        let options = commit::CommitOptions { collect_changes: false, ..self.commit_options(true) };
         let committed =
-            commit::commit(&self.scope.graph, &mut *state, &mut live, &mut writes, mode)?;
+            commit::commit(&self.scope.graph, &mut *state, &mut live, &mut writes, options)?;
         let output = committed.changed.intersects(&self.scope.graph.output);
         if !committed.changed.is_empty() {
-            self.show_values(&*state, output).await;
+            self.emit_values(&*state, output).await;
         }
-        self.shown |= output;
-        self.ended_with = Some(state.snapshot());
+        self.has_output |= output;
+        self.exit_state = Some(state.snapshot());
         Ok(())
     }
 
-    /// Folds what the tasks wrote, in task order.
-    async fn commit(&mut self, slots: &mut [Slot]) -> Result<Committed, RunError> {
+    /// Folds the writes of all tasks, in task order.
+    async fn commit(&mut self, slots: &mut [Slot]) -> Result<CommitResult, RunError> {
         if let [only] = slots
             && !self.stores_at_exit()
         {
             return self.commit_one(only).await;
         }
         let order = in_task_order(slots);
-        let mut writes: Vec<Option<Writes<'_>>> = slots
+        let mut writes: Vec<Option<TaskWrites<'_>>> = slots
             .iter_mut()
-            .map(|slot| match &mut slot.end {
-                Some(TaskEnd::Done(done)) => {
-                    Some(Writes { node: slot.plan.node, updates: &mut done.updates })
+            .map(|slot| match &mut slot.outcome {
+                Some(TaskOutcome::Done(done)) => {
+                    Some(TaskWrites { node: slot.plan.node, updates: &mut done.updates })
                 }
                 _ => None,
             })
@@ -312,57 +316,61 @@ impl Engine {
         self.fold(&mut ordered, true)
     }
 
-    /// Folds what the only task of a step wrote, and asks its routers on the state itself.
-    async fn commit_one(&mut self, slot: &mut Slot) -> Result<Committed, RunError> {
-        let mode = self.mode(true);
-        let Some(TaskEnd::Done(mut done)) = slot.end.take() else {
-            return Ok(Committed::default());
+    /// Folds the writes of the only task and calls its routers with the committed state.
+    async fn commit_one(&mut self, slot: &mut Slot) -> Result<CommitResult, RunError> {
+        let options = self.commit_options(true);
+        let Some(TaskOutcome::Done(mut done)) = slot.outcome.take() else {
+            return Ok(CommitResult::default());
         };
-        // Before the fold, which takes the updates apart.
-        let writes = match !done.routed && self.is_watched() {
+        // Taken before the fold, which consumes the updates.
+        let writes = match !done.routed && self.is_observed() {
             true => match self.checked_writes(&done) {
                 Ok(writes) => Some(writes),
-                Err(error) => return Err(self.failed_late(slot, error).await),
+                Err(error) => return Err(self.record_late_failure(slot, error).await),
             },
             false => None,
         };
-        let writing = [Writes { node: slot.plan.node, updates: &mut done.updates }];
-        let mut fold = commit::begin(&*self.state, &self.scope.graph, &writing, mode)?;
+        let writing = [TaskWrites { node: slot.plan.node, updates: &mut done.updates }];
+        let mut fold = commit::begin_fold(&*self.state, &self.scope.graph, &writing, options)?;
         for update in &mut done.updates {
             self.state.fold(update, &mut fold)?;
         }
         if !done.routed
             && let Err(error) = route(&slot.cx, &*self.state, &mut done)
         {
-            return Err(self.routing_failed(slot, error.halt()).await);
+            return Err(self.record_routing_failure(slot, error.into_halt()).await);
         }
-        let end = TaskEnd::Done(done);
+        let outcome = TaskOutcome::Done(done);
         if let Some(writes) = writes {
-            self.note(slot, &end, writes, None).await?;
+            self.record_task_end(slot, &outcome, writes, None).await?;
         }
-        slot.end = Some(end);
+        slot.outcome = Some(outcome);
         let graph = &self.scope.graph;
-        Ok(commit::end(graph, &mut *self.state, &mut self.live, fold, mode)?)
+        Ok(commit::finish_fold(graph, &mut *self.state, &mut self.live_step_scoped, fold, options)?)
     }
 
-    /// Goes where the tasks lead, in task order.
+    /// Follows the transitions of all tasks, in task order.
     fn advance(&mut self, slots: &[Slot]) {
         let graph = self.scope.graph.clone();
         let planned = || in_task_order(slots).map(|it| &slots[it].plan);
-        let ways = in_task_order(slots).filter_map(|it| {
-            let done = slots[it].done()?;
-            Some(Ways { node: slots[it].plan.node, edges: !done.handled, hops: &done.hops })
+        let transitions = in_task_order(slots).filter_map(|it| {
+            let done = slots[it].output()?;
+            Some(Transition {
+                node: slots[it].plan.node,
+                edges: !done.handled,
+                targets: &done.targets,
+            })
         });
-        self.frontier.advance(&graph, planned, ways);
+        self.frontier.advance(&graph, planned, transitions);
     }
 
-    /// The end of a step: the state is shown and stored, and nothing of the step is pending any more.
-    async fn moved_on(&mut self, committed: Committed) -> Result<(), RunError> {
-        let Committed { changed, mut affected, mut changes } = committed;
+    /// Finishes a step: sends and stores the new state and drops the step's records.
+    async fn finish_step(&mut self, committed: CommitResult) -> Result<(), RunError> {
+        let CommitResult { changed, mut affected, mut changes } = committed;
         let output = changed.intersects(&self.scope.graph.output);
-        self.shown |= output;
+        self.has_output |= output;
         if self.scope.events.is_some() && !changed.is_empty() {
-            self.show_values(&*self.state, output).await;
+            self.emit_values(&*self.state, output).await;
         }
         if self.first_step {
             self.end_first_step();
@@ -373,20 +381,20 @@ impl Engine {
         }
         self.records.clear();
         if self.stores_at_exit() {
-            self.late_records.clear();
+            self.buffered_records.clear();
         }
-        if !self.carried.is_empty() {
-            let step = std::mem::replace(&mut changes, std::mem::take(&mut self.carried));
+        if !self.command_changes.is_empty() {
+            let step = std::mem::replace(&mut changes, std::mem::take(&mut self.command_changes));
             changes.extend(step);
         }
         affected.union_with(&std::mem::take(&mut self.unsaved));
         self.put_checkpoint(Source::Loop, changes, &affected).await
     }
 
-    /// What holds for the first step of a run only: answers wait, and graphs inside tasks go on where they stood.
+    /// Resets what applies to the first step of a run only: unused resume values, replaying, and resuming subgraphs.
     fn end_first_step(&mut self) {
         if self.scope.parent.is_none() {
-            self.scope.answers.end_first_step();
+            self.scope.resume_values.end_first_step();
         }
         self.first_step = false;
         self.replaying = false;
@@ -404,16 +412,18 @@ impl Engine {
     }
 
     fn stops_at(&self, stops: &Stops, slots: &[Slot]) -> bool {
-        !matches!(stops, Stops::Nowhere)
-            && self.frontier.version > self.frontier.seen
-            && self.visible(slots).any(|it| stops.holds(&self.scope.graph.node(it.plan.node).label))
+        !matches!(stops, Stops::None)
+            && self.frontier.version > self.frontier.resumed_version
+            && self
+                .visible(slots)
+                .any(|it| stops.contains(&self.scope.graph.node(it.plan.node).label))
     }
 
-    async fn stop_at(&self, stop: Stop) -> Ended {
-        if self.scope.parent.is_none() && stop != Stop::Drained {
-            self.show_interrupts(Vec::new()).await;
+    async fn stop_at(&self, stop: StopReason) -> ExitReason {
+        if self.scope.parent.is_none() && stop != StopReason::Drained {
+            self.emit_interrupts(Vec::new()).await;
         }
-        Ended::Stopped(stop)
+        ExitReason::Stopped(stop)
     }
 
     pub(super) fn stores_at_exit(&self) -> bool {
@@ -425,7 +435,7 @@ impl Engine {
     }
 }
 
-/// Edges' tasks by name, then payloads as sent; a step holds them the other way round.
+/// Task order: nodes by name, then payloads in the order sent. A step's slots hold payloads first.
 pub(super) fn in_task_order(slots: &[Slot]) -> impl Iterator<Item = usize> + use<> {
     let pushes = slots.partition_point(|it| matches!(it.plan.kind, TaskKind::Push(_)));
     (pushes..slots.len()).chain(0..pushes)

@@ -1,10 +1,10 @@
-//! The builder: nodes, edges, branches, and what the whole graph uses.
+//! The graph builder.
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use super::{Router, Stops};
 use crate::{
-    BuildError, CompiledGraph, Problem, State,
+    BuildError, BuildProblem, CompiledGraph, State,
     cache::Cache,
     checkpoint::Checkpointer,
     json::JsonBranch,
@@ -12,22 +12,22 @@ use crate::{
     label::{END_NAME, Label, START_NAME, Source, Sources, Target},
     node::{
         Private,
-        options::{IntoNode, NodeParts, Retry},
+        options::{IntoNode, NodeParts, RetryPolicy},
     },
     router::IntoRouter,
     state::{
-        erased::{ErasedState, Live},
+        erased::{ErasedState, TypedState},
         migrate::Migrations,
     },
     store::Store,
 };
 
-/// The largest value that is stored unless a graph says otherwise.
+/// Default limit on the size of a stored value, in bytes.
 const MAX_STORED_BYTES: usize = 256 << 20;
 
-/// A graph in the making: nodes, edges, and the state of type `S` they share.
+/// Builder of a graph whose nodes share a state of type `S`.
 ///
-/// `C` is the type of the user's dependencies, which nodes find in their [`Context`](crate::Context).
+/// `C` is the type of the dependencies that a run passes to its nodes: see [`Context::deps`](crate::Context::deps).
 ///
 /// ```
 /// use graph_core::{END, START, State, StateGraph};
@@ -66,16 +66,16 @@ pub struct StateGraph<S: State, C = ()> {
     pub(super) cache: Option<Arc<dyn Cache>>,
     pub(super) step_timeout: Option<Duration>,
     pub(super) max_stored_bytes: usize,
-    pub(super) default_retry: Option<Retry>,
+    pub(super) default_retry: Option<RetryPolicy>,
     pub(super) default_timeout: Option<Duration>,
     pub(super) migrations: Migrations,
     types: PhantomData<fn(S, C)>,
 }
 
 impl<S: State + Default, C: Send + Sync + 'static> StateGraph<S, C> {
-    /// An empty graph whose state starts as `S::default()`.
+    /// Creates an empty graph with `S::default()` as initial state.
     pub fn new() -> Self {
-        Self::from_initial(S::default())
+        Self::with_initial_state(S::default())
     }
 }
 
@@ -86,17 +86,17 @@ impl<S: State + Default, C: Send + Sync + 'static> Default for StateGraph<S, C> 
 }
 
 impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
-    /// An empty graph whose state starts as this value.
-    pub fn from_initial(initial: S) -> Self {
+    /// Creates an empty graph with the given initial state.
+    pub fn with_initial_state(initial: S) -> Self {
         Self {
             name: "graph".to_owned(),
-            initial: Box::new(Live(Arc::new(initial))),
+            initial: Box::new(TypedState(Arc::new(initial))),
             nodes: Vec::new(),
             edges: Vec::new(),
             joins: Vec::new(),
             branches: Vec::new(),
-            stop_before: Stops::Nowhere,
-            stop_after: Stops::Nowhere,
+            stop_before: Stops::None,
+            stop_after: Stops::None,
             checkpointer: None,
             store: None,
             cache: None,
@@ -109,19 +109,19 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         }
     }
 
-    /// Names the graph, for errors and drawings.
+    /// Sets the name of the graph, which appears in error messages and tracing spans and is part of cache keys.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Adds a node under its function's name.
+    /// Adds a node, named after its function.
     pub fn node<M>(mut self, node: impl IntoNode<S, C, M>) -> Self {
         self.nodes.push(node.into_node(Private(())));
         self
     }
 
-    /// Adds a node under a name: for closures, and for functions of one name.
+    /// Adds a node with the given name. Required for closures, and for functions that share a name.
     pub fn node_as<M>(mut self, name: impl Into<Label>, node: impl IntoNode<S, C, M>) -> Self {
         let mut parts = node.into_node(Private(()));
         parts.label = Some(name.into());
@@ -129,19 +129,19 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Runs `to` in the step after `from`.
+    /// Adds an edge: `to` runs in the step after `from`.
     pub fn edge<M1, M2>(mut self, from: impl Source<S, C, M1>, to: impl Target<S, C, M2>) -> Self {
         self.edges.push((from.source(), to.target()));
         self
     }
 
-    /// Runs `to` once all of the sources have run since it ran last.
+    /// Adds a join: `to` runs when all sources have run since the join last fired.
     pub fn join<M1, M2>(mut self, from: impl Sources<S, C, M1>, to: impl Target<S, C, M2>) -> Self {
         self.joins.push((from.sources(), to.target()));
         self
     }
 
-    /// Runs nodes one after the other, entered from START and left to END.
+    /// Adds edges from START through the nodes, in order, to END.
     pub fn sequence<M>(self, nodes: impl Sources<S, C, M>) -> Self {
         let names = nodes.sources();
         let mut path = vec![Label::from(START_NAME)];
@@ -153,9 +153,9 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         graph
     }
 
-    /// Asks `route` where to go after `from`.
+    /// Adds a conditional edge: after `from`, `route` chooses the nodes to run next.
     ///
-    /// It sees the state with `from`'s own writes, but not those of nodes that ran beside it.
+    /// `route` sees the state with the writes of `from`, but not with those of nodes that ran concurrently.
     pub fn branch<M1, M2>(
         mut self,
         from: impl Source<S, C, M1>,
@@ -165,75 +165,76 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Keeps threads in this checkpointer.
+    /// Stores threads in this checkpointer.
     pub fn checkpointer(mut self, checkpointer: impl Checkpointer + 'static) -> Self {
         self.checkpointer = Some(Arc::new(checkpointer));
         self
     }
 
-    /// Like [`checkpointer`](Self::checkpointer), for one that is shared or chosen at run time.
+    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.checkpointer = Some(checkpointer);
         self
     }
 
-    /// Gives nodes a long-term store.
+    /// Sets the long-term store. Nodes access it with [`Context::store`](crate::Context::store).
     pub fn store(mut self, store: impl Store + 'static) -> Self {
         self.store = Some(Arc::new(store));
         self
     }
 
-    /// Gives nodes that ask for it a cache.
+    /// Sets the cache for nodes with a [`CachePolicy`](crate::CachePolicy).
     pub fn cache(mut self, cache: impl Cache + 'static) -> Self {
         self.cache = Some(Arc::new(cache));
         self
     }
 
-    /// Stops a run before these nodes.
+    /// Stops runs before these nodes, like LangGraph's `interrupt_before`.
     pub fn stop_before(mut self, stops: Stops) -> Self {
         self.stop_before = stops;
         self
     }
 
-    /// Stops a run after these nodes.
+    /// Stops runs after these nodes, like LangGraph's `interrupt_after`.
     pub fn stop_after(mut self, stops: Stops) -> Self {
         self.stop_after = stops;
         self
     }
 
-    /// Fails a run one of whose steps takes longer.
+    /// Fails a run if one of its steps takes longer than `limit`.
     pub fn step_timeout(mut self, limit: Duration) -> Self {
         self.step_timeout = Some(limit);
         self
     }
 
-    /// Fails a task that writes a larger value than this where it would have to be stored; 256 MiB unless it is said.
+    /// Sets the maximum size of a checkpointed value, in bytes. A task that produces a larger one fails. The default is
+    /// 256 MiB.
     pub fn max_stored_bytes(mut self, bytes: usize) -> Self {
         self.max_stored_bytes = bytes;
         self
     }
 
-    /// Retries for nodes that have no policy of their own.
-    pub fn default_retry(mut self, retry: impl Into<Retry>) -> Self {
+    /// Sets the retry policy of nodes without their own.
+    pub fn default_retry(mut self, retry: impl Into<RetryPolicy>) -> Self {
         self.default_retry = Some(retry.into());
         self
     }
 
-    /// A time-out for nodes that have none of their own.
+    /// Sets the timeout of nodes without their own.
     pub fn default_timeout(mut self, limit: Duration) -> Self {
         self.default_timeout = Some(limit);
         self
     }
 
-    /// Brings stored threads of older versions of the state to the present one.
+    /// Sets the migrations of threads stored with older versions of the state.
     pub fn migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = migrations;
         self
     }
 
-    /// Checks the graph and closes it.
+    /// Validates the graph and makes it runnable.
     ///
-    /// The error lists all that is wrong at once; what only looks wrong is in [`CompiledGraph::warnings`].
+    /// The error lists all problems. Problems that do not prevent a run are available as [`CompiledGraph::warnings`].
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let graph = super::validate::compile(self)?;
         Ok(CompiledGraph::new(Arc::new(graph)))
@@ -241,7 +242,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 }
 
 impl<C: Send + Sync + 'static> StateGraph<JsonState, C> {
-    /// Adds a conditional edge of a dynamic graph.
+    /// Adds a conditional edge to a dynamic graph.
     pub fn json_branch<M>(
         mut self,
         from: impl Source<JsonState, C, M>,
@@ -264,8 +265,8 @@ impl<S: State, C> fmt::Debug for StateGraph<S, C> {
     }
 }
 
-/// Adds a problem unless it is known already.
-pub(super) fn note(problems: &mut Vec<Problem>, problem: Problem) {
+/// Adds a problem unless the list already contains it.
+pub(super) fn push_unique(problems: &mut Vec<BuildProblem>, problem: BuildProblem) {
     if !problems.contains(&problem) {
         problems.push(problem);
     }

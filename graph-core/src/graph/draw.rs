@@ -1,7 +1,6 @@
-//! Drawings: a compiled graph as data, as Mermaid and as DOT.
+//! Drawings of compiled graphs as data, JSON, Mermaid and DOT.
 //!
-//! A drawing shows what the graph declares, without running it.
-//! A node's commands that say where they go only when they run are therefore not in it.
+//! A drawing shows the declared structure. Targets of commands that are only known at run time are not included.
 
 mod dot;
 mod mermaid;
@@ -22,14 +21,14 @@ use crate::{
 };
 
 impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
-    /// Draws the graph as data, with its subgraphs opened `depth` levels deep.
+    /// Draws the graph as data, with subgraphs expanded to `depth` levels.
     pub fn drawing(&self, depth: usize) -> Drawing {
         Drawing::of(self.erased(), depth)
     }
 
-    /// Draws the graph as a Mermaid flowchart, with its subgraphs closed.
+    /// Draws the graph as a Mermaid flowchart, with subgraphs collapsed.
     ///
-    /// Dotted edges are taken only if a branch or a command chooses them; thick ones wait for each other.
+    /// Dotted edges are conditional; thick edges belong to joins.
     ///
     /// ```
     /// use graph_core::{END, START, State, StateGraph};
@@ -55,31 +54,29 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// # }
     /// ```
     pub fn mermaid(&self) -> String {
-        self.mermaid_open(0)
+        self.mermaid_expanded(0)
     }
 
-    /// Draws the graph as a Mermaid flowchart, with its subgraphs opened `depth` levels deep.
-    pub fn mermaid_open(&self, depth: usize) -> String {
+    /// Draws the graph as a Mermaid flowchart, with subgraphs expanded to `depth` levels.
+    pub fn mermaid_expanded(&self, depth: usize) -> String {
         mermaid::text(&self.drawing(depth))
     }
 
-    /// Draws the graph in Graphviz's DOT language, with its subgraphs opened `depth` levels deep.
+    /// Draws the graph in Graphviz's DOT language, with subgraphs expanded to `depth` levels.
     pub fn dot(&self, depth: usize) -> String {
         dot::text(&self.drawing(depth))
     }
 
-    /// A hash of what the graph declares: its nodes, edges and branches, its state's fields, its subgraphs.
+    /// Returns a hash of the graph's structure: its nodes, edges, branches and subgraphs, and the fields of its state.
     ///
-    /// The same for the same graph in every build; what the nodes' functions do is not part of it.
-    pub fn identity(&self) -> String {
+    /// The hash is stable across builds. It does not depend on the code of the nodes.
+    pub fn fingerprint(&self) -> String {
         let fields = self.erased().initial.fields().iter().map(|it| it.name.to_string());
         let declared = json!({ "graph": self.drawing(32), "fields": fields.collect::<Vec<_>>() });
         format!("{:032x}", xxh3_128(declared.to_string().as_bytes()))
     }
 
-    /// Draws the graph as JSON in the shape that LangGraph's `to_json` has.
-    ///
-    /// Subgraphs are opened `depth` levels deep.
+    /// Draws the graph as JSON, in the format of LangGraph's `to_json`, with subgraphs expanded to `depth` levels.
     pub fn to_json(&self, depth: usize) -> Value {
         let drawing = self.drawing(depth);
         json!({
@@ -89,15 +86,15 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     }
 }
 
-/// The picture of a graph as data: see [`CompiledGraph::drawing`].
+/// The structure of a graph as data: see [`CompiledGraph::drawing`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Drawing {
-    /// START, then the nodes by name, then END if anything leads there.
+    /// START, then the nodes sorted by name, then END if an edge leads there.
     ///
-    /// An opened subgraph is followed by the nodes inside it, in the same order.
+    /// An expanded subgraph is followed by its own nodes, in the same order.
     pub nodes: Vec<DrawnNode>,
-    /// The edges, in the order of the nodes they come from and lead to.
+    /// The edges, sorted by the positions of their source and target in `nodes`.
     pub edges: Vec<DrawnEdge>,
 }
 
@@ -105,38 +102,38 @@ pub struct Drawing {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DrawnNode {
-    /// The name, behind the names of the opened subgraphs around it: `child:write`.
+    /// Unique id: the name, prefixed with the names of the enclosing expanded subgraphs, as in `child:write`.
     pub id: String,
-    /// The name.
+    /// Name of the node.
     pub name: String,
-    /// What it is.
+    /// Kind of the node.
     pub kind: DrawnKind,
-    /// Whether it is held back until nothing else would run.
+    /// Whether the node is deferred until no other node is scheduled.
     pub deferred: bool,
-    /// Whether a run stops before it.
+    /// Whether runs stop before the node.
     pub stop_before: bool,
-    /// Whether a run stops after it.
+    /// Whether runs stop after the node.
     pub stop_after: bool,
-    /// Whether another node steps in once it has failed for good.
+    /// Whether the node has an error handler.
     pub has_error_handler: bool,
-    /// What was noted about it.
+    /// Metadata of the node.
     pub metadata: Map<String, Value>,
-    /// The id of the opened subgraph it is in.
+    /// Id of the enclosing expanded subgraph.
     pub parent: Option<String>,
 }
 
-/// What a [`DrawnNode`] is.
+/// The kind of a [`DrawnNode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DrawnKind {
-    /// Where runs enter.
+    /// START of a graph.
     Start,
-    /// Where paths end.
+    /// END of a graph.
     End,
-    /// A node of its own.
+    /// A node with a function.
     Node,
-    /// A graph as a node, opened or closed.
+    /// A subgraph, expanded or collapsed.
     Subgraph,
 }
 
@@ -144,17 +141,17 @@ pub enum DrawnKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DrawnEdge {
-    /// The id of the node it comes from.
+    /// Id of the source.
     pub from: String,
-    /// The id of the node it leads to.
+    /// Id of the target.
     pub to: String,
-    /// Whether a branch or a command decides if it is taken.
+    /// Whether a branch or a command decides if the edge is followed.
     pub conditional: bool,
-    /// What the choice is called, where that is not just the name of the node it leads to.
+    /// Name of the route variant, unless it is just the name of the target.
     pub label: Option<String>,
-    /// The join it belongs to: edges of one number wait for each other.
+    /// Number of the join that the edge belongs to. Edges with the same number wait for each other.
     pub join: Option<usize>,
-    /// Whether the node it leads to is sent a payload.
+    /// Whether the edge sends a payload to the target.
     pub sends: bool,
 }
 
@@ -165,14 +162,14 @@ impl Drawing {
         let mut edges = std::mem::take(&mut drawing.edges);
         let positions = drawing.positions();
         edges.sort_by_cached_key(|it| {
-            let ends = (positions.get(it.from.as_str()), positions.get(it.to.as_str()));
-            (ends, it.conditional, it.join, it.label.clone(), it.sends)
+            let endpoints = (positions.get(it.from.as_str()), positions.get(it.to.as_str()));
+            (endpoints, it.conditional, it.join, it.label.clone(), it.sends)
         });
         edges.dedup();
         Self { edges, ..drawing }
     }
 
-    /// Adds a graph whose nodes are inside `parent`.
+    /// Adds the nodes and edges of a graph. `parent` is the id of the subgraph node that contains it.
     fn add(&mut self, graph: &Graph, depth: usize, parent: Option<&str>) {
         let first_join = self.edges.iter().filter_map(|it| it.join).max().map_or(0, |it| it + 1);
         let n_edges = self.edges.len();
@@ -180,7 +177,7 @@ impl Drawing {
             self.edges.extend(edges_of(graph, entry, first_join, parent));
         }
         let end = id(parent, END_NAME);
-        let ends = self.edges[n_edges..].iter().any(|it| it.to == end);
+        let leads_to_end = self.edges[n_edges..].iter().any(|it| it.to == end);
 
         self.nodes.push(DrawnNode::plain(START_NAME, DrawnKind::Start, parent));
         for entry in graph.nodes.iter().filter(|it| it.body.is_some()) {
@@ -192,33 +189,34 @@ impl Drawing {
                 self.add(inner.graph, depth - 1, Some(&id));
             }
         }
-        if ends {
+        if leads_to_end {
             self.nodes.push(DrawnNode::plain(END_NAME, DrawnKind::End, parent));
         }
     }
 
-    /// Where each node stands among the nodes, by its id.
+    /// Returns the position of each node in `nodes`, by id.
     fn positions(&self) -> BTreeMap<&str, usize> {
         self.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect()
     }
 
-    /// The nodes directly inside an opened subgraph, or of the whole graph, with their positions.
-    fn inside<'a>(
+    /// Returns the nodes directly inside an expanded subgraph, or at the top level, with their positions.
+    fn children<'a>(
         &'a self,
         parent: Option<&'a str>,
     ) -> impl Iterator<Item = (usize, &'a DrawnNode)> {
         self.nodes.iter().enumerate().filter(move |(_, it)| it.parent.as_deref() == parent)
     }
 
-    /// The first and the last node inside an opened subgraph: its START, and its END if it has one.
-    fn doors(&self, node: usize) -> Option<(usize, usize)> {
-        let inside = id(Some(&self.nodes[node].id), "");
+    /// Returns the positions of the first and the last node inside an expanded subgraph. The first is its START, the
+    /// last its END if it has one. `None` if the node is not an expanded subgraph.
+    fn first_and_last_inside(&self, node: usize) -> Option<(usize, usize)> {
+        let prefix = id(Some(&self.nodes[node].id), "");
         let rest = &self.nodes[node + 1..];
-        let n_inside = rest.iter().take_while(|it| it.id.starts_with(&inside)).count();
+        let n_inside = rest.iter().take_while(|it| it.id.starts_with(&prefix)).count();
         (n_inside > 0).then_some((node + 1, node + n_inside))
     }
 
-    /// What an edge says beyond where it leads.
+    /// Returns the text to display at an edge.
     fn caption(&self, edge: &DrawnEdge) -> Option<String> {
         if let Some(join) = edge.join {
             let mut joins = self.edges.iter().filter(|it| it.to == edge.to && it.join.is_some());
@@ -239,8 +237,8 @@ impl DrawnNode {
         let kind = if is_graph { DrawnKind::Subgraph } else { DrawnKind::Node };
         Self {
             deferred: entry.options.defer,
-            stop_before: graph.stop_before.holds(&entry.label),
-            stop_after: graph.stop_after.holds(&entry.label),
+            stop_before: graph.stop_before.contains(&entry.label),
+            stop_after: graph.stop_after.contains(&entry.label),
             has_error_handler: entry.options.handler.is_some(),
             metadata: entry.options.metadata.clone(),
             ..Self::plain(entry.label.as_str(), kind, parent)
@@ -261,20 +259,20 @@ impl DrawnNode {
         }
     }
 
-    /// The name, and a line for each thing that is special about the node.
-    fn lines(&self) -> Vec<String> {
-        let marks = [
+    /// Returns the lines of the node's label: its name, then one line per flag and per metadata entry.
+    fn label_lines(&self) -> Vec<String> {
+        let flags = [
             (self.deferred, "deferred"),
             (self.stop_before, "stop before"),
             (self.stop_after, "stop after"),
             (self.has_error_handler, "error handler"),
         ];
-        let marks = marks.iter().filter(|it| it.0).map(|it| it.1.to_owned());
-        let notes = self.metadata.iter().map(|(key, value)| match value {
+        let flags = flags.iter().filter(|it| it.0).map(|it| it.1.to_owned());
+        let metadata = self.metadata.iter().map(|(key, value)| match value {
             Value::String(text) => format!("{key}: {text}"),
             value => format!("{key}: {value}"),
         });
-        [self.name.clone()].into_iter().chain(marks).chain(notes).collect()
+        [self.name.clone()].into_iter().chain(flags).chain(metadata).collect()
     }
 
     fn to_json(&self) -> Value {
@@ -312,7 +310,7 @@ impl DrawnEdge {
     }
 }
 
-/// All that leads out of a node.
+/// Returns the outgoing edges of a node.
 fn edges_of(
     graph: &Graph,
     entry: &NodeEntry,
@@ -329,51 +327,51 @@ fn edges_of(
     };
     let route = |target: &RouteTarget| DrawnEdge {
         conditional: true,
-        label: telling(&target.variant, &target.to),
+        label: distinct_variant_name(&target.variant, &target.to),
         sends: target.sends,
         ..plain(target.to.as_str())
     };
     let name = |node: &u32| graph.node(*node).label.as_str();
 
     let mut edges: Vec<_> = entry.edges.iter().map(|it| plain(name(it))).collect();
-    edges.extend(entry.ends.then(|| plain(END_NAME)));
-    edges.extend(entry.feeds.iter().map(|it| DrawnEdge {
+    edges.extend(entry.leads_to_end.then(|| plain(END_NAME)));
+    edges.extend(entry.outgoing_joins.iter().map(|it| DrawnEdge {
         join: Some(first_join + it),
         ..plain(graph.joins[*it].target.as_ref().map_or(END_NAME, name))
     }));
     for router in &entry.routers {
         match &router.targets {
             Some(targets) => edges.extend(targets.iter().map(route)),
-            None => edges.extend(anywhere(graph).iter().map(route)),
+            None => edges.extend(all_targets(graph).iter().map(route)),
         }
     }
     edges.extend(entry.targets.iter().flatten().map(route));
     edges
 }
 
-/// Every place there is, for a router that may lead to any of them.
-fn anywhere(graph: &Graph) -> Vec<RouteTarget> {
+/// Returns all nodes and END as targets, for a router whose targets are only known at run time.
+fn all_targets(graph: &Graph) -> Vec<RouteTarget> {
     let target = |to: &Label, sends| RouteTarget { to: to.clone(), variant: to.clone(), sends };
     let bodies = graph.nodes.iter().filter_map(|it| Some((&it.label, it.body.as_ref()?)));
-    let nodes = bodies.map(|(label, body)| target(label, body.0.wants_payload()));
+    let nodes = bodies.map(|(label, body)| target(label, body.0.requires_payload()));
     nodes.chain([target(&Label::from(END_NAME), false)]).collect()
 }
 
-/// A variant's name, unless it says no more than the name of the node it leads to.
+/// Returns the variant's name, unless it equals the target's name apart from case and underscores.
 ///
-/// `DeepDive` says no more than `deep_dive`, and `End` no more than END.
-fn telling(variant: &Label, to: &Label) -> Option<String> {
-    let plain = |label: &Label| label.as_str().replace('_', "").to_lowercase();
-    let tells = !variant.as_str().trim().is_empty() && plain(variant) != plain(to);
-    tells.then(|| variant.to_string())
+/// For example, `DeepDive` equals `deep_dive`, and `End` equals `__end__`.
+fn distinct_variant_name(variant: &Label, to: &Label) -> Option<String> {
+    let normalise = |label: &Label| label.as_str().replace('_', "").to_lowercase();
+    let is_distinct = !variant.as_str().trim().is_empty() && normalise(variant) != normalise(to);
+    is_distinct.then(|| variant.to_string())
 }
 
-/// The id of a node; no name holds a `:`, so no two nodes share one.
+/// Returns the id of a node. Ids are unique, because names do not contain `:`.
 fn id(parent: Option<&str>, name: &str) -> String {
     parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}:{name}"))
 }
 
-/// Something to see in place of a character that moves the cursor instead of showing.
+/// Replaces a control character with a visible symbol.
 fn visible(c: char) -> char {
     match c {
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),

@@ -1,14 +1,14 @@
-//! Compile: checks a graph as a whole and puts its parts in order.
+//! Compilation: validates a graph as a whole and builds its indexes.
 //!
-//! Everything wrong is found in one go: whoever writes a graph should not have to mend it mistake by mistake.
+//! All problems are collected and reported together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::{graph::DiGraph, graph::NodeIndex, visit::Dfs};
 
-use super::{Graph, Join, NodeEntry, NodeIdx, StateGraph, Stops, build::note};
+use super::{Graph, Join, NodeEntry, NodeIdx, StateGraph, Stops, build::push_unique};
 use crate::{
-    BuildError, Problem, State,
+    BuildError, BuildProblem, State,
     command::RouteTarget,
     label::{END_NAME, Label, START_NAME},
     node::options::NodeOptions,
@@ -22,7 +22,7 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
     nodes.dedup_by(|a, b| a.label == b.label);
     let index: BTreeMap<Label, NodeIdx> =
         nodes.iter().zip(0..).map(|(node, index)| (node.label.clone(), index)).collect();
-    let names = Names { index: &index };
+    let names = NodeNames { index: &index };
     let mut joins = Vec::new();
     add_edges(&builder.edges, &names, &mut nodes, &mut problems);
     add_joins(&builder.joins, &names, &mut nodes, &mut joins, &mut problems);
@@ -31,8 +31,8 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
         names.check_targets(&from, &targets, &nodes, &mut problems);
         match names.source(&from, &Label::from(END_NAME), &mut problems) {
             Some(node) if nodes[node].routers.iter().any(|it| it.name == router.name) => {
-                let problem = Problem::DuplicateBranch { node: from, branch: router.name };
-                note(&mut problems, problem);
+                let problem = BuildProblem::DuplicateBranch { node: from, branch: router.name };
+                push_unique(&mut problems, problem);
             }
             Some(node) => nodes[node].routers.push(router),
             None => {}
@@ -49,15 +49,15 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
     for stops in [&builder.stop_before, &builder.stop_after] {
         if let Stops::At(labels) = stops {
             for label in labels.iter().filter(|it| !names.is_node(it)) {
-                note(&mut problems, Problem::UnknownStop(label.clone()));
+                push_unique(&mut problems, BuildProblem::UnknownStop(label.clone()));
             }
         }
     }
     let start = index.get(START_NAME).copied().unwrap_or(0);
     let entry = &nodes[start as usize];
-    let feeds_join = !entry.feeds.is_empty();
-    if entry.edges.is_empty() && entry.routers.is_empty() && !entry.ends && !feeds_join {
-        note(&mut problems, Problem::NoEntry);
+    let feeds_join = !entry.outgoing_joins.is_empty();
+    if entry.edges.is_empty() && entry.routers.is_empty() && !entry.leads_to_end && !feeds_join {
+        push_unique(&mut problems, BuildProblem::NoEntry);
     }
     check_declared_writes(&nodes, builder.initial.fields(), &mut problems);
     if !problems.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
     };
     let warnings = warnings(&nodes, &joins, start);
     Ok(Graph {
-        volatile: select(|it| it.lifetime == Lifetime::Step),
+        step_scoped: select(|it| it.lifetime == Lifetime::Step),
         untracked: select(|it| it.lifetime == Lifetime::Run),
         output: select(|it| it.output),
         name: builder.name,
@@ -90,10 +90,10 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
     })
 }
 
-/// The declared nodes, and START.
+/// Takes the declared nodes out of the builder and adds START.
 fn take_nodes<S: State, C>(
     builder: &mut StateGraph<S, C>,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<BuildProblem>,
 ) -> Vec<NodeEntry> {
     let mut nodes = vec![NodeEntry {
         label: Label::from(START_NAME),
@@ -102,23 +102,23 @@ fn take_nodes<S: State, C>(
         options: NodeOptions::default(),
         targets: Some(Vec::new()),
         edges: Vec::new(),
-        ends: false,
+        leads_to_end: false,
         routers: Vec::new(),
-        feeds: Vec::new(),
-        fed_by: Vec::new(),
+        outgoing_joins: Vec::new(),
+        incoming_joins: Vec::new(),
     }];
     let mut seen = BTreeSet::new();
     for mut parts in std::mem::take(&mut builder.nodes) {
         let Some(label) = parts.label else {
-            note(problems, Problem::UnnamedNode);
+            push_unique(problems, BuildProblem::UnnamedNode);
             continue;
         };
-        if let Some(reason) = bad_name(label.as_str()) {
-            note(problems, Problem::BadName { name: label, reason });
+        if let Some(reason) = invalid_name_reason(label.as_str()) {
+            push_unique(problems, BuildProblem::InvalidName { name: label, reason });
             continue;
         }
         if !seen.insert(label.clone()) {
-            note(problems, Problem::DuplicateNode(label));
+            push_unique(problems, BuildProblem::DuplicateNode(label));
             continue;
         }
         if parts.options.retries.is_empty() {
@@ -126,7 +126,7 @@ fn take_nodes<S: State, C>(
         }
         parts.options.timeout = parts.options.timeout.or(builder.default_timeout);
         let options = &mut parts.options;
-        options.needs_care = !options.retries.is_empty()
+        options.needs_full_path = !options.retries.is_empty()
             || options.handler.is_some()
             || options.cache.is_some()
             || parts.node.0.reads().is_some();
@@ -137,37 +137,37 @@ fn take_nodes<S: State, C>(
             options: parts.options,
             targets: parts.targets,
             edges: Vec::new(),
-            ends: false,
+            leads_to_end: false,
             routers: Vec::new(),
-            feeds: Vec::new(),
-            fed_by: Vec::new(),
+            outgoing_joins: Vec::new(),
+            incoming_joins: Vec::new(),
         });
     }
     nodes
 }
 
-fn bad_name(name: &str) -> Option<&'static str> {
+fn invalid_name_reason(name: &str) -> Option<&'static str> {
     match name {
         "" => Some("it is empty"),
-        START_NAME | END_NAME => Some("it is the name of START or END"),
-        _ if name.contains(['|', ':']) => Some("`|` and `:` separate the parts of a namespace"),
+        START_NAME | END_NAME => Some("it is reserved for START and END"),
+        _ if name.contains(['|', ':']) => Some("it contains `|` or `:`, which separate namespaces"),
         _ => None,
     }
 }
 
-/// The names of a graph's nodes.
-struct Names<'a> {
+/// Looks up nodes by name and reports unknown ones.
+struct NodeNames<'a> {
     index: &'a BTreeMap<Label, NodeIdx>,
 }
 
-impl Names<'_> {
+impl NodeNames<'_> {
     fn is_node(&self, label: &Label) -> bool {
         label.as_str() != START_NAME && self.index.contains_key(label)
     }
 
-    fn unknown(&self, from: &Label, to: &Label, missing: &Label) -> Problem {
+    fn unknown(&self, from: &Label, to: &Label, missing: &Label) -> BuildProblem {
         let nodes = self.index.keys().filter(|it| self.is_node(it));
-        Problem::UnknownNode {
+        BuildProblem::UnknownNode {
             from: from.clone(),
             to: to.clone(),
             missing: missing.clone(),
@@ -175,47 +175,47 @@ impl Names<'_> {
         }
     }
 
-    fn source(&self, from: &Label, to: &Label, problems: &mut Vec<Problem>) -> Option<usize> {
+    fn source(&self, from: &Label, to: &Label, problems: &mut Vec<BuildProblem>) -> Option<usize> {
         if from.as_str() == END_NAME {
-            note(problems, Problem::BadEndpoint("out of END"));
+            push_unique(problems, BuildProblem::InvalidEndpoint("out of END"));
             return None;
         }
         let found = self.index.get(from).map(|it| *it as usize);
         if found.is_none() {
-            note(problems, self.unknown(from, to, from));
+            push_unique(problems, self.unknown(from, to, from));
         }
         found
     }
 
-    /// The target's index; `Some(None)` for END.
+    /// Returns the index of the target. `Some(None)` stands for END, `None` for an invalid target.
     fn target(
         &self,
         from: &Label,
         to: &Label,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<BuildProblem>,
     ) -> Option<Option<NodeIdx>> {
         match to.as_str() {
             END_NAME => return Some(None),
             START_NAME => {
-                note(problems, Problem::BadEndpoint("into START"));
+                push_unique(problems, BuildProblem::InvalidEndpoint("into START"));
                 return None;
             }
             _ => {}
         }
         let found = self.index.get(to).copied();
         if found.is_none() {
-            note(problems, self.unknown(from, to, to));
+            push_unique(problems, self.unknown(from, to, to));
         }
         found.map(Some)
     }
 
-    /// Checks the places that a route says it can lead to.
+    /// Validates the declared targets of a route.
     fn check_targets(
         &self,
         from: &Label,
         targets: &[RouteTarget],
         nodes: &[NodeEntry],
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<BuildProblem>,
     ) {
         for target in targets {
             if let Some(Some(node)) = self.target(from, &target.to, problems)
@@ -227,24 +227,27 @@ impl Names<'_> {
     }
 }
 
-fn check_payload(from: &Label, to: &NodeEntry, problems: &mut Vec<Problem>) {
-    if to.body.as_ref().is_some_and(|it| it.0.wants_payload()) {
-        note(problems, Problem::NeedsPayload { from: from.clone(), to: to.label.clone() });
+fn check_payload(from: &Label, to: &NodeEntry, problems: &mut Vec<BuildProblem>) {
+    if to.body.as_ref().is_some_and(|it| it.0.requires_payload()) {
+        push_unique(
+            problems,
+            BuildProblem::MissingPayload { from: from.clone(), to: to.label.clone() },
+        );
     }
 }
 
 fn add_edges(
     edges: &[(Label, Label)],
-    names: &Names<'_>,
+    names: &NodeNames<'_>,
     nodes: &mut [NodeEntry],
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<BuildProblem>,
 ) {
     for (from, to) in edges {
         let source = names.source(from, to, problems);
         let target = names.target(from, to, problems);
         let (Some(source), Some(target)) = (source, target) else { continue };
         match target {
-            None => nodes[source].ends = true,
+            None => nodes[source].leads_to_end = true,
             Some(target) => {
                 check_payload(from, &nodes[target as usize], problems);
                 if !nodes[source].edges.contains(&target) {
@@ -257,10 +260,10 @@ fn add_edges(
 
 fn add_joins(
     declared: &[(Vec<Label>, Label)],
-    names: &Names<'_>,
+    names: &NodeNames<'_>,
     nodes: &mut [NodeEntry],
     joins: &mut Vec<Join>,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<BuildProblem>,
 ) {
     for (from, to) in declared {
         let sources: Vec<_> = from.iter().filter_map(|it| names.source(it, to, problems)).collect();
@@ -268,13 +271,13 @@ fn add_joins(
         let Some(target) = names.target(&first, to, problems) else { continue };
         if let Some(target) = target {
             check_payload(&first, &nodes[target as usize], problems);
-            nodes[target as usize].fed_by.push(joins.len());
+            nodes[target as usize].incoming_joins.push(joins.len());
         }
         let mut sources: Vec<NodeIdx> = sources.into_iter().map(index_of).collect();
         sources.sort_unstable();
         sources.dedup();
         for source in &sources {
-            nodes[*source as usize].feeds.push(joins.len());
+            nodes[*source as usize].outgoing_joins.push(joins.len());
         }
         let names = from.iter().map(Label::as_str).collect::<Vec<_>>().join("+");
         joins.push(Join { key: format!("{names}:{to}"), sources, target });
@@ -282,21 +285,21 @@ fn add_joins(
 }
 
 fn index_of(index: usize) -> NodeIdx {
-    NodeIdx::try_from(index).expect("a graph has fewer than four thousand million nodes")
+    NodeIdx::try_from(index).expect("a graph has fewer than 2^32 nodes")
 }
 
-/// Looks for nodes that are certain to run side by side and to write the same single-value field.
+/// Reports nodes that always run concurrently and declare writes to the same field, if it accepts one writer only.
 fn check_declared_writes(
     nodes: &[NodeEntry],
     fields: &[crate::state::Field],
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<BuildProblem>,
 ) {
     for node in nodes {
         for field in node.options.writes.iter().flatten() {
             if !fields.iter().any(|it| it.name == *field) {
                 let problem =
-                    Problem::UnknownField { node: node.label.clone(), field: field.clone() };
-                note(problems, problem);
+                    BuildProblem::UnknownField { node: node.label.clone(), field: field.clone() };
+                push_unique(problems, problem);
             }
         }
         for (first, second) in pairs(&node.edges) {
@@ -305,12 +308,12 @@ fn check_declared_writes(
                 |name: &&String| fields.iter().any(|it| it.name == **name && !it.many_writers);
             for field in first.options.writes.iter().flatten().filter(single) {
                 if second.options.writes.iter().flatten().any(|it| it == field) {
-                    let problem = Problem::ParallelWrite {
+                    let problem = BuildProblem::ParallelWrite {
                         field: field.clone(),
                         first: first.label.clone(),
                         second: second.label.clone(),
                     };
-                    note(problems, problem);
+                    push_unique(problems, problem);
                 }
             }
         }
@@ -326,13 +329,13 @@ fn pairs(nodes: &[NodeIdx]) -> impl Iterator<Item = (NodeIdx, NodeIdx)> + '_ {
     })
 }
 
-/// What looks wrong: nodes that nothing leads to, and joins that cannot fire.
-fn warnings(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> Vec<Problem> {
+/// Returns problems that do not prevent a run: unreachable nodes, and joins that never fire.
+fn warnings(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> Vec<BuildProblem> {
     let reached = reachable(nodes, joins, start);
     let mut warnings = Vec::new();
     for (node, entry) in nodes.iter().enumerate() {
         if !reached.contains(&node) {
-            warnings.push(Problem::Unreachable(entry.label.clone()));
+            warnings.push(BuildProblem::Unreachable(entry.label.clone()));
         }
     }
     for join in joins {
@@ -340,19 +343,19 @@ fn warnings(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> Vec<Problem>
         let to = nodes[target as usize].label.clone();
         for source in join.sources.iter().filter(|it| !reached.contains(&(**it as usize))) {
             let source_node = nodes[*source as usize].label.clone();
-            warnings.push(Problem::DeadJoin { to: to.clone(), source_node });
+            warnings.push(BuildProblem::DeadJoin { to: to.clone(), source_node });
         }
-        warnings.extend(exclusive(nodes, joins, join, &to));
+        warnings.extend(exclusive_join(nodes, joins, join, &to));
     }
     warnings
 }
 
-/// All that a run can come to, as far as that is known before it runs.
+/// Returns the nodes that are reachable from START through declared edges and targets.
 fn reachable(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> BTreeSet<usize> {
     let mut graph = DiGraph::<(), ()>::new();
     let indexes: Vec<NodeIndex> = nodes.iter().map(|_| graph.add_node(())).collect();
     for (node, entry) in nodes.iter().enumerate() {
-        for target in ways_out(nodes, joins, entry) {
+        for target in successors(nodes, joins, entry) {
             graph.add_edge(indexes[node], indexes[target as usize], ());
         }
     }
@@ -364,35 +367,46 @@ fn reachable(nodes: &[NodeEntry], joins: &[Join], start: NodeIdx) -> BTreeSet<us
     reached
 }
 
-fn ways_out(nodes: &[NodeEntry], joins: &[Join], entry: &NodeEntry) -> Vec<NodeIdx> {
-    let mut ways = entry.edges.clone();
-    ways.extend(entry.feeds.iter().filter_map(|it| joins[*it].target));
+fn successors(nodes: &[NodeEntry], joins: &[Join], entry: &NodeEntry) -> Vec<NodeIdx> {
+    let mut successors = entry.edges.clone();
+    successors.extend(entry.outgoing_joins.iter().filter_map(|it| joins[*it].target));
     let routes = entry.routers.iter().map(|it| &it.targets).chain([&entry.targets]);
     for targets in routes {
         match targets {
-            // It may go anywhere.
-            None => ways.extend((0..nodes.len()).map(index_of)),
-            Some(targets) => ways.extend(targets.iter().filter_map(|it| find(nodes, &it.to))),
+            // Targets that are only known at run time may be any node.
+            None => successors.extend((0..nodes.len()).map(index_of)),
+            Some(targets) => {
+                successors.extend(targets.iter().filter_map(|it| find(nodes, &it.to)));
+            }
         }
     }
-    ways
+    successors
 }
 
 fn find(nodes: &[NodeEntry], label: &Label) -> Option<NodeIdx> {
     nodes.binary_search_by(|it| it.label.cmp(label)).ok().map(index_of)
 }
 
-/// Joins that wait for two nodes of which one branch, the only way to either, chooses one.
-fn exclusive(nodes: &[NodeEntry], joins: &[Join], join: &Join, to: &Label) -> Option<Problem> {
-    let only_way = |target: NodeIdx| {
-        let mut into = nodes.iter().filter(|it| ways_out(nodes, joins, it).contains(&target));
-        into.next().filter(|_| into.next().is_none())
+/// Reports a join that waits for two nodes of which only one can run: a single branch leads to both and chooses one.
+fn exclusive_join(
+    nodes: &[NodeEntry],
+    joins: &[Join],
+    join: &Join,
+    to: &Label,
+) -> Option<BuildProblem> {
+    let only_predecessor = |target: NodeIdx| {
+        let leads_to = |it: &&NodeEntry| successors(nodes, joins, it).contains(&target);
+        let mut predecessors = nodes.iter().filter(leads_to);
+        predecessors.next().filter(|_| predecessors.next().is_none())
     };
     for (first, second) in pairs(&join.sources) {
-        let (Some(a), Some(b)) = (only_way(first), only_way(second)) else { continue };
-        let chooses = a.edges.is_empty() && a.feeds.is_empty() && a.routers.len() == 1;
-        let one_of = |targets: &Vec<RouteTarget>| {
-            // A variant that names several nodes goes to all of them.
+        let (Some(a), Some(b)) = (only_predecessor(first), only_predecessor(second)) else {
+            continue;
+        };
+        let has_one_router =
+            a.edges.is_empty() && a.outgoing_joins.is_empty() && a.routers.len() == 1;
+        let in_different_variants = |targets: &Vec<RouteTarget>| {
+            // A variant with several targets leads to all of them.
             let variants = |node: NodeIdx| -> Vec<_> {
                 let label = &nodes[node as usize].label;
                 targets.iter().filter(|it| it.to == *label).map(|it| &it.variant).collect()
@@ -400,10 +414,14 @@ fn exclusive(nodes: &[NodeEntry], joins: &[Join], join: &Join, to: &Label) -> Op
             let (firsts, seconds) = (variants(first), variants(second));
             !firsts.iter().any(|it| seconds.contains(it))
         };
-        let single = a.routers.first().is_some_and(|it| it.one_of);
+        let exclusive = a.routers.first().is_some_and(|it| it.exclusive);
         let targets = a.routers.first().and_then(|it| it.targets.as_ref());
-        if a.label == b.label && chooses && single && targets.is_some_and(one_of) {
-            return Some(Problem::ExclusiveJoin {
+        if a.label == b.label
+            && has_one_router
+            && exclusive
+            && targets.is_some_and(in_different_variants)
+        {
+            return Some(BuildProblem::ExclusiveJoin {
                 to: to.clone(),
                 first: nodes[first as usize].label.clone(),
                 second: nodes[second as usize].label.clone(),

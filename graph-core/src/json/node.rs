@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, future::Future, marker::PhantomData, sync:
 
 use serde_json::{Map, Value};
 
-use super::{JsonKind, JsonSchema, JsonState, JsonUpdate};
+use super::{JsonFieldKind, JsonState, JsonStateSchema, JsonUpdate};
 use crate::{
     Command, CompiledGraph, Context, NodeError,
     command::{Goto, Gotos, Payload, RouteTarget},
@@ -13,20 +13,20 @@ use crate::{
     graph::{Graph, RouteCall, Router},
     label::{END_NAME, Label},
     node::{
-        BoxFuture, ErasedNode, IntoOutcome, NodeBody, Outcome, Private, TaskInput,
-        options::{Handler, IntoNode, NodeOptions, NodeParts},
+        BoxFuture, ErasedNode, IntoNodeOutput, NodeBody, NodeOutput, Private, TaskInput,
+        options::{IntoErrorHandler, IntoNode, NodeOptions, NodeParts},
     },
     state::{FieldError, erased::AnyState},
     subgraph::{self, Persistence, SubgraphNode},
 };
 
-/// What a node or a branch of a dynamic graph reads.
+/// The input of a node or branch of a dynamic graph.
 #[derive(Clone, Debug)]
 pub struct JsonInput {
     source: Source,
     reads: Option<Arc<Vec<String>>>,
     computed: Map<String, Value>,
-    /// What the branch's own node returned beyond the state's fields.
+    /// For a branch: values that its node returned and that are not visible in the state.
     extra: Map<String, Value>,
 }
 
@@ -37,7 +37,7 @@ enum Source {
 }
 
 impl JsonInput {
-    /// A field of the state, or of the payload the node was sent.
+    /// Returns a field of the state, or of the payload that was sent to the node.
     pub fn get(&self, field: &str) -> Option<&Value> {
         let own = match &self.source {
             Source::Payload(payload) => return payload.get(field),
@@ -47,7 +47,7 @@ impl JsonInput {
         own.or_else(|| self.computed.get(field)).or_else(|| self.extra.get(field))
     }
 
-    /// The whole input: an object of the fields that have a value, or the payload.
+    /// Returns the whole input: the fields that have a value as an object, or the payload.
     pub fn to_value(&self) -> Value {
         match &self.source {
             Source::Payload(payload) => Value::clone(payload),
@@ -68,10 +68,10 @@ impl JsonInput {
 
     fn of_state(state: Arc<JsonState>, reads: Option<Arc<Vec<String>>>, remaining: i64) -> Self {
         let mut computed = Map::new();
-        for (name, kind) in &state.schema.shared.computed {
+        for (name, kind) in &state.schema.inner.computed {
             if reads.as_ref().is_none_or(|reads| reads.contains(name)) {
                 let value = match kind {
-                    JsonKind::IsLastStep => Value::from(remaining == 1),
+                    JsonFieldKind::IsLastStep => Value::from(remaining == 1),
                     _ => Value::from(remaining),
                 };
                 computed.insert(name.clone(), value);
@@ -81,11 +81,11 @@ impl JsonInput {
     }
 }
 
-/// What a node of a dynamic graph returns.
+/// The return value of a node of a dynamic graph.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JsonReturn {
-    /// Nothing.
+    /// No update.
     Nothing,
     /// An update as a JSON object.
     Value(Value),
@@ -120,14 +120,14 @@ impl From<Command<JsonState, Vec<Goto>>> for JsonReturn {
 }
 
 impl JsonReturn {
-    fn into_outcome(self, schema: &JsonSchema) -> Result<Outcome, NodeError> {
+    fn into_node_output(self, schema: &JsonStateSchema) -> Result<NodeOutput, NodeError> {
         match self {
-            Self::Nothing => Ok(Outcome::default()),
-            Self::Value(value) => {
-                JsonUpdate::from_value(schema, value).map_err(NodeError::terminal)?.into_outcome()
-            }
-            Self::Update(update) => update.into_outcome(),
-            Self::Commands(commands) => commands.into_outcome(),
+            Self::Nothing => Ok(NodeOutput::default()),
+            Self::Value(value) => JsonUpdate::from_value(schema, value)
+                .map_err(NodeError::terminal)?
+                .into_node_output(),
+            Self::Update(update) => update.into_node_output(),
+            Self::Commands(commands) => commands.into_node_output(),
         }
     }
 }
@@ -140,7 +140,7 @@ pub struct JsonNode<F, C> {
     deps: PhantomData<fn(C)>,
 }
 
-/// A node of a dynamic graph: a name, and an async function of its input and context.
+/// Creates a node of a dynamic graph from a name and an async function of its input and context.
 pub fn json_node<F, C, Fut, R>(name: impl Into<String>, body: F) -> JsonNode<F, C>
 where
     F: Fn(JsonInput, Context<C>) -> Fut + Send + Sync + 'static,
@@ -152,7 +152,7 @@ where
 }
 
 impl<F, C> JsonNode<F, C> {
-    /// Shows the node these fields of the state alone.
+    /// Restricts the fields of the state that the node sees.
     #[must_use]
     pub fn reads<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.reads = Some(Arc::new(fields.into_iter().map(Into::into).collect()));
@@ -182,27 +182,27 @@ where
         let call = move |input: JsonInput, cx: &Arc<TaskContext>| {
             let schema = schema_of(&cx.scope.graph);
             let future = body(input, Context::<C>::new(cx.clone()));
-            Box::pin(async move { future.await?.into().into_outcome(&schema) })
-                as BoxFuture<Result<Outcome, NodeError>>
+            Box::pin(async move { future.await?.into().into_node_output(&schema) })
+                as BoxFuture<Result<NodeOutput, NodeError>>
         };
         NodeParts {
             label: Some(self.name),
             node: NodeBody(Arc::new(Body { call, reads: self.reads })),
-            // A dynamic node may go anywhere.
+            // The targets of a dynamic node's commands are only known at run time.
             targets: None,
             options: NodeOptions::default(),
         }
     }
 }
 
-impl<F, C, Fut, R> Handler<JsonState, C, (IsJson, Fut, R)> for JsonNode<F, C>
+impl<F, C, Fut, R> IntoErrorHandler<JsonState, C, (IsJson, Fut, R)> for JsonNode<F, C>
 where
     F: Fn(JsonInput, Context<C>) -> Fut + Send + Sync + 'static,
     C: Send + Sync + 'static,
     Fut: Future<Output = Result<R, NodeError>> + Send + 'static,
     R: Into<JsonReturn>,
 {
-    fn into_handler(self, private: Private) -> Option<NodeParts> {
+    fn into_error_handler(self, private: Private) -> Option<NodeParts> {
         Some(self.into_node(private))
     }
 }
@@ -212,12 +212,16 @@ struct Body<F> {
     reads: Option<Arc<Vec<String>>>,
 }
 
-/// What a task of a dynamic graph reads.
-fn read(input: &TaskInput, reads: Option<Arc<Vec<String>>>, cx: &TaskContext) -> Option<JsonInput> {
+/// Converts a task's input into the input of a dynamic node. `None` if the payload cannot be serialised.
+fn json_input(
+    input: &TaskInput,
+    reads: Option<Arc<Vec<String>>>,
+    cx: &TaskContext,
+) -> Option<JsonInput> {
     match input {
         TaskInput::State(state) => {
             let state = state.clone().downcast::<JsonState>().ok()?;
-            Some(JsonInput::of_state(state, reads, cx.stop - cx.step))
+            Some(JsonInput::of_state(state, reads, cx.max_step - cx.step))
         }
         TaskInput::Payload(payload) => payload_input(payload),
     }
@@ -238,24 +242,24 @@ fn payload_input(payload: &Payload) -> Option<JsonInput> {
 
 impl<F> ErasedNode for Body<F>
 where
-    F: Fn(JsonInput, &Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    F: Fn(JsonInput, &Arc<TaskContext>) -> BoxFuture<Result<NodeOutput, NodeError>> + Send + Sync,
 {
     fn call(
         &self,
         input: TaskInput,
         cx: &Arc<TaskContext>,
-    ) -> BoxFuture<Result<Outcome, NodeError>> {
-        match read(&input, self.reads.clone(), cx) {
+    ) -> BoxFuture<Result<NodeOutput, NodeError>> {
+        match json_input(&input, self.reads.clone(), cx) {
             Some(input) => (self.call)(input, cx),
             None => {
-                let problem = FieldError::new("*", "the node's input is no JSON");
+                let problem = FieldError::new("*", "the node's input cannot be serialised to JSON");
                 Box::pin(async move { Err(NodeError::terminal(problem)) })
             }
         }
     }
 
-    fn describe(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value> {
-        read(input, self.reads.clone(), cx).map(|it| it.to_value())
+    fn input_json(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value> {
+        json_input(input, self.reads.clone(), cx).map(|it| it.to_value())
     }
 
     fn reads(&self) -> Option<Arc<Vec<String>>> {
@@ -263,42 +267,47 @@ where
     }
 }
 
-fn schema_of(graph: &Graph) -> JsonSchema {
+fn schema_of(graph: &Graph) -> JsonStateSchema {
     let state = graph.initial.snapshot().downcast::<JsonState>();
-    state.expect("a JSON node is only ever added to a graph over JSON state").schema.clone()
+    state.expect("the graph of a JSON node has a JSON state").schema.clone()
 }
 
 /// A conditional edge of a dynamic graph.
 pub struct JsonBranch {
     name: Label,
     route: Arc<dyn Fn(&JsonInput) -> Result<Vec<Goto>, NodeError> + Send + Sync>,
-    ends: Option<Vec<String>>,
-    map: Option<BTreeMap<String, String>>,
+    destinations: Option<Vec<String>>,
+    path_map: Option<BTreeMap<String, String>>,
 }
 
 impl JsonBranch {
-    /// A branch with a name of its own and the function that chooses.
+    /// Creates a branch with a name and the function that chooses the nodes to run next.
     pub fn new(
         name: impl Into<String>,
         route: impl Fn(&JsonInput) -> Result<Vec<Goto>, NodeError> + Send + Sync + 'static,
     ) -> Self {
-        Self { name: Label::from(name.into()), route: Arc::new(route), ends: None, map: None }
+        let name = Label::from(name.into());
+        Self { name, route: Arc::new(route), destinations: None, path_map: None }
     }
 
-    /// Declares where the branch can lead, for `compile` to check and for drawings.
+    /// Declares the nodes that the branch can lead to, for validation and drawings.
     #[must_use]
-    pub fn ends<N: Into<String>>(mut self, ends: impl IntoIterator<Item = N>) -> Self {
-        self.ends = Some(ends.into_iter().map(Into::into).collect());
+    pub fn destinations<N: Into<String>>(
+        mut self,
+        destinations: impl IntoIterator<Item = N>,
+    ) -> Self {
+        self.destinations = Some(destinations.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Makes the names that the function returns labels, which this map turns into nodes.
+    /// Maps the labels that the function returns to nodes, like LangGraph's `path_map`.
     #[must_use]
-    pub fn map<K: Into<String>, V: Into<String>>(
+    pub fn path_map<K: Into<String>, V: Into<String>>(
         mut self,
-        map: impl IntoIterator<Item = (K, V)>,
+        path_map: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
-        self.map = Some(map.into_iter().map(|(label, to)| (label.into(), to.into())).collect());
+        let entries = path_map.into_iter().map(|(label, to)| (label.into(), to.into()));
+        self.path_map = Some(entries.collect());
         self
     }
 
@@ -308,17 +317,17 @@ impl JsonBranch {
             variant: Label::from(label.to_owned()),
             sends: false,
         };
-        let targets = match (&self.map, &self.ends) {
+        let targets = match (&self.path_map, &self.destinations) {
             (Some(map), _) => Some(map.iter().map(|(label, to)| target(label, to)).collect()),
-            (None, Some(ends)) => Some(ends.iter().map(|it| target(it, it)).collect()),
+            (None, Some(nodes)) => Some(nodes.iter().map(|it| target(it, it)).collect()),
             (None, None) => None,
         };
-        let (route, map) = (self.route, self.map);
+        let (route, path_map) = (self.route, self.path_map);
         let run = move |call: &RouteCall<'_>| -> Result<Gotos, NodeError> {
-            let gotos = route(&view(call))?;
-            gotos.into_iter().map(|it| mapped(it, map.as_ref())).collect()
+            let gotos = route(&branch_input(call))?;
+            gotos.into_iter().map(|it| apply_path_map(it, path_map.as_ref())).collect()
         };
-        Router { name: self.name, targets, one_of: false, route: Arc::new(run) }
+        Router { name: self.name, targets, exclusive: false, route: Arc::new(run) }
     }
 }
 
@@ -328,16 +337,16 @@ impl fmt::Debug for JsonBranch {
     }
 }
 
-fn view(call: &RouteCall<'_>) -> JsonInput {
+fn branch_input(call: &RouteCall<'_>) -> JsonInput {
     let state = call.state.snapshot().downcast::<JsonState>();
-    let state = state.expect("a JSON branch is only ever added to a graph over JSON state");
+    let state = state.expect("the graph of a JSON branch has a JSON state");
     let mut input = JsonInput::of_state(state, call.reads.cloned(), call.remaining);
     for update in call.updates.iter().filter_map(|it| it.downcast_ref::<JsonUpdate>()) {
         input.extra.extend(update.extra.clone());
         for (field, value, _) in &update.writes {
-            let fields = update.schema.as_ref().map(|it| &it.shared.fields);
+            let fields = update.schema.as_ref().map(|it| &it.inner.fields);
             let Some(name) = fields.map(|it| &it[*field].name) else { continue };
-            // What the node wrote beside the fields it reads is seen as it was written.
+            // A field that the node wrote but cannot read is passed on with the written value, not the reduced one.
             if !input.shows(name) {
                 input.extra.insert(name.clone().into_owned(), value.clone());
             }
@@ -346,12 +355,15 @@ fn view(call: &RouteCall<'_>) -> JsonInput {
     input
 }
 
-fn mapped(goto: Goto, map: Option<&BTreeMap<String, String>>) -> Result<Goto, NodeError> {
-    match map {
+fn apply_path_map(
+    goto: Goto,
+    path_map: Option<&BTreeMap<String, String>>,
+) -> Result<Goto, NodeError> {
+    match path_map {
         Some(map) if goto.payload.is_none() && goto.to.as_str() != END_NAME => {
             match map.get(goto.to.as_str()) {
                 Some(to) => Ok(Goto::node(to.clone())),
-                None => Err(NodeError::terminal(UnknownLabel {
+                None => Err(NodeError::terminal(UnknownLabelError {
                     label: goto.to.to_string(),
                     known: map.keys().cloned().collect(),
                 })),
@@ -361,19 +373,22 @@ fn mapped(goto: Goto, map: Option<&BTreeMap<String, String>>) -> Result<Goto, No
     }
 }
 
-/// A branch answered a label that its map lacks.
+/// A branch returned a label that its path map does not contain.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the branch answered `{label}`, which its map lacks; labels are: {}", known.join(", "))]
-pub struct UnknownLabel {
-    /// The label.
+#[error(
+    "the branch returned the label `{label}`, which its path map does not contain; the labels are {}",
+    known.join(", ")
+)]
+pub struct UnknownLabelError {
+    /// The unknown label.
     pub label: String,
-    /// The labels there are.
+    /// The labels of the path map.
     pub known: Vec<String>,
 }
 
-/// A graph over JSON state as a node of another: fields of the same name go in and come out.
+/// Creates a node that runs a graph with a JSON state. Fields are passed in and out by name.
 ///
-/// What comes out is an update of the parent and is reduced there.
+/// The output of the subgraph is an update of the parent, so the parent's reducers apply to it.
 pub fn json_subgraph<C: Send + Sync + 'static>(
     name: impl Into<String>,
     graph: &CompiledGraph<JsonState, C>,
@@ -381,16 +396,16 @@ pub fn json_subgraph<C: Send + Sync + 'static>(
 ) -> SubgraphNode<JsonState, C> {
     let child = schema_of(graph.erased());
     let input = move |input: TaskInput, cx: &TaskContext| {
-        let value = read(&input, None, cx).map(|it| it.to_value()).unwrap_or_default();
+        let value = json_input(&input, None, cx).map(|it| it.to_value()).unwrap_or_default();
         let mut update = JsonUpdate::from_value(&child, value).map_err(NodeError::terminal)?;
-        update.writes.retain(|write| child.shared.fields[write.0].input);
+        update.writes.retain(|write| child.inner.fields[write.0].input);
         Ok(RunInput::Fresh(Box::new(update)))
     };
     let output = |state: AnyState, cx: &TaskContext| {
-        let state: JsonState = subgraph::downcast(state);
-        JsonReturn::Value(state.to_value()).into_outcome(&schema_of(&cx.scope.graph))
+        let state: JsonState = subgraph::downcast_state(state);
+        JsonReturn::Value(state.to_value()).into_node_output(&schema_of(&cx.scope.graph))
     };
-    let describe =
-        |input: &TaskInput, cx: &TaskContext| read(input, None, cx).map(|it| it.to_value());
-    SubgraphNode::erased(name.into(), graph, input, output, describe).persistence(persistence)
+    let input_json =
+        |input: &TaskInput, cx: &TaskContext| json_input(input, None, cx).map(|it| it.to_value());
+    SubgraphNode::erased(name.into(), graph, input, output, input_json).persistence(persistence)
 }

@@ -1,4 +1,4 @@
-//! What can be said of a node besides its function: retries, time-outs, cache, handler, deferral.
+//! Node options: retries, timeouts, caching, error handlers and deferral.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,106 +7,111 @@ use serde_json::{Map, Value};
 use super::{Node, NodeBody, Private};
 use crate::{NodeError, State, command::RouteTarget, label::Label};
 
-/// When and how often a failed node is tried again.
+/// When and how often a failed node is retried.
 #[derive(Clone)]
-pub struct Retry {
-    pub(crate) attempts: u32,
-    initial: Duration,
-    factor: f64,
-    longest: Duration,
+pub struct RetryPolicy {
+    pub(crate) max_attempts: u32,
+    initial_interval: Duration,
+    backoff_factor: f64,
+    max_interval: Duration,
     jitter: bool,
-    when: Arc<dyn Fn(&NodeError) -> bool + Send + Sync>,
+    retry_on: Arc<dyn Fn(&NodeError) -> bool + Send + Sync>,
 }
 
-impl Retry {
-    /// So many attempts in all, waiting half a second, then twice as long each time, with jitter.
+impl RetryPolicy {
+    /// Creates a policy with a maximum number of attempts, including the first one.
     ///
-    /// Failures marked terminal are not tried again.
-    pub fn attempts(attempts: u32) -> Self {
+    /// By default, the delay before the first retry is half a second. It doubles with each further retry, up to 128
+    /// seconds, plus up to a second of jitter. Terminal failures are never retried.
+    pub fn max_attempts(max_attempts: u32) -> Self {
         Self {
-            attempts,
-            initial: Duration::from_millis(500),
-            factor: 2.0,
-            longest: Duration::from_secs(128),
+            max_attempts,
+            initial_interval: Duration::from_millis(500),
+            backoff_factor: 2.0,
+            max_interval: Duration::from_secs(128),
             jitter: true,
-            when: Arc::new(|_| true),
+            retry_on: Arc::new(|_| true),
         }
     }
 
-    /// Waits so long before the second attempt, and `factor` times as long before each further one.
+    /// Sets the delay before the first retry, and the factor by which it grows with each further one.
     #[must_use]
-    pub fn backoff(mut self, initial: Duration, factor: f64) -> Self {
-        self.initial = initial;
-        self.factor = factor;
+    pub fn backoff(mut self, initial_interval: Duration, factor: f64) -> Self {
+        self.initial_interval = initial_interval;
+        self.backoff_factor = factor;
         self
     }
 
-    /// Never waits longer than this, the jitter of up to a second not counted.
+    /// Sets the maximum delay between attempts, not counting jitter.
     #[must_use]
-    pub fn at_most(mut self, longest: Duration) -> Self {
-        self.longest = longest;
+    pub fn max_interval(mut self, max_interval: Duration) -> Self {
+        self.max_interval = max_interval;
         self
     }
 
-    /// Waits exactly as long as computed, not up to a second more.
+    /// Disables jitter.
     #[must_use]
     pub fn without_jitter(mut self) -> Self {
         self.jitter = false;
         self
     }
 
-    /// Tries again only after such errors.
+    /// Retries only after errors for which `retry_on` returns `true`.
     #[must_use]
-    pub fn when(mut self, when: impl Fn(&NodeError) -> bool + Send + Sync + 'static) -> Self {
-        self.when = Arc::new(when);
+    pub fn retry_on(
+        mut self,
+        retry_on: impl Fn(&NodeError) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.retry_on = Arc::new(retry_on);
         self
     }
 
+    /// Returns whether the policy applies to this error.
     pub(crate) fn applies(&self, error: &NodeError) -> bool {
-        !error.is_terminal() && (self.when)(error)
+        !error.is_terminal() && (self.retry_on)(error)
     }
 
-    /// How long to wait after so many failed attempts.
+    /// Returns the delay before the next attempt, after `failed` failed attempts.
     pub(crate) fn delay(&self, failed: u32) -> Duration {
-        let factor = self.factor.powi(i32::try_from(failed.saturating_sub(1)).unwrap_or(i32::MAX));
-        let exact = self.initial.as_secs_f64() * factor;
-        let exact = exact.min(self.longest.as_secs_f64()).max(0.0);
+        let exponent = i32::try_from(failed.saturating_sub(1)).unwrap_or(i32::MAX);
+        let exact = self.initial_interval.as_secs_f64() * self.backoff_factor.powi(exponent);
+        let exact = exact.min(self.max_interval.as_secs_f64()).max(0.0);
         let jitter = if self.jitter { crate::random::fraction() } else { 0.0 };
-        Duration::try_from_secs_f64(exact + jitter).unwrap_or(self.longest)
+        Duration::try_from_secs_f64(exact + jitter).unwrap_or(self.max_interval)
     }
 }
 
-impl From<u32> for Retry {
-    fn from(attempts: u32) -> Self {
-        Self::attempts(attempts)
+impl From<u32> for RetryPolicy {
+    fn from(max_attempts: u32) -> Self {
+        Self::max_attempts(max_attempts)
     }
 }
 
-impl fmt::Debug for Retry {
+impl fmt::Debug for RetryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry")
-            .field("attempts", &self.attempts)
-            .field("initial", &self.initial)
-            .field("factor", &self.factor)
-            .field("longest", &self.longest)
+        f.debug_struct("RetryPolicy")
+            .field("max_attempts", &self.max_attempts)
+            .field("initial_interval", &self.initial_interval)
+            .field("backoff_factor", &self.backoff_factor)
+            .field("max_interval", &self.max_interval)
             .field("jitter", &self.jitter)
             .finish_non_exhaustive()
     }
 }
 
-/// How long a finished task's result may stand in for running its node again on an equal input.
+/// How long the result of a node is cached for equal inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {
     pub(crate) ttl: Option<Duration>,
 }
 
 impl CachePolicy {
-    /// For ever.
+    /// Caches results forever.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// So long.
+    /// Caches results for the given time.
     pub fn ttl(ttl: Duration) -> Self {
         Self { ttl: Some(ttl) }
     }
@@ -115,7 +120,7 @@ impl CachePolicy {
 /// The options of one node.
 #[derive(Clone, Default)]
 pub(crate) struct NodeOptions {
-    pub(crate) retries: Vec<Retry>,
+    pub(crate) retries: Vec<RetryPolicy>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) cache: Option<CachePolicy>,
@@ -123,8 +128,9 @@ pub(crate) struct NodeOptions {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) writes: Option<Vec<String>>,
     pub(crate) handler: Option<NodeBody>,
-    /// Whether there is more to running the node than calling it: set when the graph is compiled.
-    pub(crate) needs_care: bool,
+    /// Whether the engine's fast path cannot run the node, because of a retry policy, an error handler, a cache or a
+    /// restricted view of the state. Set when the graph is compiled.
+    pub(crate) needs_full_path: bool,
 }
 
 impl fmt::Debug for NodeOptions {
@@ -142,130 +148,132 @@ impl fmt::Debug for NodeOptions {
     }
 }
 
-/// A node function with options: what the methods of [`Configure`] return.
+/// A node function with options. Returned by the methods of [`NodeExt`].
 #[derive(Clone, Debug)]
-pub struct Configured<F, H = NoHandler> {
+pub struct ConfiguredNode<F, H = NoHandler> {
     node: F,
     options: NodeOptions,
     handler: H,
 }
 
-/// The place of an error handler that is not there.
+/// Stands for the absence of an error handler.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHandler;
 
-impl<F, H> Configured<F, H> {
-    /// Tries again after a failure; given several times, the first policy that fits the error counts.
+impl<F, H> ConfiguredNode<F, H> {
+    /// Retries the node after a failure. If called several times, the first policy that applies to the error is used.
     #[must_use]
-    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+    pub fn retry(mut self, retry: impl Into<RetryPolicy>) -> Self {
         self.options.retries.push(retry.into());
         self
     }
 
-    /// Fails an attempt that takes longer.
+    /// Fails an attempt that takes longer than `limit`.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.options.timeout = Some(limit);
         self
     }
 
-    /// Fails an attempt that gives no sign of life for so long: see [`Context::heartbeat`](crate::Context::heartbeat).
+    /// Fails an attempt that makes no progress for longer than `limit`. Effects, emitted events and
+    /// [`Context::heartbeat`](crate::Context::heartbeat) count as progress.
     #[must_use]
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.options.idle_timeout = Some(limit);
         self
     }
 
-    /// Keeps results and takes them again for equal inputs, where the graph has a cache.
+    /// Caches the node's results by input. Has no effect unless the graph has a cache.
     #[must_use]
     pub fn cache(mut self, policy: CachePolicy) -> Self {
         self.options.cache = Some(policy);
         self
     }
 
-    /// Holds the node back until nothing else would run.
+    /// Defers the node until no other node is scheduled.
     #[must_use]
     pub fn defer(mut self) -> Self {
         self.options.defer = true;
         self
     }
 
-    /// Notes something about the node, for drawings and for whoever reads the graph.
+    /// Attaches metadata to the node. It appears in drawings.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.options.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Declares which fields the node writes, so that `compile` can see conflicts of nodes that run side by side.
+    /// Declares the fields that the node writes, so that `compile` can detect conflicts between concurrent nodes.
     #[must_use]
     pub fn writes<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.options.writes = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Runs another node, on the same input, once this one has failed for good.
+    /// Runs `handler`, another node, on the same input when this node has failed and its retries are exhausted.
     ///
-    /// The handler's answer takes the place of the node's; the node's own edges do not fire, so a handler
-    /// that wants to go on returns a [`Command`](crate::Command).
-    /// It finds the error in [`Context::failure`](crate::Context::failure). It has no options of its own; the node's
-    /// time limits hold for it too.
-    pub fn on_error<H2>(self, handler: H2) -> Configured<F, H2> {
-        Configured { node: self.node, options: self.options, handler }
+    /// The handler's output replaces the output of the node. The node's own edges are not followed, so the handler must
+    /// return a [`Command`](crate::Command) to continue with another node. [`Context::failure`](crate::Context::failure)
+    /// returns the error. The handler has no options of its own, but the node's timeouts apply to it.
+    pub fn on_error<H2>(self, handler: H2) -> ConfiguredNode<F, H2> {
+        ConfiguredNode { node: self.node, options: self.options, handler }
     }
 }
 
 macro_rules! forward {
     ($($(#[$doc:meta])* fn $name:ident$(<$generic:ident: $bound:path>)?($($arg:ident: $type:ty),*);)*) => {
-        /// Options of a node, said behind its function: `.node(fetch.retry(3).timeout(limit))`.
-        pub trait Configure: Sized {
-            $($(#[$doc])* fn $name$(<$generic: $bound>)?(self, $($arg: $type),*) -> Configured<Self> {
-                Configured { node: self, options: NodeOptions::default(), handler: NoHandler }
+        /// Extension methods that set the options of a node: `.node(fetch.retry(3).timeout(limit))`.
+        pub trait NodeExt: Sized {
+            $($(#[$doc])* fn $name$(<$generic: $bound>)?(self, $($arg: $type),*) -> ConfiguredNode<Self> {
+                ConfiguredNode { node: self, options: NodeOptions::default(), handler: NoHandler }
                     .$name($($arg),*)
             })*
 
-            /// See [`Configured::on_error`].
-            fn on_error<H>(self, handler: H) -> Configured<Self, H> {
-                Configured { node: self, options: NodeOptions::default(), handler }
+            /// See [`ConfiguredNode::on_error`].
+            fn on_error<H>(self, handler: H) -> ConfiguredNode<Self, H> {
+                ConfiguredNode { node: self, options: NodeOptions::default(), handler }
             }
         }
     };
 }
 
 forward! {
-    /// See [`Configured::retry`].
-    fn retry(retry: impl Into<Retry>);
-    /// See [`Configured::timeout`].
+    /// See [`ConfiguredNode::retry`].
+    fn retry(retry: impl Into<RetryPolicy>);
+    /// See [`ConfiguredNode::timeout`].
     fn timeout(limit: Duration);
-    /// See [`Configured::idle_timeout`].
+    /// See [`ConfiguredNode::idle_timeout`].
     fn idle_timeout(limit: Duration);
-    /// See [`Configured::cache`].
+    /// See [`ConfiguredNode::cache`].
     fn cache(policy: CachePolicy);
-    /// See [`Configured::defer`].
+    /// See [`ConfiguredNode::defer`].
     fn defer();
-    /// See [`Configured::metadata`].
+    /// See [`ConfiguredNode::metadata`].
     fn metadata(key: impl Into<String>, value: impl Into<Value>);
-    /// See [`Configured::writes`].
+    /// See [`ConfiguredNode::writes`].
     fn writes<N: Into<String>>(fields: impl IntoIterator<Item = N>);
 }
 
-impl<F: 'static> Configure for F {}
+impl<F: 'static> NodeExt for F {}
 
-/// A node as it is added to a graph: a function, or a function with options.
+/// Something that can be added to a graph as a node: a function, a function with options, or a subgraph.
 ///
-/// `M` only tells the compiler which of these it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a node of a graph over `{S}`",
-    label = "not an async function of a form that a node can have",
-    note = "a node takes `&{S}` or a payload (`Clone + Serialize + DeserializeOwned`), then optionally `&Context<{C}>`",
-    note = "it returns the update of `{S}`, a `Command<{S}, _>`, `()`, or a `Result` of these, and its future is `Send`"
+    message = "`{Self}` is not a valid node for a graph with state `{S}`",
+    label = "not an async function with a supported signature",
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter",
+    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
+    note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
+    note = "the future that the function returns must be `Send`"
 )]
 pub trait IntoNode<S: State, C, M> {
     #[doc(hidden)]
     fn into_node(self, _: Private) -> NodeParts;
 }
 
-/// What a node is made of.
+/// A type-erased node with its name, declared targets and options.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct NodeParts {
@@ -277,10 +285,10 @@ pub struct NodeParts {
 
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Bare<M>(std::marker::PhantomData<M>);
+pub struct IsFunction<M>(std::marker::PhantomData<M>);
 
 #[diagnostic::do_not_recommend]
-impl<F, S, C, M> IntoNode<S, C, Bare<M>> for F
+impl<F, S, C, M> IntoNode<S, C, IsFunction<M>> for F
 where
     F: Node<S, C, M>,
     S: State,
@@ -296,16 +304,16 @@ where
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, H, S, C, M, MH> IntoNode<S, C, (M, MH)> for Configured<F, H>
+impl<F, H, S, C, M, MH> IntoNode<S, C, (M, MH)> for ConfiguredNode<F, H>
 where
     F: IntoNode<S, C, M>,
-    H: Handler<S, C, MH>,
+    H: IntoErrorHandler<S, C, MH>,
     S: State,
 {
     fn into_node(self, _: Private) -> NodeParts {
         let mut parts = self.node.into_node(Private(()));
-        let handler = self.handler.into_handler(Private(()));
-        // The handler's routes lead out of the node as much as the node's own do.
+        let handler = self.handler.into_error_handler(Private(()));
+        // The handler's output replaces the node's, so the handler's targets are targets of the node, too.
         parts.targets = match (&handler, parts.targets) {
             (None, targets) => targets,
             (Some(handler), targets) => targets.zip(handler.targets.clone()).map(|(mut a, b)| {
@@ -319,31 +327,31 @@ where
     }
 }
 
-/// An error handler: a node, or none.
+/// An error handler of a node, or [`NoHandler`].
 ///
-/// `M` only tells the compiler which of these it is.
-pub trait Handler<S: State, C, M> {
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
+pub trait IntoErrorHandler<S: State, C, M> {
     #[doc(hidden)]
-    fn into_handler(self, _: Private) -> Option<NodeParts>;
+    fn into_error_handler(self, _: Private) -> Option<NodeParts>;
 }
 
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Without;
+pub struct IsNoHandler;
 
-impl<S: State, C> Handler<S, C, Without> for NoHandler {
-    fn into_handler(self, _: Private) -> Option<NodeParts> {
+impl<S: State, C> IntoErrorHandler<S, C, IsNoHandler> for NoHandler {
+    fn into_error_handler(self, _: Private) -> Option<NodeParts> {
         None
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<H, S, C, M> Handler<S, C, Bare<M>> for H
+impl<H, S, C, M> IntoErrorHandler<S, C, IsFunction<M>> for H
 where
     H: Node<S, C, M>,
     S: State,
 {
-    fn into_handler(self, private: Private) -> Option<NodeParts> {
+    fn into_error_handler(self, private: Private) -> Option<NodeParts> {
         Some(self.into_node(private))
     }
 }

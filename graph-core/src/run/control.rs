@@ -1,4 +1,4 @@
-//! Stopping a run from outside.
+//! Cancelling and draining a run.
 
 use std::sync::{
     Arc,
@@ -7,9 +7,9 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// Stops a run from outside: at once, or at the end of its step. Clones control the same run.
+/// Stops a run from outside: immediately, or at the end of its step. Clones control the same run.
 #[derive(Clone, Debug, Default)]
-pub struct Control {
+pub struct RunControl {
     shared: Arc<Shared>,
 }
 
@@ -20,20 +20,20 @@ struct Shared {
     wake: Notify,
 }
 
-impl Control {
-    /// A control for one run: hand it over with [`RunOptions::control`](crate::RunOptions::control).
+impl RunControl {
+    /// Creates a control for one run; pass it to [`RunOptions::control`](crate::RunOptions::control).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the run where it stands; the thread can go on from the last step that was stored, which with
-    /// [`Durability::Exit`](crate::Durability::Exit) is the last run's.
+    /// Cancels the run immediately. The thread can continue from its last stored checkpoint; with
+    /// [`Durability::Exit`](crate::Durability::Exit), that is the one of the previous run.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Release);
         self.shared.wake.notify_waiters();
     }
 
-    /// Lets the run stop at the end of the step it is in; the thread can go on from there.
+    /// Stops the run at the end of its current step. The thread can continue from there.
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::Release);
     }

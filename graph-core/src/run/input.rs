@@ -1,4 +1,4 @@
-//! What a run starts with.
+//! The input of a run.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,12 +15,12 @@ use crate::{
     stream::writes_to_json,
 };
 
-/// What a run starts with: a state or an update as fresh input, nothing, or a command.
+/// The input of a run: fresh input (a state or an update), a command, or nothing.
 ///
-/// A state or an update turns into an input by itself: `graph.run(Essay { .. }, deps)`.
+/// States convert into inputs: `graph.run(Essay { .. }, deps)`.
 pub struct Input<S: State> {
     update: Option<S::Update>,
-    /// Fresh input starts at START; a command changes where the thread stands.
+    /// Fresh input starts at START; a command is applied to the thread's current checkpoint.
     command: bool,
     gotos: Gotos,
     resume: Option<Resume>,
@@ -32,39 +32,40 @@ impl<S: State> Input<S> {
         Self { update: Some(update), command: false, gotos: Gotos::new(), resume: None }
     }
 
-    /// No input: goes on where the thread stands.
+    /// No input: continues the thread from its checkpoint.
     pub fn proceed() -> Self {
         Self { update: None, command: false, gotos: Gotos::new(), resume: None }
     }
 
-    /// An empty command, to be filled with the methods below.
+    /// An empty command, to be filled by the methods below.
     pub fn command() -> Self {
         Self { update: None, command: true, gotos: Gotos::new(), resume: None }
     }
 
-    /// A command that answers the one question that waits.
+    /// A command that resumes the only pending interrupt with this value.
     ///
-    /// Fails if the answer cannot be written as JSON.
-    pub fn resume(answer: impl Serialize) -> Result<Self, RunError> {
-        Self::command().answer(answer)
+    /// Fails if the value cannot be serialised to JSON.
+    pub fn resume(value: impl Serialize) -> Result<Self, RunError> {
+        Self::command().with_resume(value)
     }
 
-    /// A command that answers questions by their ids.
-    pub fn answers(answers: impl IntoIterator<Item = (String, Value)>) -> Self {
-        let answers: BTreeMap<_, _> = answers.into_iter().collect();
-        Self { resume: Some(Resume::Many(answers)), ..Self::command() }
+    /// A command that resumes interrupts by their ids.
+    pub fn resume_by_id(values: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let values: BTreeMap<_, _> = values.into_iter().collect();
+        Self { resume: Some(Resume::ById(values)), ..Self::command() }
     }
 
-    /// Answers the one question that waits.
-    pub fn answer(mut self, answer: impl Serialize) -> Result<Self, RunError> {
-        let answer = serde_json::to_value(answer)
-            .map_err(|error| RunError::InvalidUpdate(format!("the answer is no JSON: {error}")))?;
-        self.resume = Some(Resume::One(answer));
+    /// Resumes the only pending interrupt with this value.
+    pub fn with_resume(mut self, value: impl Serialize) -> Result<Self, RunError> {
+        let value = serde_json::to_value(value).map_err(|error| {
+            RunError::InvalidUpdate(format!("cannot serialise the resume value to JSON: {error}"))
+        })?;
+        self.resume = Some(Resume::Single(value));
         self.command = true;
         Ok(self)
     }
 
-    /// Updates the state where the thread stands.
+    /// Updates the thread's state before it continues.
     #[must_use]
     pub fn with_update(mut self, update: S::Update) -> Self {
         self.update = Some(update);
@@ -72,7 +73,7 @@ impl<S: State> Input<S> {
         self
     }
 
-    /// Goes there too, beside what is pending.
+    /// Also runs the targets of this route, in addition to pending tasks.
     #[must_use]
     pub fn goto(mut self, route: impl Route) -> Self {
         self.gotos.extend(route.gotos());
@@ -80,31 +81,31 @@ impl<S: State> Input<S> {
         self
     }
 
-    /// The input as JSON, for a trace: the fields it sets, or what the command holds. `null` where nothing is given.
+    /// Returns the input as JSON, for traces: the fields it sets, or the parts of a command. `null` for no input.
     pub(crate) fn to_json(&self, graph: &Graph) -> Result<Value, FieldError> {
-        let mut shown = Map::new();
+        let mut json = Map::new();
         if let Some(update) = &self.update {
             let state = graph.initial.as_any().downcast_ref::<S>();
             let writes = state.map_or(Ok(Vec::new()), |it| it.writes(update))?;
-            shown.insert("update".to_owned(), writes_to_json(&writes));
+            json.insert("update".to_owned(), writes_to_json(&writes));
         }
         if !self.gotos.is_empty() {
             let names = self.gotos.iter().map(|it| it.to.as_str()).collect();
-            shown.insert("goto".to_owned(), names);
+            json.insert("goto".to_owned(), names);
         }
         match &self.resume {
-            Some(Resume::One(answer)) => drop(shown.insert("resume".to_owned(), answer.clone())),
-            // Their ids are other ones in every run.
-            Some(Resume::Many(answers)) => {
-                drop(shown.insert("resume".to_owned(), answers.values().cloned().collect()));
+            Some(Resume::Single(value)) => drop(json.insert("resume".to_owned(), value.clone())),
+            // Interrupt ids differ in every run, so they are left out.
+            Some(Resume::ById(values)) => {
+                drop(json.insert("resume".to_owned(), values.values().cloned().collect()));
             }
             None => {}
         }
-        match (self.command, shown.remove("update")) {
+        match (self.command, json.remove("update")) {
             (false, update) => Ok(update.unwrap_or_default()),
             (true, update) => {
-                shown.extend(update.map(|it| ("update".to_owned(), it)));
-                Ok(Value::Object(shown))
+                json.extend(update.map(|it| ("update".to_owned(), it)));
+                Ok(Value::Object(json))
             }
         }
     }

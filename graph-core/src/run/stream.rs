@@ -1,4 +1,4 @@
-//! A run as a stream of its events.
+//! The event stream of a run.
 
 use std::{
     fmt,
@@ -10,28 +10,29 @@ use std::{
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
-use super::{Exit, RunOptions};
+use super::{RunOptions, RunOutcome};
 use crate::{
     RunError, State,
     engine::{self, RootRun},
     node::BoxFuture,
-    stream::{Event, Sink},
+    stream::{Event, EventSender},
 };
 
-/// A run as a stream of its events.
+/// The event stream of a run.
 ///
-/// Reading it drives the run; a reader that is slow slows the run down. Dropping it ends the run, and the thread
-/// can go on from its last step. After the last event, [`finish`](Self::finish) says how the run ended.
+/// Reading the stream drives the run, and a slow reader slows the run down. Dropping it cancels the run; the thread
+/// can continue from its last checkpoint. After the last event, [`finish`](Self::finish) returns the outcome.
 ///
 /// ```
-/// # use graph_core::{Mode, RunOptions, START, State, StateGraph};
+/// # use graph_core::{RunOptions, START, State, StateGraph, StreamMode};
 /// # #[derive(State, Clone, Debug, Default)]
 /// # struct Essay { topic: String }
 /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update().topic("done") }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
-/// let mut events = graph.stream(Essay::default(), (), RunOptions::new().modes([Mode::Values]));
+/// let options = RunOptions::new().stream_modes([StreamMode::Values]);
+/// let mut events = graph.stream(Essay::default(), (), options);
 /// while let Some(event) = events.next().await {
 ///     println!("{} {:?}", event.step, event.kind);
 /// }
@@ -42,8 +43,8 @@ use crate::{
 /// ```
 #[must_use]
 pub struct RunStream<S> {
-    run: Option<BoxFuture<Result<Exit<S>, RunError>>>,
-    exit: Option<Result<Exit<S>, RunError>>,
+    run: Option<BoxFuture<Result<RunOutcome<S>, RunError>>>,
+    exit: Option<Result<RunOutcome<S>, RunError>>,
     events: mpsc::Receiver<Event>,
     seq: u64,
 }
@@ -51,23 +52,23 @@ pub struct RunStream<S> {
 impl<S: State> RunStream<S> {
     pub(crate) fn new(
         options: RunOptions,
-        request: impl FnOnce(RunOptions, Option<Box<dyn FnOnce(Arc<str>) -> Sink>>) -> RootRun,
+        request: impl FnOnce(RunOptions, Option<Box<dyn FnOnce(Arc<str>) -> EventSender>>) -> RootRun,
     ) -> Self {
-        let (sender, events) = mpsc::channel(options.buffer);
-        let (modes, subgraphs) = (options.modes.clone(), options.subgraphs);
-        let sink = move |run: Arc<str>| Sink::new(sender, &modes, subgraphs, run);
+        let (sender, events) = mpsc::channel(options.event_buffer);
+        let (modes, subgraphs) = (options.stream_modes.clone(), options.subgraphs);
+        let sink = move |run: Arc<str>| EventSender::new(sender, &modes, subgraphs, run);
         let request = request(options, Some(Box::new(sink)));
-        let run = async move { Ok(Exit::new(engine::run_root(request).await?)) };
+        let run = async move { Ok(RunOutcome::new(engine::run_root(request).await?)) };
         Self { run: Some(Box::pin(run)), exit: None, events, seq: 0 }
     }
 
-    /// The next event; `None` when the run is over.
+    /// Returns the next event, or `None` when the run has ended.
     pub async fn next(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Reads what is left and says how the run ended.
-    pub async fn finish(mut self) -> Result<Exit<S>, RunError> {
+    /// Discards the remaining events and returns the outcome of the run.
+    pub async fn finish(mut self) -> Result<RunOutcome<S>, RunError> {
         while self.next().await.is_some() {}
         self.exit.unwrap_or(Err(RunError::Cancelled))
     }
@@ -95,12 +96,12 @@ impl<S> Stream for RunStream<S> {
         {
             self.run = None;
             self.exit = Some(exit);
-            // What is in it can still be read; a context that outlived the run sends nothing more.
+            // Buffered events can still be read; a context that outlives the run can no longer send any.
             self.events.close();
         }
         match self.events.poll_recv(cx) {
             Poll::Ready(Some(event)) => Poll::Ready(Some(self.numbered(event))),
-            // The channel may end before the run does: its last checkpoints are still being stored.
+            // The channel may close before the run ends, while the last checkpoints are being stored.
             Poll::Ready(None) if self.run.is_none() => Poll::Ready(None),
             _ => Poll::Pending,
         }

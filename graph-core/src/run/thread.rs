@@ -1,27 +1,27 @@
-//! Threads: a graph's state kept from run to run.
+//! Threads: graph state that is stored between runs.
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{CompiledGraph, Exit, Input, RunOptions, RunStream};
+use super::{CompiledGraph, Input, RunOptions, RunOutcome, RunStream};
 use crate::{
     Interrupt, RunError, State,
-    checkpoint::{Checkpoint, CheckpointId, Checkpointer, History, Lookup, Source},
+    checkpoint::{Checkpoint, CheckpointId, Checkpointer, HistoryQuery, Lookup, Source},
     engine::{
         self,
-        edit::{self, AsNode, Site},
+        edit::{self, AsNode, EditRequest},
         inspect::{Snapshot, TaskState, View, snapshot},
     },
     node::AnyUpdate,
     subgraph,
 };
 
-/// A thread of a graph: its state is kept by the graph's checkpointer. Cheap to clone.
+/// A thread of a graph. Its state is stored by the graph's checkpointer. Cheap to clone.
 ///
 /// ```
-/// use graph_core::{Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
+/// use graph_core::{Context, MemorySaver, NodeError, RunOutcome, START, State, StateGraph};
 ///
 /// #[derive(State, Clone, Debug, Default)]
 /// struct Order {
@@ -42,23 +42,23 @@ use crate::{
 ///     .checkpointer(MemorySaver::new())
 ///     .compile()?;
 /// let thread = graph.thread("order-7", ());
-/// let exit = thread.run(Order { item: "tea".into(), ..Default::default() }).await?;
-/// assert_eq!(exit.interrupts()[0].value, "buy tea?");
-/// let Exit::Done(order) = thread.resume(true).await? else { panic!("one question only") };
+/// let outcome = thread.run(Order { item: "tea".into(), ..Default::default() }).await?;
+/// assert_eq!(outcome.interrupts()[0].value, "buy tea?");
+/// let RunOutcome::Done(order) = thread.resume(true).await? else { panic!("one interrupt only") };
 /// assert!(order.approved);
 /// # Ok(())
 /// # }
 /// ```
 pub struct Thread<S: State, C = ()> {
     graph: CompiledGraph<S, C>,
-    place: Place,
+    position: ThreadPosition,
     deps: Arc<C>,
     options: RunOptions,
 }
 
 /// A thread, or one checkpoint of it.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ThreadPosition {
     pub(super) name: Arc<str>,
     pub(super) at: Option<CheckpointId>,
 }
@@ -67,7 +67,7 @@ impl<S: State, C> Clone for Thread<S, C> {
     fn clone(&self) -> Self {
         Self {
             graph: self.graph.clone(),
-            place: self.place.clone(),
+            position: self.position.clone(),
             deps: self.deps.clone(),
             options: self.options.clone(),
         }
@@ -76,231 +76,238 @@ impl<S: State, C> Clone for Thread<S, C> {
 
 impl<S: State, C> fmt::Debug for Thread<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Thread").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Thread").field("position", &self.position).finish_non_exhaustive()
     }
 }
 
 impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     pub(super) fn new(graph: CompiledGraph<S, C>, name: String, deps: Arc<C>) -> Self {
-        let place = Place { name: Arc::from(name), at: None };
-        Self { graph, place, deps, options: RunOptions::new() }
+        let position = ThreadPosition { name: Arc::from(name), at: None };
+        Self { graph, position, deps, options: RunOptions::new() }
     }
 
-    /// The thread's name.
+    /// Returns the thread's name.
     pub fn name(&self) -> &str {
-        &self.place.name
+        &self.position.name
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &CompiledGraph<S, C> {
         &self.graph
     }
 
-    /// What holds for its runs.
+    /// Returns the options of its runs.
     pub fn options(&self) -> &RunOptions {
         &self.options
     }
 
-    /// The same thread, its runs having these options.
+    /// Sets the options of its runs.
     #[must_use]
-    pub fn with(mut self, options: RunOptions) -> Self {
+    pub fn with_options(mut self, options: RunOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The thread at one of its checkpoints: runs and edits start from there and make a new branch.
+    /// Returns the thread at one of its checkpoints. Runs and edits start from that checkpoint and create a new
+    /// branch.
     #[must_use]
     pub fn at(&self, checkpoint: CheckpointId) -> Self {
-        let place = Place { name: self.place.name.clone(), at: Some(checkpoint) };
-        Self { place, ..self.clone() }
+        let position = ThreadPosition { name: self.position.name.clone(), at: Some(checkpoint) };
+        Self { position, ..self.clone() }
     }
 
-    /// Runs with fresh input, or with a command.
-    pub async fn run(&self, input: impl Into<Input<S>>) -> Result<Exit<S>, RunError> {
+    /// Runs the graph with fresh input or a command.
+    pub async fn run(&self, input: impl Into<Input<S>>) -> Result<RunOutcome<S>, RunError> {
         let request = self.graph.request(
             input.into(),
             self.deps.clone(),
             self.options.clone(),
-            Some(&self.place),
+            Some(&self.position),
         );
-        Ok(Exit::new(engine::run_root(request).await?))
+        Ok(RunOutcome::new(engine::run_root(request).await?))
     }
 
-    /// Goes on where the thread stands: after a failure, a static stop or a crash.
-    pub async fn proceed(&self) -> Result<Exit<S>, RunError> {
+    /// Continues from the last checkpoint, after a failure, a static stop or a crash.
+    pub async fn proceed(&self) -> Result<RunOutcome<S>, RunError> {
         self.run(Input::proceed()).await
     }
 
-    /// Answers the one question that waits.
-    pub async fn resume(&self, answer: impl Serialize) -> Result<Exit<S>, RunError> {
-        self.run(Input::resume(answer)?).await
+    /// Resumes the only pending interrupt with this value.
+    pub async fn resume(&self, value: impl Serialize) -> Result<RunOutcome<S>, RunError> {
+        self.run(Input::resume(value)?).await
     }
 
-    /// Answers questions by their ids.
-    pub async fn resume_each(
+    /// Resumes interrupts by their ids.
+    pub async fn resume_by_id(
         &self,
-        answers: impl IntoIterator<Item = (String, Value)>,
-    ) -> Result<Exit<S>, RunError> {
-        self.run(Input::answers(answers)).await
+        values: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<RunOutcome<S>, RunError> {
+        self.run(Input::resume_by_id(values)).await
     }
 
-    /// Runs and gives the events as they come.
+    /// Runs the graph and streams its events.
     pub fn stream(&self, input: impl Into<Input<S>>) -> RunStream<S> {
         RunStream::new(self.options.clone(), |options, events| {
             let deps = self.deps.clone();
-            let mut request = self.graph.request(input.into(), deps, options, Some(&self.place));
+            let mut request = self.graph.request(input.into(), deps, options, Some(&self.position));
             request.events = events.map(|it| it(request.run.clone()));
             request
         })
     }
 
-    /// How the thread stands, or `None` if it never ran.
+    /// Returns the current state of the thread, or `None` if it never ran.
     ///
-    /// At a checkpoint, this is the record of the step that followed it.
+    /// For a thread [at a checkpoint](Self::at), returns the checkpoint and the records of the step that followed it.
     pub async fn state(&self) -> Result<Option<ThreadState<S>>, RunError> {
-        self.look(false).await
+        self.read_state(false).await
     }
 
-    /// Like [`state`](Self::state), with the states of subgraphs that are in the middle of something.
+    /// Like [`state`](Self::state), and includes the states of unfinished subgraphs.
     pub async fn state_with_subgraphs(&self) -> Result<Option<ThreadState<S>>, RunError> {
-        self.look(true).await
+        self.read_state(true).await
     }
 
-    async fn look(&self, subgraphs: bool) -> Result<Option<ThreadState<S>>, RunError> {
+    async fn read_state(&self, subgraphs: bool) -> Result<Option<ThreadState<S>>, RunError> {
         let saver = self.saver()?;
-        let lookup = Lookup { id: self.place.at, ..Lookup::head(&*self.place.name, "") };
-        let view = View { live: self.place.at.is_none(), subgraphs };
+        let lookup = Lookup { id: self.position.at, ..Lookup::head(&*self.position.name, "") };
+        let view = View { live: self.position.at.is_none(), subgraphs };
         match saver.get(&lookup).await? {
-            Some(checkpoint) => Ok(Some(self.shown(checkpoint, view).await?)),
+            Some(checkpoint) => Ok(Some(self.to_thread_state(checkpoint, view).await?)),
             None => Ok(None),
         }
     }
 
-    /// The thread's checkpoints, newest first, each with the record of the step that followed it.
+    /// Returns the checkpoints, newest first, each with the records of the step that followed it.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<ThreadState<S>>, RunError> {
-        let query = History { limit, ..History::of(&*self.place.name, "") };
+        let query = HistoryQuery { limit, ..HistoryQuery::new(&*self.position.name, "") };
         let mut history = Vec::new();
         for checkpoint in self.saver()?.list(&query).await? {
-            history.push(self.shown(checkpoint, View { live: false, subgraphs: false }).await?);
+            history.push(
+                self.to_thread_state(checkpoint, View { live: false, subgraphs: false }).await?,
+            );
         }
         Ok(history)
     }
 
-    /// Edits the state as if a node had returned the update: its edges decide what runs next.
+    /// Updates the state as if a node had returned the update. The node's edges decide what runs next.
     pub async fn update_state(
         &self,
         update: S::Update,
         as_node: AsNode,
     ) -> Result<CheckpointId, RunError> {
-        self.edit_steps([[Edit { update: Some(update), as_node }]]).await
+        self.bulk_update_state([[StateEdit { update: Some(update), as_node }]]).await
     }
 
-    /// Makes several steps of edits; those of one step count as one.
-    pub async fn edit_steps<E: IntoIterator<Item = Edit<S>>>(
+    /// Applies several edits. Each inner list forms one step and creates one checkpoint.
+    pub async fn bulk_update_state<E: IntoIterator<Item = StateEdit<S>>>(
         &self,
         steps: impl IntoIterator<Item = E>,
     ) -> Result<CheckpointId, RunError> {
-        let erase = |it: Edit<S>| edit::Edit {
+        let erase = |it: StateEdit<S>| edit::ErasedEdit {
             update: it.update.map(|it| Box::new(it) as AnyUpdate),
             as_node: it.as_node,
         };
         let steps = steps.into_iter().map(|it| it.into_iter().map(erase).collect()).collect();
-        let site = Site {
+        let request = EditRequest {
             graph: self.graph.erased(),
-            thread: &self.place.name,
-            at: self.place.at,
-            run: self.options.run_id(),
+            thread: &self.position.name,
+            at: self.position.at,
+            run: self.options.resolve_run_id(),
             deps: self.deps.clone(),
             settings: Arc::new(self.options.settings.clone()),
         };
-        edit::edit(site, steps).await
+        edit::apply_edits(request, steps).await
     }
 
     fn saver(&self) -> Result<&Arc<dyn Checkpointer>, RunError> {
         self.graph.erased().checkpointer.as_ref().ok_or(RunError::NoCheckpointer)
     }
 
-    async fn shown(&self, checkpoint: Checkpoint, view: View) -> Result<ThreadState<S>, RunError> {
-        let shown = snapshot(self.graph.erased(), self.saver()?, checkpoint, view).await?;
-        Ok(ThreadState::new(shown))
+    async fn to_thread_state(
+        &self,
+        checkpoint: Checkpoint,
+        view: View,
+    ) -> Result<ThreadState<S>, RunError> {
+        let snapshot = snapshot(self.graph.erased(), self.saver()?, checkpoint, view).await?;
+        Ok(ThreadState::new(snapshot))
     }
 }
 
 /// One edit of a thread's state.
 #[derive(Clone)]
-pub struct Edit<S: State> {
-    /// What it writes; nothing, where only what runs next is to change.
+pub struct StateEdit<S: State> {
+    /// The update. `None` changes only what runs next.
     pub update: Option<S::Update>,
-    /// What it stands for.
+    /// The origin the edit is attributed to.
     pub as_node: AsNode,
 }
 
-impl<S: State> fmt::Debug for Edit<S> {
+impl<S: State> fmt::Debug for StateEdit<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Edit")
+        f.debug_struct("StateEdit")
             .field("updates", &self.update.is_some())
             .field("as_node", &self.as_node)
             .finish()
     }
 }
 
-/// A thread at one of its checkpoints.
+/// The state of a thread at one of its checkpoints.
 #[derive(Clone, Debug)]
 pub struct ThreadState<S> {
     /// The state.
     pub values: S,
-    /// The nodes that run next. Those whose task is done already are left out, so an empty list does not mean that
-    /// the thread is at its end: see [`is_done`](Self::is_done).
+    /// Nodes that run next. Nodes whose task is already done are left out, so an empty list does not mean that the
+    /// thread is done: see [`is_done`](Self::is_done).
     pub next: Vec<String>,
-    /// The tasks of the step that follows, with what is known of them.
+    /// Tasks of the next step, with their records.
     pub tasks: Vec<TaskState>,
-    /// The checkpoint.
+    /// Id of the checkpoint.
     pub id: CheckpointId,
-    /// The one before it.
+    /// Id of the parent checkpoint.
     pub parent: Option<CheckpointId>,
-    /// The step's number.
+    /// Number of the step.
     pub step: i64,
-    /// What came to the checkpoint.
+    /// What created the checkpoint.
     pub source: Source,
-    /// When it was made.
+    /// When the checkpoint was created.
     pub created_at: SystemTime,
-    /// The run that made it.
+    /// Id of the run that created the checkpoint.
     pub run: String,
-    /// What the run's options said to find it by.
+    /// Metadata from the run's options.
     pub metadata: Map<String, Value>,
-    /// The joins that have seen some of their sources: where each leads, and what it still waits for.
-    pub waiting: Vec<(String, Vec<String>)>,
+    /// Joins that have seen some of their sources: the target node, and the missing sources.
+    pub pending_joins: Vec<(String, Vec<String>)>,
 }
 
 impl<S: State> ThreadState<S> {
-    fn new(shown: Snapshot) -> Self {
-        let Checkpoint { place, header, .. } = shown.checkpoint;
+    fn new(snapshot: Snapshot) -> Self {
+        let Checkpoint { key, header, .. } = snapshot.checkpoint;
         Self {
-            values: subgraph::downcast(shown.state.snapshot()),
-            next: shown.next,
-            tasks: shown.tasks,
-            id: place.id,
+            values: subgraph::downcast_state(snapshot.state.snapshot()),
+            next: snapshot.next,
+            tasks: snapshot.tasks,
+            id: key.id,
             parent: header.parent,
             step: header.step,
             source: header.source,
             created_at: header.created_at,
             run: header.run,
             metadata: header.metadata,
-            waiting: shown.waiting,
+            pending_joins: snapshot.pending_joins,
         }
     }
 }
 
 impl<S> ThreadState<S> {
-    /// Whether the thread is at its end: no step follows.
+    /// Returns whether the thread is done: no step follows.
     ///
-    /// After a crash all tasks of a step may be done while the step itself is not stored; then
-    /// [`next`](Self::next) is empty and the thread has still to go on.
+    /// After a crash, all tasks of a step may be done while the step's own checkpoint was not stored. Then
+    /// [`next`](Self::next) is empty, but the thread is not done.
     pub fn is_done(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// The questions that wait for an answer.
+    /// Returns the pending interrupts.
     pub fn interrupts(&self) -> impl Iterator<Item = &Interrupt> {
         self.tasks.iter().flat_map(|it| &it.interrupts)
     }

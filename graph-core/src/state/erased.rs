@@ -1,27 +1,30 @@
-//! A state as the engine holds it: one `Arc`, its type forgotten.
+//! The type-erased state that the engine works with.
 
 use std::{any::Any, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Field, FieldError, FieldWrite, Fold, State, Touched, state_json};
+use super::{Field, FieldError, FieldWrite, Fold, State, WriteSet, state_json};
 use crate::node::AnyUpdate;
 
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
-/// Makes JSON of the fields of a snapshot that a filter lets through.
-pub(crate) type LazyJson = fn(&(dyn Any + Send + Sync), fn(&Field) -> bool) -> Value;
+/// Serialises those fields of a snapshot that the filter selects. A field that cannot be serialised turns the whole
+/// result into the error message.
+pub(crate) type ToJsonFn = fn(&(dyn Any + Send + Sync), fn(&Field) -> bool) -> Value;
 
-/// A state of any type. A task holds a clone of the `Arc`; the commit, which runs when the tasks are done,
-/// mostly finds it unique again and folds in place.
+/// A state of any type.
+///
+/// Each task holds a clone of the state's `Arc`. The commit runs after the tasks have finished, so the `Arc` is
+/// usually unique again and the fold happens in place, without a copy.
 pub(crate) trait ErasedState: Send + Sync {
     fn fields(&self) -> &[Field];
     fn version(&self) -> u32;
-    /// Another handle to the same value; folding into one of them copies it first.
+    /// Returns another handle to the same value. Folding into either handle copies the value first.
     fn fork(&self) -> Box<dyn ErasedState>;
     fn snapshot(&self) -> AnyState;
     fn as_any(&self) -> &(dyn Any + Send + Sync);
-    fn touched(&self, update: &AnyUpdate) -> Result<Touched, FieldError>;
+    fn write_set(&self, update: &AnyUpdate) -> Result<WriteSet, FieldError>;
     fn fold(&mut self, update: &mut AnyUpdate, fold: &mut Fold) -> Result<(), FieldError>;
     fn clone_update(&self, update: &AnyUpdate) -> Result<AnyUpdate, FieldError>;
     fn clear(&mut self, field: usize);
@@ -30,14 +33,14 @@ pub(crate) trait ErasedState: Send + Sync {
     fn writes(&self, update: &AnyUpdate) -> Result<Vec<FieldWrite>, FieldError>;
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<AnyUpdate, FieldError>;
     fn json(&self, show: fn(&Field) -> bool) -> Result<Value, FieldError>;
-    /// How to make JSON of a snapshot later, if somebody asks for it.
-    fn lazy_json(&self) -> LazyJson;
+    /// Returns a function that serialises a [`snapshot`](Self::snapshot) on demand.
+    fn to_json_fn(&self) -> ToJsonFn;
 }
 
-/// The engine's handle to a state of type `S`.
-pub(crate) struct Live<S>(pub(crate) Arc<S>);
+/// The implementation of [`ErasedState`] for a state of type `S`.
+pub(crate) struct TypedState<S>(pub(crate) Arc<S>);
 
-impl<S: State> ErasedState for Live<S> {
+impl<S: State> ErasedState for TypedState<S> {
     fn fields(&self) -> &[Field] {
         self.0.fields()
     }
@@ -58,8 +61,8 @@ impl<S: State> ErasedState for Live<S> {
         &*self.0
     }
 
-    fn touched(&self, update: &AnyUpdate) -> Result<Touched, FieldError> {
-        update.downcast_ref().map(|it| self.0.touched(it)).ok_or_else(wrong_type::<S>)
+    fn write_set(&self, update: &AnyUpdate) -> Result<WriteSet, FieldError> {
+        update.downcast_ref().map(|it| self.0.write_set(it)).ok_or_else(wrong_type::<S>)
     }
 
     fn fold(&mut self, update: &mut AnyUpdate, fold: &mut Fold) -> Result<(), FieldError> {
@@ -103,7 +106,7 @@ impl<S: State> ErasedState for Live<S> {
         state_json(&*self.0, show)
     }
 
-    fn lazy_json(&self) -> LazyJson {
+    fn to_json_fn(&self) -> ToJsonFn {
         |state, show| match state.downcast_ref::<S>().map(|it| state_json(it, show)) {
             Some(Ok(value)) => value,
             Some(Err(error)) => Value::String(error.to_string()),
@@ -116,7 +119,8 @@ fn wrong_type<S: State>() -> FieldError {
     FieldError::new(
         "*",
         format_args!(
-            "the update is not one of `{}`; a command to the parent must name the parent's state",
+            "the update does not belong to state `{}`; `Command::parent::<P>` needs the state type of the \
+             parent graph as `P`",
             std::any::type_name::<S>()
         ),
     )

@@ -1,45 +1,45 @@
-//! What the engine knows of a field, sets of fields, and errors that name one.
+//! Field metadata, sets of fields, and field errors.
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A field of a state: its name and the rules that hold for it.
+/// Metadata of a state's field: its name and the rules that apply to it.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// The field's name, as it stands in checkpoints and streams.
+    /// Name of the field, as used in checkpoints and streams.
     pub name: Cow<'static, str>,
-    /// Whether several tasks of one step may write it.
+    /// Whether several tasks of one step may write the field.
     pub many_writers: bool,
-    /// How long a written value stays.
+    /// How long a written value is kept.
     pub lifetime: Lifetime,
-    /// Whether a run's input may set it.
+    /// Whether a run's input may set the field.
     pub input: bool,
-    /// Whether it is part of a run's output. The stream of values shows every field, as LangGraph's does.
+    /// Whether the field is part of a run's output. As in LangGraph, the `values` stream contains every field.
     pub output: bool,
 }
 
 impl Field {
-    /// A field that one task a step may write, that is kept, and that is part of input and output.
+    /// Creates a persistent field that accepts one writer per step and is part of both input and output.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name: Cow::Borrowed(name),
             many_writers: false,
-            lifetime: Lifetime::Kept,
+            lifetime: Lifetime::Persistent,
             input: true,
             output: true,
         }
     }
 
-    /// Lets several tasks of one step write the field.
+    /// Sets whether several tasks of one step may write the field.
     #[must_use]
     pub const fn many_writers(mut self, many: bool) -> Self {
         self.many_writers = many;
         self
     }
 
-    /// Sets how long a written value stays.
+    /// Sets how long a written value is kept.
     #[must_use]
     pub const fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.lifetime = lifetime;
@@ -55,32 +55,32 @@ impl Field {
     }
 }
 
-/// How long the value of a field stays once it is written.
+/// How long a written value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until it is written again; checkpoints hold it.
-    Kept,
-    /// One step: a step that does not write the field clears it.
+    /// Until the next write. Stored in checkpoints.
+    Persistent,
+    /// For one step: a step that does not write the field clears it.
     Step,
-    /// As long as the run: checkpoints never hold it.
+    /// Until the run ends. Never stored in checkpoints.
     Run,
 }
 
 /// A set of fields of one state, by index.
 ///
-/// The first 64 fields need no memory of their own, which covers nearly every state there is.
+/// The first 64 fields are stored inline; only states with more fields allocate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     low: u64,
     #[expect(
         clippy::box_collection,
-        reason = "a pointer that is mostly null keeps the set at two words"
+        reason = "a pointer that is almost always null keeps the set at two words"
     )]
     high: Option<Box<Vec<u64>>>,
 }
 
 impl FieldSet {
-    /// Adds a field; `true` if it was not in the set.
+    /// Adds a field. Returns `true` if the set did not contain it.
     #[inline]
     pub fn insert(&mut self, field: usize) -> bool {
         let word = self.word_mut(field / 64);
@@ -90,13 +90,13 @@ impl FieldSet {
         fresh
     }
 
-    /// Whether the field is in the set.
+    /// Returns whether the set contains the field.
     #[inline]
     pub fn contains(&self, field: usize) -> bool {
         self.word(field / 64) & (1 << (field % 64)) != 0
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.low == 0 && self.high().iter().all(|it| *it == 0)
@@ -110,13 +110,13 @@ impl FieldSet {
         }
     }
 
-    /// Whether the two sets share a field.
+    /// Returns whether the two sets have a field in common.
     #[inline]
     pub fn intersects(&self, other: &Self) -> bool {
         self.low & other.low != 0 || self.high().iter().zip(other.high()).any(|(a, b)| a & b != 0)
     }
 
-    /// The fields in ascending order.
+    /// Iterates over the fields in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..=self.high().len()).flat_map(|index| {
             let mut word = self.word(index);
@@ -171,44 +171,44 @@ impl FromIterator<usize> for FieldSet {
     }
 }
 
-/// A field whose value cannot be written, read or stored.
+/// A field's value cannot be read, written or stored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("field `{path}`: {problem}")]
 pub struct FieldError {
-    /// The field, and the way to the place inside it.
+    /// Path of the offending value, starting with the field name: `messages[1].text`. `*` stands for the whole state.
     pub path: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
 impl FieldError {
-    /// An error of a field, in words.
+    /// Creates an error for the value at `path`.
     pub fn new(path: impl Into<String>, problem: impl std::fmt::Display) -> Self {
         Self { path: path.into(), problem: problem.to_string() }
     }
 
     pub(crate) fn encode(field: &str, error: &serde_json::Error) -> Self {
-        Self::new(field, format_args!("the value cannot be written as JSON: {error}"))
+        Self::new(field, format_args!("the value cannot be serialised to JSON: {error}"))
     }
 }
 
-/// Decodes a value, naming the field and the place inside it where it does not fit.
-#[expect(clippy::needless_pass_by_value, reason = "a decoded value is not needed any more")]
+/// Deserialises a value. The error contains the path of the part that does not match the type.
+#[expect(clippy::needless_pass_by_value, reason = "callers have no use for the value afterwards")]
 pub(crate) fn decode<T: DeserializeOwned>(field: &str, value: Value) -> Result<T, FieldError> {
     T::deserialize(&value).map_err(|error| {
         FieldError::new(
-            path_of_fault::<T>(field, &value),
+            error_path::<T>(field, &value),
             format_args!(
-                "the stored value does not fit the field's type: {error}; \
-                 if the type has changed, raise the state's version and add a migration"
+                "the stored value does not match the field's type: {error}; \
+                 if the type has changed, increase the state's version and add a migration"
             ),
         )
     })
 }
 
-/// Decodes once more, more slowly, to learn where the fault lies.
+/// Deserialises again with path tracking, which is slower, to find the part that does not match.
 #[cold]
-fn path_of_fault<T: DeserializeOwned>(field: &str, value: &Value) -> String {
+fn error_path<T: DeserializeOwned>(field: &str, value: &Value) -> String {
     match serde_path_to_error::deserialize::<_, T>(value) {
         Err(error) if error.path().iter().len() > 0 => {
             let inside = error.path().to_string();
@@ -226,14 +226,14 @@ mod tests {
     use super::{FieldSet, decode};
 
     #[test]
-    fn a_set_holds_what_was_inserted_on_both_sides_of_the_first_word() {
+    fn set_contains_fields_below_and_above_64() {
         let set: FieldSet = [3, 63, 64, 200].into_iter().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), [3, 63, 64, 200]);
         assert!(set.contains(200) && !set.contains(201));
     }
 
     #[test]
-    fn sets_of_different_length_unite_and_intersect() {
+    fn union_and_intersection_work_for_sets_of_different_length() {
         let mut small: FieldSet = [1].into_iter().collect();
         let large: FieldSet = [130].into_iter().collect();
         assert!(!small.intersects(&large));
@@ -242,10 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_does_not_fit_is_named_by_its_path() {
+    fn decode_error_contains_the_path_of_the_mismatch() {
         #[derive(Debug, serde::Deserialize)]
         struct Message {
-            #[expect(dead_code, reason = "only read by serde")]
+            #[expect(dead_code, reason = "only deserialised, never read")]
             text: String,
         }
         let value = json!([{"text": "a"}, {"text": 2}]);

@@ -1,13 +1,13 @@
-//! Folding: how the writes of one step become field values.
+//! Folding: applying the writes of one step to the fields.
 
 use serde_json::Value;
 
 use super::{FieldError, FieldSet, reduce::Reducer};
 use crate::checkpoint::Change;
 
-/// A value that replaces a reduced field instead of being folded into it.
+/// A value that replaces the field's value instead of being reduced into it.
 ///
-/// All other writes of that step to the field are ignored; two overwrites in one step are a conflict.
+/// All other writes to the field in the same step are ignored. Two overwrites of one field in one step are a conflict.
 ///
 /// ```
 /// use graph_core::{Overwrite, State};
@@ -24,85 +24,86 @@ use crate::checkpoint::Change;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwrite<T>(pub T);
 
-/// One write of a field, as an update holds it.
+/// A typed write to one field, part of an update.
 #[derive(Clone, Debug)]
 pub struct Write<U> {
-    /// The value to be folded in, or to take the field's place.
+    /// The value.
     pub value: U,
-    /// Whether the value takes the field's place.
+    /// Whether the value replaces the field's value instead of being reduced into it.
     pub overwrite: bool,
 }
 
-/// What an update's methods take: a value, or an [`Overwrite`] of one.
+/// An argument of an update's method: a value that converts into `U`, or an [`Overwrite`] of one.
 ///
-/// `M` only tells the compiler which of the two it is.
+/// `M` is a marker that keeps the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "a field that is written with `{U}` cannot be written with `{Self}`",
-    label = "neither a `{U}`, nor what turns into one, nor an `Overwrite` of one"
+    message = "cannot write a value of type `{Self}` to a field that takes `{U}`",
+    label = "expected `{U}`, a type that converts into it, or an `Overwrite` of either"
 )]
 pub trait IntoWrite<U, M> {
-    /// The write.
+    /// Converts the argument into a write.
     fn into_write(self) -> Write<U>;
 }
 
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Plain;
+pub struct IsValue;
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Replacing;
+pub struct IsOverwrite;
 
 #[diagnostic::do_not_recommend]
-impl<U, T: Into<U>> IntoWrite<U, Plain> for T {
+impl<U, T: Into<U>> IntoWrite<U, IsValue> for T {
     fn into_write(self) -> Write<U> {
         Write { value: self.into(), overwrite: false }
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<U, T: Into<U>> IntoWrite<U, Replacing> for Overwrite<T> {
+impl<U, T: Into<U>> IntoWrite<U, IsOverwrite> for Overwrite<T> {
     fn into_write(self) -> Write<U> {
         Write { value: self.0.into(), overwrite: true }
     }
 }
 
-/// What the methods of number fields take: the number itself, or an [`Overwrite`] of it.
+/// An argument of an update's method for a number field: exactly a `U`, or an [`Overwrite`] of one.
 ///
-/// [`IntoWrite`] takes all that turns into the field's type, so the compiler would make an `i32` of a literal `3`
-/// and then find that an `i32` does not turn into a `usize`. `M` only tells the compiler which of the two it is.
+/// [`IntoWrite`] accepts every type that converts into the field's type. With it, the compiler would infer `i32` for
+/// the literal `3` and then reject it, because `i32` does not convert into, say, `usize`. `M` is a marker that keeps
+/// the implementations apart; it is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "a field of type `{U}` cannot be written with `{Self}`",
-    label = "neither `{U}` nor an `Overwrite` of one"
+    message = "cannot write a value of type `{Self}` to a field of type `{U}`",
+    label = "expected `{U}` or `Overwrite<{U}>`"
 )]
 pub trait ExactWrite<U, M> {
-    /// The write.
+    /// Converts the argument into a write.
     fn into_write(self) -> Write<U>;
 }
 
-impl<U> ExactWrite<U, Plain> for U {
+impl<U> ExactWrite<U, IsValue> for U {
     fn into_write(self) -> Write<U> {
         Write { value: self, overwrite: false }
     }
 }
 
-impl<U> ExactWrite<U, Replacing> for Overwrite<U> {
+impl<U> ExactWrite<U, IsOverwrite> for Overwrite<U> {
     fn into_write(self) -> Write<U> {
         Write { value: self.0, overwrite: true }
     }
 }
 
-/// The fields that an update writes.
+/// The set of fields that an update writes.
 #[derive(Clone, Debug, Default)]
-pub struct Touched {
-    /// Every field written.
+pub struct WriteSet {
+    /// All fields that are written, including overwritten ones.
     pub written: FieldSet,
-    /// Those of them that are overwritten.
+    /// The fields that are overwritten.
     pub overwritten: FieldSet,
 }
 
-impl Touched {
-    /// Notes one field's write, if there is one.
-    pub fn note<U>(&mut self, field: usize, write: &Option<Write<U>>) {
+impl WriteSet {
+    /// Adds the field if `write` is `Some`.
+    pub fn add<U>(&mut self, field: usize, write: &Option<Write<U>>) {
         if let Some(write) = write {
             self.written.insert(field);
             if write.overwrite {
@@ -112,23 +113,25 @@ impl Touched {
     }
 }
 
-/// One step's fold over a state: what was overwritten, what has changed, and what a checkpoint must store.
+/// Progress of folding one step's writes: overwritten fields, changed fields, and the changes a checkpoint must store.
 #[derive(Debug, Default)]
 pub struct Fold {
-    /// Fields that some task of this step overwrites: their plain writes are ignored.
+    /// Fields that a task of this step overwrites. Other writes to them are ignored.
     overwritten: FieldSet,
     /// Fields folded so far in this step.
     folded: FieldSet,
-    /// Fields that hold another value than before the step.
+    /// Folded fields whose value differs from the one before the step.
     changed: FieldSet,
-    /// The changes to store, in order; `None` where nothing is stored.
+    /// The changes to store, in order. `None` if the step is not checkpointed.
     changes: Option<Vec<(usize, Delta)>>,
 }
 
-/// What one fold changed: a part that can be stored alone, or the whole field.
+/// The effect of one fold on a field's stored form.
 #[derive(Debug)]
 pub(crate) enum Delta {
+    /// A change that can be stored instead of the whole value.
     Part(Change),
+    /// The whole value must be stored.
     Whole,
 }
 
@@ -137,12 +140,12 @@ impl Fold {
         Self { overwritten, changes: record.then(Vec::new), ..Self::default() }
     }
 
-    /// Notes fields that are overwritten, so that plain writes after this are ignored.
-    pub(crate) fn overwrite(&mut self, fields: &FieldSet) {
+    /// Marks fields as overwritten, so that other writes to them are ignored from now on.
+    pub(crate) fn mark_overwritten(&mut self, fields: &FieldSet) {
         self.overwritten.union_with(fields);
     }
 
-    /// Folds one write of a field by its reducer, taking it out of the update.
+    /// Takes the write of a field out of an update and folds it with the field's reducer.
     pub fn field<R, T>(
         &mut self,
         field: usize,
@@ -153,12 +156,12 @@ impl Fold {
         R: Reducer<T>,
     {
         let Some(Write { value, overwrite }) = write.take() else { return Ok(()) };
-        if self.skips(field, overwrite) {
+        if self.ignores(field, overwrite) {
             return Ok(());
         }
-        let first = self.begin(field);
-        let replace = overwrite || (R::STARTS_ANEW && first);
-        if self.records() {
+        let first = self.mark_folded(field);
+        let replace = overwrite || (R::RESETS_EACH_STEP && first);
+        if self.is_recording() {
             let part = if replace { None } else { R::delta(current, &value) };
             self.record(field, part.map_or(Delta::Whole, Delta::Part));
         }
@@ -170,18 +173,19 @@ impl Fold {
         Ok(())
     }
 
-    /// Whether a write is ignored because another task of the step overwrites the field.
-    pub(crate) fn skips(&self, field: usize, overwrite: bool) -> bool {
+    /// Returns whether a write is ignored because another task of the step overwrites the field.
+    pub(crate) fn ignores(&self, field: usize, overwrite: bool) -> bool {
         !overwrite && self.overwritten.contains(field)
     }
 
-    /// Notes that a field is being folded; `true` for the first fold of this step.
-    pub(crate) fn begin(&mut self, field: usize) -> bool {
+    /// Marks a field as folded and changed. Returns `true` if this is its first fold in this step.
+    pub(crate) fn mark_folded(&mut self, field: usize) -> bool {
         self.changed.insert(field);
         self.folded.insert(field)
     }
 
-    pub(crate) fn records(&self) -> bool {
+    /// Returns whether the changes are collected for a checkpoint.
+    pub(crate) fn is_recording(&self) -> bool {
         self.changes.is_some()
     }
 
@@ -191,13 +195,13 @@ impl Fold {
         }
     }
 
-    /// Notes that a field was cleared by the end of the step.
-    pub(crate) fn cleared(&mut self, field: usize) {
+    /// Records that the end of the step cleared a field.
+    pub(crate) fn record_clear(&mut self, field: usize) {
         self.record(field, Delta::Part(Change::Clear));
     }
 
-    /// Takes back the note that a field changed, for a write that left it as it was.
-    pub(crate) fn unchanged(&mut self, field: usize) {
+    /// Marks a field as unchanged, for a write that did not alter its value.
+    pub(crate) fn mark_unchanged(&mut self, field: usize) {
         self.changed.remove(field);
     }
 
@@ -214,7 +218,7 @@ impl Fold {
     }
 }
 
-/// The items of a serialisable list as JSON, or `None` if one of them has no JSON form.
+/// Serialises the items of a list to JSON. Returns `None` if an item cannot be serialised.
 pub(crate) fn items<'a, T: serde::Serialize + 'a>(
     items: impl IntoIterator<Item = &'a T>,
 ) -> Option<Vec<Value>> {

@@ -1,4 +1,4 @@
-//! Migrations: bringing stored state to the version a program knows.
+//! Migrations: upgrading stored states to the current version.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::FieldWrite;
 
-/// The steps from older versions of a state's stored form to the newer ones.
+/// Upgrades of stored states from older versions.
 ///
-/// A state says its version with `#[state(version = 3)]`; a checkpoint of an older version goes through the
-/// steps from its own version on when it is loaded.
+/// A state declares its version with `#[state(version = 3)]`. When a checkpoint of an older version is loaded, the
+/// migrations of its version and of all later ones are applied in order.
 ///
 /// ```
 /// use graph_core::{Migrations, State};
@@ -30,11 +30,11 @@ use super::FieldWrite;
 /// ```
 #[derive(Clone, Default)]
 pub struct Migrations {
-    /// What to do to leave a version behind.
+    /// The migrations by the version they upgrade from.
     steps: BTreeMap<u32, Vec<Step>>,
 }
 
-/// One change of the stored form.
+/// A single migration.
 #[derive(Clone)]
 enum Step {
     Rename(String, String),
@@ -44,18 +44,18 @@ enum Step {
 }
 
 impl Migrations {
-    /// No step at all.
+    /// Creates an empty set of migrations.
     pub fn new() -> Self {
         Self { steps: BTreeMap::new() }
     }
 
-    /// From this version to the next, a field gets another name.
+    /// Renames a field when upgrading from `version` to the next one.
     #[must_use]
     pub fn rename(self, version: u32, from: &str, to: &str) -> Self {
         self.with(version, Step::Rename(from.to_owned(), to.to_owned()))
     }
 
-    /// From this version to the next, a field gets another type.
+    /// Converts a field's value when upgrading from `version` to the next one.
     #[must_use]
     pub fn retype(
         self,
@@ -66,22 +66,23 @@ impl Migrations {
         self.with(version, Step::Retype(field.to_owned(), Arc::new(convert)))
     }
 
-    /// From this version to the next, a field that is not there gets this value.
+    /// Sets a missing field to `value` when upgrading from `version` to the next one.
     #[must_use]
     pub fn fill(self, version: u32, field: &str, value: Value) -> Self {
         self.with(version, Step::Fill(field.to_owned(), value))
     }
 
-    /// From this version to the next, anything else.
+    /// Applies `migrate` to the fields of the state when upgrading from `version` to the next one.
     ///
-    /// What tasks of an open step wrote cannot go through such a step, so they are run again.
+    /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step; the tasks
+    /// of such a step run again.
     #[must_use]
-    pub fn step(
+    pub fn custom(
         self,
         version: u32,
-        step: impl Fn(&mut Map<String, Value>) + Send + Sync + 'static,
+        migrate: impl Fn(&mut Map<String, Value>) + Send + Sync + 'static,
     ) -> Self {
-        self.with(version, Step::Custom(Arc::new(step)))
+        self.with(version, Step::Custom(Arc::new(migrate)))
     }
 
     fn with(mut self, version: u32, step: Step) -> Self {
@@ -93,7 +94,7 @@ impl Migrations {
         self.steps.range(from..to.max(from)).flat_map(|(_, steps)| steps)
     }
 
-    /// Brings stored fields from one version to another.
+    /// Upgrades the stored fields of a state in place.
     pub(crate) fn apply(&self, from: u32, to: u32, values: &mut Map<String, Value>) {
         for step in self.between(from, to) {
             match step {
@@ -110,14 +111,14 @@ impl Migrations {
                 Step::Fill(field, value) => {
                     values.entry(field.clone()).or_insert_with(|| value.clone());
                 }
-                Step::Custom(step) => step(values),
+                Step::Custom(migrate) => migrate(values),
             }
         }
     }
 
-    /// Brings stored writes from one version to another.
+    /// Upgrades stored writes in place.
     ///
-    /// `false`, and nothing is changed, if a step of the user's own is in the way: it works on whole states.
+    /// Returns `false` and changes nothing if a custom migration applies, because those work on whole states only.
     pub(crate) fn apply_to_writes(&self, from: u32, to: u32, writes: &mut [FieldWrite]) -> bool {
         if self.between(from, to).any(|it| matches!(it, Step::Custom(_))) {
             return false;

@@ -1,7 +1,7 @@
-//! Reducers: how several writes become one value.
+//! Reducers: combining writes with the current value of a field.
 //!
-//! `#[reduce(append)]` names one of these by its lower-case name; `#[reduce(MyReducer)]` names a type of
-//! yours that implements [`Reducer`].
+//! `#[reduce(append)]` selects a built-in reducer by its name in lower case. `#[reduce(MyReducer)]` selects a type that
+//! implements [`Reducer`].
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -18,8 +18,8 @@ use crate::checkpoint::Change;
 
 /// Folds updates into the current value of a field of type `T`.
 ///
-/// A reducer of your own must not depend on how writes are grouped into steps:
-/// folding `a` and then `b` has to give what folding them in one step gives.
+/// The result must not depend on how writes are grouped into steps: folding `a` and `b` in two steps must give the
+/// same value as folding them in one.
 ///
 /// ```
 /// use graph_core::{State, reduce::Reducer};
@@ -46,36 +46,36 @@ use crate::checkpoint::Change;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot reduce a field of type `{T}`",
-    label = "this reducer does not fit the field",
-    note = "`append` wants a list or a text, `add` a number, `merge` a map, `topic` and `upsert` a `Vec`",
-    note = "write `#[reduce(with = some_function)]` to use a function `fn(&mut T, T)`"
+    message = "reducer `{Self}` does not support fields of type `{T}`",
+    label = "this reducer does not support the field's type",
+    note = "`append` needs a list or a `String`, `add` a number, `merge` a map or a set, `topic` and `upsert` a `Vec`",
+    note = "for other types, write `#[reduce(with = function)]` with a function `fn(&mut T, T)`"
 )]
 pub trait Reducer<T> {
-    /// What one write brings; a field of the input needs it to be made `From` the field's own type.
+    /// Type of a written value. If the field is part of the input, `T` must convert into it.
     type Update: Clone + Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Whether several tasks of one step may write the field.
     const MANY_WRITERS: bool = true;
 
-    /// Whether the first write of a step replaces what the step before left.
-    const STARTS_ANEW: bool = false;
+    /// Whether the first write of a step replaces the value of the previous step.
+    const RESETS_EACH_STEP: bool = false;
 
-    /// Folds one write in.
+    /// Folds a write into the current value.
     fn fold(current: &mut T, update: Self::Update);
 
-    /// Puts the written value in the place of the current one.
+    /// Replaces the current value with the written one.
     fn replace(current: &mut T, update: Self::Update);
 
-    /// What a checkpoint needs to store of this fold, where that is less than the whole field.
+    /// Returns the change that a checkpoint stores for this fold, if it is smaller than the whole value.
     ///
-    /// Asked before the fold, and only where there is a checkpointer.
+    /// Called before the fold, and only if the step is checkpointed.
     fn delta(_current: &T, _update: &Self::Update) -> Option<Change> {
         None
     }
 }
 
-/// Keeps the last value; two writers in one step are a conflict. What a field without attribute does.
+/// Keeps the last written value. Two writers in one step are a conflict. The default for fields without `#[reduce]`.
 #[derive(Debug)]
 pub struct Last;
 
@@ -90,7 +90,7 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     }
 }
 
-/// Takes the last write in task order, however many there are.
+/// Keeps the last write in task order. Any number of tasks may write in one step.
 #[derive(Debug)]
 pub struct Any;
 
@@ -104,7 +104,7 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     }
 }
 
-/// Appends to a list or a text.
+/// Appends to a list or a string.
 #[derive(Debug)]
 pub struct Append;
 
@@ -195,7 +195,7 @@ impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'stati
     }
 }
 
-/// Keeps the least value.
+/// Keeps the smallest value.
 #[derive(Debug)]
 pub struct Min;
 
@@ -213,7 +213,7 @@ impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'stati
     }
 }
 
-/// Merges maps and sets, later keys winning.
+/// Merges maps and sets. For equal keys, the later write wins.
 #[derive(Debug)]
 pub struct Merge;
 
@@ -248,13 +248,13 @@ fn object<T: Serialize>(update: &T) -> Option<Change> {
     }
 }
 
-/// Gathers the writes of one step into a list, which lives until the next step.
+/// Collects the writes of one step into a list. The first write of the next step starts a new list.
 #[derive(Debug)]
 pub struct Topic;
 
 impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Vec<T>> for Topic {
     type Update = Vec<T>;
-    const STARTS_ANEW: bool = true;
+    const RESETS_EACH_STEP: bool = true;
     fn fold(current: &mut Vec<T>, update: Vec<T>) {
         current.extend(update);
     }
@@ -263,17 +263,17 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ve
     }
 }
 
-/// Replaces list items that have the same key and appends the others, so that writing twice changes nothing.
+/// Replaces list items that have the same key and appends all others, so repeating a write changes nothing.
 ///
-/// `#[reduce(upsert(id))]` takes the key from the items' field `id`.
+/// `#[reduce(upsert(id))]` uses the field `id` of the items as the key.
 #[derive(Debug)]
 pub struct Upsert<K>(std::marker::PhantomData<K>);
 
-/// Says which key an item of an upserted list has.
+/// Extracts the key from the items of an upserted list.
 pub trait Keyed<T> {
-    /// The key's type.
+    /// Type of the key.
     type Key: PartialEq;
-    /// The key of an item.
+    /// Returns the key of an item.
     fn key(item: &T) -> Self::Key;
 }
 
@@ -287,9 +287,9 @@ where
     fn fold(current: &mut Vec<T>, update: Vec<T>) {
         for item in update {
             let key = K::key(&item);
-            // New items mostly come after old ones, so the search starts at the end.
+            // Most updates concern recently added items, so search from the end.
             match current.iter_mut().rfind(|it| K::key(it) == key) {
-                Some(place) => *place = item,
+                Some(existing) => *existing = item,
                 None => current.push(item),
             }
         }
@@ -304,14 +304,14 @@ where
         let mut puts = Vec::with_capacity(update.len());
         for item in update {
             let key = K::key(item);
-            let place = current.iter().rposition(|it| K::key(it) == key).or_else(|| {
+            let position = current.iter().rposition(|it| K::key(it) == key).or_else(|| {
                 keys.iter().position(|it| *it == key).map(|index| current.len() + index)
             });
-            let place = place.unwrap_or_else(|| {
+            let position = position.unwrap_or_else(|| {
                 keys.push(key);
                 current.len() + keys.len() - 1
             });
-            puts.push((place, serde_json::to_value(item).ok()?));
+            puts.push((position, serde_json::to_value(item).ok()?));
         }
         Some(Change::Put(puts))
     }

@@ -1,11 +1,11 @@
-//! What every store has besides its items, for those who write one.
+//! Building blocks for implementing a [`Store`](super::Store).
 //!
-//! [`Settings`] are what a handle knows: the index, the lifetimes and the clock. [`Moment`] is the time of an
-//! operation and what it means for items; [`Ranking`] makes the page of a search out of the items found.
-//! [`ListNamespaces`](super::ListNamespaces) has its own part of this.
+//! [`Settings`] holds a store's index, expiry rules and clock. [`TtlContext`] decides which items have expired at the
+//! time of an operation. [`Ranking`] sorts and pages the hits of a search; for listings,
+//! [`ListNamespaces::select_page`](super::ListNamespaces::select_page) does the same.
 //!
-//! Texts are embedded before a store touches its items, all of a batch in one call: a failing embedder then
-//! leaves nothing half-written, and no lock or transaction waits for it.
+//! [`Settings::prepare`] embeds all texts of a batch in one call before the store accesses its items. A failing
+//! embedder therefore leaves no partial writes, and no lock or transaction is held while it runs.
 
 mod ranking;
 
@@ -18,9 +18,7 @@ use std::{
 pub use self::ranking::Ranking;
 use super::{IndexConfig, Op, Search, StoreError, TtlConfig};
 
-/// What the handle of a store knows: what is indexed, how items expire, and what time it is.
-///
-/// Cloning it is cheap.
+/// The settings of a store: index, expiry rules and clock. Cheap to clone.
 #[derive(Clone)]
 pub struct Settings {
     index: Option<Arc<IndexConfig>>,
@@ -29,38 +27,38 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// No index, no default lifetime, and the system's clock.
+    /// Creates settings without index or default lifetime, with the system clock.
     pub fn new() -> Self {
         Self { index: None, ttl: TtlConfig::default(), clock: Arc::new(SystemTime::now) }
     }
 
-    /// Indexes what is put from now on, so that a search can have a query.
+    /// Sets the index. Items written from now on are indexed and can be found by query.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
         self.index = Some(Arc::new(index));
         self
     }
 
-    /// Sets how items expire.
+    /// Sets the expiry rules.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// Reads the time from `clock` instead of the system's.
+    /// Replaces the system clock, for tests.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Asks the clock.
-    pub fn moment(&self) -> Moment {
-        Moment { now: (self.clock)(), ttl: self.ttl }
+    /// Reads the clock and returns the context for an operation that runs now.
+    pub fn ttl_context(&self) -> TtlContext {
+        TtlContext { now: (self.clock)(), ttl: self.ttl }
     }
 
-    /// Checks the operations and embeds all their texts in one call.
+    /// Validates the operations and embeds all their texts in one call.
     ///
-    /// Each operation comes back with its vectors: those of a put's texts, or that of a search's query.
-    /// What comes back can only fail for reasons of the back end.
+    /// Returns each operation with its vectors: one per indexed text of a put, one for the query of a search, none
+    /// otherwise. After this, an operation can only fail because of the back end.
     pub async fn prepare(&self, ops: Vec<Op>) -> Result<Vec<(Op, Vec<Vec<f32>>)>, StoreError> {
         let texts = ops.iter().map(|it| self.texts(it)).collect::<Result<Vec<_>, _>>()?;
         let mut vectors = match &self.index {
@@ -71,7 +69,7 @@ impl Settings {
         Ok(prepared.map(|(op, texts)| (op, vectors.by_ref().take(texts.len()).collect())).collect())
     }
 
-    /// Gives the texts an operation needs vectors of, and finds all that is wrong with it.
+    /// Validates an operation and returns the texts to embed for it.
     fn texts(&self, op: &Op) -> Result<Vec<String>, StoreError> {
         match op {
             Op::Put(put) => Ok(self.index.as_ref().map_or_else(Vec::new, |it| it.texts(put))),
@@ -107,33 +105,33 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The time of an operation, and what it means for the items.
+/// The current time together with the expiry rules, for one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// The time.
+pub struct TtlContext {
+    /// Time of the operation.
     pub now: SystemTime,
-    /// How items expire.
+    /// Expiry rules of the store.
     pub ttl: TtlConfig,
 }
 
-impl Moment {
-    /// Tells whether an item that lives until then has expired.
-    pub fn is_past(self, expires_at: Option<SystemTime>) -> bool {
+impl TtlContext {
+    /// Returns whether an item with this expiry time has expired. `None` never expires.
+    pub fn is_expired(self, expires_at: Option<SystemTime>) -> bool {
         expires_at.is_some_and(|it| it <= self.now)
     }
 
-    /// Tells whether reads show an item that lives until then.
-    pub fn shows(self, expires_at: Option<SystemTime>) -> bool {
-        !(self.ttl.omit_expired && self.is_past(expires_at))
+    /// Returns whether reads include an item with this expiry time.
+    pub fn is_visible(self, expires_at: Option<SystemTime>) -> bool {
+        !(self.ttl.omit_expired && self.is_expired(expires_at))
     }
 
-    /// Gives the end of a lifetime that starts now; one beyond the end of time is no end.
-    pub fn after(self, lifetime: Option<Duration>) -> Option<SystemTime> {
+    /// Returns the expiry time of an item whose lifetime starts now. A time that overflows means never.
+    pub fn expires_at(self, lifetime: Option<Duration>) -> Option<SystemTime> {
         self.now.checked_add(lifetime?)
     }
 
-    /// Tells whether a read that asks so starts the time of an item anew.
-    pub fn refreshes(self, asked: Option<bool>) -> bool {
-        asked.unwrap_or(self.ttl.refresh_on_read)
+    /// Returns whether a read restarts the lifetime of an item. `requested` overrides the store's default.
+    pub fn should_refresh(self, requested: Option<bool>) -> bool {
+        requested.unwrap_or(self.ttl.refresh_on_read)
     }
 }

@@ -1,4 +1,4 @@
-//! Batch: several operations in one call.
+//! Batches: several operations in one call.
 
 use super::{Address, Get, Item, ListNamespaces, Namespace, Put, Search};
 
@@ -12,22 +12,22 @@ pub enum Op {
     Get(Get),
     /// Removes an item.
     Delete(Address),
-    /// Finds items.
+    /// Searches for items.
     Search(Search),
     /// Lists namespaces.
     List(ListNamespaces),
 }
 
-/// What one operation of a [`batch`](super::Store::batch) gave.
+/// The output of one operation of a [`batch`](super::Store::batch).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Outcome {
-    /// A put or a delete was done.
+pub enum OpOutput {
+    /// A put or delete succeeded.
     Done,
-    /// A get found this.
+    /// The item that a get found.
     Item(Option<Item>),
-    /// A search found these.
+    /// The items that a search found.
     Items(Vec<Item>),
-    /// A listing found these.
+    /// The namespaces that were listed.
     Namespaces(Vec<Namespace>),
 }

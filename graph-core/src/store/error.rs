@@ -1,144 +1,152 @@
-//! What can go wrong with a store.
+//! Errors of stores.
 
 use std::error::Error;
 
-use super::{Address, FilterError, Namespace, Outcome};
+use super::{Address, FilterError, Namespace, OpOutput};
 
-/// Says why a store did not do what it was asked.
+/// A store operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// An item was to be kept under no label at all.
-    #[error(r#"the namespace is empty; give it at least one label, such as ["users", "ada"]"#)]
+    /// The namespace has no labels.
+    #[error(r#"the namespace is empty; it needs at least one label, such as ["users", "ada"]"#)]
     EmptyNamespace,
-    /// A label is the empty text.
-    #[error("label {position} of namespace {labels:?} is empty; fill it or leave it out")]
+    /// A label is an empty string.
+    #[error(
+        "label {position} of namespace {labels:?} is empty; remove it or use a non-empty label"
+    )]
     EmptyLabel {
-        /// The labels as they were given.
+        /// The labels as passed by the caller.
         labels: Vec<String>,
-        /// Which label it is, from 0.
+        /// Index of the empty label, from 0.
         position: usize,
     },
-    /// A label has a character that joins or ends labels in a back end.
+    /// A label contains `.` or NUL, which back ends use as separators.
     #[error(
-        "label {label:?} of namespace {labels:?} contains {character:?}; \
-         replace it, or make two labels of it"
+        "label {label:?} of namespace {labels:?} contains {character:?}, which is not allowed; \
+         remove the character or split the label in two"
     )]
-    BadLabel {
-        /// The labels as they were given.
+    InvalidLabel {
+        /// The labels as passed by the caller.
         labels: Vec<String>,
-        /// The label at fault.
+        /// The invalid label.
         label: String,
-        /// The character it must not contain.
+        /// The character that is not allowed.
         character: char,
     },
-    /// The first label belongs to the engine.
-    #[error("namespace {labels:?} starts with a reserved label; start it with another one")]
+    /// The first label is reserved for the engine.
+    #[error("namespace {labels:?} starts with a reserved label; use another first label")]
     ReservedRoot {
-        /// The labels as they were given.
+        /// The labels as passed by the caller.
         labels: Vec<String>,
     },
-    /// An item was given no key.
-    #[error("the key under namespace `{namespace}` is empty; give the item a name")]
+    /// The key is an empty string.
+    #[error("the key in namespace `{namespace}` is empty; use a non-empty key")]
     EmptyKey {
-        /// The namespace it was given with.
+        /// The namespace of the item.
         namespace: Namespace,
     },
     /// A value is not a JSON object.
-    #[error(r#"the value of `{at}` is {found}; wrap it in an object, such as {{"value": ..}}"#)]
+    #[error(
+        r#"the value for `{at}` is {found}, not an object; wrap it in an object, such as {{"value": ..}}"#
+    )]
     NotAnObject {
-        /// Where it was to be put.
+        /// Address of the item.
         at: Address,
-        /// What it is instead.
+        /// The JSON type of the value, with its article.
         found: &'static str,
     },
-    /// A value cannot be written as JSON.
-    #[error("the value for `{at}` cannot be written as JSON")]
+    /// A value cannot be serialised to JSON.
+    #[error("the value for `{at}` cannot be serialised to JSON")]
     Encode {
-        /// Where it was to be put.
+        /// Address of the item.
         at: Address,
-        /// What serde says.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// A value has more levels than can be stored and read back.
-    #[error("the value of `{at}` is nested too deeply to be stored; make it flatter")]
+    /// A value is nested too deeply to be stored and read back.
+    #[error("the value for `{at}` is nested too deeply to be stored; flatten it")]
     TooDeep {
-        /// Where it was to be put.
+        /// Address of the item.
         at: Address,
     },
-    /// A value is not of the type it was asked as.
-    #[error("the value of `{at}` is no `{wanted}`; read it as JSON or put it again")]
+    /// A stored value cannot be deserialised as the requested type.
+    #[error(
+        "the value of `{at}` cannot be deserialised as `{expected}`; read it as JSON or store a new value"
+    )]
     Decode {
-        /// Where it lies.
+        /// Address of the item.
         at: Address,
-        /// The type that was asked for.
-        wanted: &'static str,
-        /// What serde says.
+        /// Name of the requested type.
+        expected: &'static str,
+        /// The cause.
         source: serde_json::Error,
     },
-    /// An option that counts something is 0.
-    #[error("`{option}` is 0, so nothing can be found; give at least 1 or leave it out")]
-    Zero {
-        /// The option's name.
+    /// An option that must be at least 1 is 0.
+    #[error("`{option}` is 0, so nothing can be found; set it to at least 1 or omit it")]
+    ZeroOption {
+        /// Name of the option.
         option: &'static str,
     },
-    /// A filter in JSON form cannot be read.
+    /// A filter in JSON form is invalid.
     #[error(transparent)]
     Filter(#[from] FilterError),
-    /// The path of an indexed field cannot be read.
+    /// The path of an indexed field is invalid.
     #[error(
-        "field path {path:?} {problem}; write paths like `text`, `a.b`, `items[*].text`, or `$`"
+        "field path {path:?} is invalid: {problem}; valid paths look like `text`, `a.b`, `items[*].text` or `$`"
     )]
-    BadPath {
-        /// The path as it was given.
+    InvalidPath {
+        /// The path as passed by the caller.
         path: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: &'static str,
     },
-    /// A search has a query and the store has no vectors.
+    /// A search has a query, but the store has no index.
     #[error(
-        "the store has no index to search for {query:?}; \
-         give it an `IndexConfig`, or search with a filter only"
+        "cannot search for {query:?}: the store has no index; \
+         configure one with `IndexConfig`, or search by filter only"
     )]
     NoIndex {
-        /// The text that was searched for.
+        /// Text of the query.
         query: String,
     },
     /// The embedder failed.
     #[error("the embedder failed")]
     Embed(#[source] Box<dyn Error + Send + Sync>),
-    /// The embedder left texts out, or added some.
-    #[error("the embedder gave {vectors} vectors for {texts} texts; it must give one for each")]
+    /// The embedder returned too few or too many vectors.
+    #[error(
+        "the embedder returned {vectors} vectors for {texts} texts; it must return one per text"
+    )]
     VectorCount {
-        /// How many texts it was given.
+        /// Number of texts passed to the embedder.
         texts: usize,
-        /// How many vectors came back.
+        /// Number of vectors returned.
         vectors: usize,
     },
-    /// A vector is not as long as the index says.
+    /// A vector's length differs from the dimensions of the index.
     #[error(
-        "the vector of {text:?} has {found} dimensions and the index {expected}; \
-         set `dims` to what the embedder gives"
+        "the vector for {text:?} has {found} dimensions, but the index has {expected}; \
+         set `dims` to the embedder's dimensions"
     )]
-    Dims {
-        /// The text it stands for.
+    DimensionMismatch {
+        /// The embedded text.
         text: String,
-        /// The index's dimensions.
+        /// Dimensions of the index.
         expected: usize,
-        /// The vector's dimensions.
+        /// Dimensions of the vector.
         found: usize,
     },
-    /// A vector has a component that is infinite or no number.
+    /// A vector contains an infinite number or NaN.
     #[error(
-        "the vector of {text:?} has {component} at {position}; \
-         the embedder must give finite numbers"
+        "the vector for {text:?} contains {component} at position {position}; \
+         the embedder must return finite numbers"
     )]
     NotFinite {
-        /// The text it stands for.
+        /// The embedded text.
         text: String,
-        /// Where in the vector, from 0.
+        /// Index of the component in the vector, from 0.
         position: usize,
-        /// What stands there.
+        /// Value of the component.
         component: f32,
     },
     /// The database, file or service behind the store failed.
@@ -147,26 +155,27 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Wraps an embedder's own error.
+    /// Wraps an error of an embedder.
     pub fn embed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Embed(error.into())
     }
 
-    /// A store's batch gave something else than was asked for: the values are left out, they are not for logs.
-    pub(super) fn wrong_outcome(asked: &str, given: Option<&Outcome>) -> Self {
-        let given = match given {
-            None => "no outcome",
-            Some(Outcome::Done) => "only that it was done",
-            Some(Outcome::Item(_)) => "an item",
-            Some(Outcome::Items(_)) => "items",
-            Some(Outcome::Namespaces(_)) => "namespaces",
+    /// Reports a `batch` implementation that returned the wrong variant for an operation. The message contains no
+    /// stored values, because it may be logged.
+    pub(super) fn unexpected_output(operation: &str, output: Option<&OpOutput>) -> Self {
+        let output = match output {
+            None => "no output",
+            Some(OpOutput::Done) => "`Done`",
+            Some(OpOutput::Item(_)) => "an item",
+            Some(OpOutput::Items(_)) => "items",
+            Some(OpOutput::Namespaces(_)) => "namespaces",
         };
         Self::backend(format!(
-            "its `batch` gave {given} for {asked}; report it to the store's makers"
+            "`batch` returned {output} for {operation}; this is a bug in the store implementation"
         ))
     }
 
-    /// Wraps a back end's own error.
+    /// Wraps an error of a back end.
     pub fn backend(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend(error.into())
     }

@@ -1,17 +1,18 @@
-//! Filter: which values a search keeps.
+//! Filters: conditions on the values of a search.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde_json::{Map, Value};
 
-use super::put::kind;
+use super::put::json_type;
 
-/// Tests a value.
+/// A condition on a value.
 ///
-/// A field that is missing counts as null.
-/// Numbers are equal by size, so `1` equals `1.0`.
-/// Ordering compares integers exactly, otherwise as floats (a text may hold the number, and
-/// true counts as 1), otherwise text with text; all else has no order and does not pass.
+/// A missing field counts as null. Numbers are compared by value, so `1` equals `1.0`.
+///
+/// The ordering operators compare two integers exactly. Otherwise they compare as floats if both sides convert to one
+/// (strings are parsed, `true` is 1 and `false` 0), and two other strings lexicographically. All other pairs have no
+/// order and do not match.
 ///
 /// ```
 /// use graph_core::store::Filter;
@@ -27,21 +28,21 @@ use super::put::kind;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Filter {
-    /// Passes what passes all of these; with none, everything.
+    /// Matches if all filters match. An empty list matches everything.
     All(Vec<Self>),
-    /// Passes objects whose fields pass; they may have more fields.
+    /// Matches objects whose fields match. The object may have further fields.
     Object(BTreeMap<String, Self>),
-    /// Passes lists of the same length whose elements pass, one by one.
+    /// Matches arrays of the same length whose elements match pairwise.
     List(Vec<Self>),
-    /// Passes what compares so with the value.
+    /// Matches values for which the comparison with the operand holds.
     Compare(Comparison, Value),
 }
 
-/// Compares a value with the one in a filter.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Comparison {
-    /// `$eq`: equal through and through.
+    /// `$eq`: deeply equal.
     Eq,
     /// `$ne`: not equal.
     Ne,
@@ -55,95 +56,97 @@ pub enum Comparison {
     Lte,
 }
 
-/// Says why a filter in JSON form cannot be read.
+/// A filter in JSON form is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterError {
     /// The filter is not an object.
-    #[error(r#"the filter is {found}; write an object of fields, such as {{"age": 18}}"#)]
+    #[error(r#"the filter is {found}, not an object; write it as {{"age": 18}}"#)]
     NotAnObject {
-        /// What it is instead.
+        /// The JSON type of the filter, with its article.
         found: &'static str,
     },
-    /// An operator has no field to test.
-    #[error(r#"`{operator}` tests no field; write it as {{"field": {{"{operator}": ..}}}}"#)]
-    NoField {
+    /// An operator is used without a field.
+    #[error(r#"operator `{operator}` has no field; write {{"field": {{"{operator}": ..}}}}"#)]
+    OperatorWithoutField {
         /// The operator.
         operator: String,
     },
-    /// A name stands where only operators may.
+    /// The operator of a field is unknown.
     #[error(
-        "`{path}` is tested with `{operator}`, which is no operator; \
-         operators are: $eq, $ne, $gt, $gte, $lt, $lte"
+        "unknown operator `{operator}` for field `{path}`; \
+         the operators are $eq, $ne, $gt, $gte, $lt and $lte"
     )]
     UnknownOperator {
-        /// The field tested.
+        /// Path of the field.
         path: String,
-        /// What was given as its operator.
+        /// The unknown operator.
         operator: String,
     },
-    /// An operator that orders was given something without order.
-    #[error("`{path}` is compared by `{operator}` with {found}; give a number or a text")]
-    NoOrder {
-        /// The field tested.
+    /// The operand of an ordering operator has no order.
+    #[error(
+        "operator `{operator}` for field `{path}` needs a number, string or boolean, not {found}"
+    )]
+    NotOrderable {
+        /// Path of the field.
         path: String,
         /// The operator.
         operator: String,
-        /// What it was given.
+        /// The JSON type of the operand, with its article.
         found: &'static str,
     },
 }
 
 impl Filter {
-    /// Reads the form that LangGraph has: `{"age": {"$gte": 18}, "name": "Ada"}`.
+    /// Parses LangGraph's form of a filter: `{"age": {"$gte": 18}, "name": "Ada"}`.
     ///
-    /// A plain object asks for these fields and allows others; `$eq` allows no others.
+    /// A nested object matches objects that have further fields; use `$eq` for an exact match.
     pub fn parse(filter: &Value) -> Result<Self, FilterError> {
         let Value::Object(fields) = filter else {
-            return Err(FilterError::NotAnObject { found: kind(filter) });
+            return Err(FilterError::NotAnObject { found: json_type(filter) });
         };
         match fields.keys().find(|it| it.starts_with('$')) {
-            Some(operator) => Err(FilterError::NoField { operator: operator.clone() }),
+            Some(operator) => Err(FilterError::OperatorWithoutField { operator: operator.clone() }),
             None => parse_fields(fields, ""),
         }
     }
 
-    /// Passes objects whose `field` equals `value`, through and through.
+    /// Matches objects whose `field` is deeply equal to `value`.
     pub fn eq(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Eq, value.into()))
     }
 
-    /// Passes objects whose `field` is missing or differs from `value`.
+    /// Matches objects whose `field` differs from `value` or is missing.
     pub fn ne(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Ne, value.into()))
     }
 
-    /// Passes objects whose `field` is greater than `value`.
+    /// Matches objects whose `field` is greater than `value`.
     pub fn gt(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Gt, value.into()))
     }
 
-    /// Passes objects whose `field` is `value` or greater.
+    /// Matches objects whose `field` is greater than or equal to `value`.
     pub fn gte(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Gte, value.into()))
     }
 
-    /// Passes objects whose `field` is less than `value`.
+    /// Matches objects whose `field` is less than `value`.
     pub fn lt(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Lt, value.into()))
     }
 
-    /// Passes objects whose `field` is `value` or less.
+    /// Matches objects whose `field` is less than or equal to `value`.
     pub fn lte(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Lte, value.into()))
     }
 
-    /// Passes objects whose `field` passes `filter`.
+    /// Matches objects whose `field` matches `filter`.
     pub fn within(field: impl Into<String>, filter: Self) -> Self {
         Self::Object(BTreeMap::from([(field.into(), filter)]))
     }
 
-    /// Passes what passes both.
+    /// Matches if both filters match.
     pub fn and(self, other: Self) -> Self {
         match self {
             Self::All(mut filters) => {
@@ -154,7 +157,7 @@ impl Filter {
         }
     }
 
-    /// Tells whether `value` passes.
+    /// Returns whether `value` matches the filter.
     pub fn matches(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::All(filters), _) => filters.iter().all(|it| it.matches(value)),
@@ -171,14 +174,14 @@ impl Filter {
 }
 
 impl Default for Filter {
-    /// Passes everything.
+    /// Returns the filter that matches everything.
     fn default() -> Self {
         Self::All(Vec::new())
     }
 }
 
 impl Comparison {
-    /// Tells whether `value` compares so with `operand`.
+    /// Returns whether the comparison of `value` with `operand` holds.
     pub fn holds(self, value: &Value, operand: &Value) -> bool {
         match self {
             Self::Eq => equal(value, operand),
@@ -190,7 +193,7 @@ impl Comparison {
         }
     }
 
-    fn named(operator: &str) -> Option<Self> {
+    fn parse(operator: &str) -> Option<Self> {
         Some(match operator {
             "$eq" => Self::Eq,
             "$ne" => Self::Ne,
@@ -228,12 +231,12 @@ fn parse_value(value: &Value, path: &str) -> Result<Filter, FilterError> {
 
 fn parse_test(operator: &str, operand: &Value, path: &str) -> Result<Filter, FilterError> {
     let (path, operator) = (path.to_owned(), operator.to_owned());
-    let Some(comparison) = Comparison::named(&operator) else {
+    let Some(comparison) = Comparison::parse(&operator) else {
         return Err(FilterError::UnknownOperator { path, operator });
     };
-    let orders = !matches!(comparison, Comparison::Eq | Comparison::Ne);
-    if orders && matches!(operand, Value::Null | Value::Array(_) | Value::Object(_)) {
-        return Err(FilterError::NoOrder { path, operator, found: kind(operand) });
+    let is_ordering = !matches!(comparison, Comparison::Eq | Comparison::Ne);
+    if is_ordering && matches!(operand, Value::Null | Value::Array(_) | Value::Object(_)) {
+        return Err(FilterError::NotOrderable { path, operator, found: json_type(operand) });
     }
     Ok(Filter::Compare(comparison, operand.clone()))
 }
@@ -252,7 +255,7 @@ fn equal(left: &Value, right: &Value) -> bool {
 }
 
 fn order(left: &Value, right: &Value) -> Option<Ordering> {
-    // As floats, ids beyond 2^53 would all be their own neighbours.
+    // As floats, neighbouring integers above 2^53 would be equal.
     if let (Some(l), Some(r)) = (integer(left), integer(right)) {
         return Some(l.cmp(&r));
     }

@@ -1,4 +1,4 @@
-//! Index: finding items by the meaning of their texts.
+//! Semantic index: finding items by the similarity of embedded texts.
 
 use std::{fmt, sync::Arc};
 
@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use super::{FieldPath, Index, Put, StoreError};
 
-/// Turns texts into vectors that lie close together when the texts mean the same.
+/// Converts texts into vectors; texts with similar meaning get similar vectors.
 ///
-/// Failures of a model or a connection become [`StoreError::embed`].
+/// Wrap failures, such as a network error, with [`StoreError::embed`].
 #[async_trait]
 pub trait Embed: Send + Sync {
-    /// Gives one vector for each text, in the same order.
+    /// Returns one vector per text, in the same order.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError>;
 }
 
-/// Sets what a store indexes, and with which embedder.
+/// Configures which texts a store indexes, and the embedder to use.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use graph_core::store::{Embed, IndexConfig, InMemoryStore, Search, Store, StoreError};
 /// use serde_json::json;
 ///
-/// /// Counts vowels and other letters.
+/// /// Embeds a text as its number of vowels and of other letters.
 /// struct Letters;
 ///
 /// #[async_trait::async_trait]
@@ -57,18 +57,18 @@ pub struct IndexConfig {
 }
 
 impl IndexConfig {
-    /// Indexes whole values by vectors of `dims` numbers.
+    /// Indexes whole values. `dims` is the number of dimensions of the embedder's vectors.
     pub fn new(embedder: Arc<dyn Embed>, dims: usize) -> Self {
         Self { embedder, dims, fields: vec![FieldPath::whole()] }
     }
 
-    /// Indexes these fields instead of whole values; [`FieldPath`] says how to write them.
+    /// Indexes these fields instead of whole values. See [`FieldPath`] for the syntax.
     pub fn fields(mut self, paths: &[&str]) -> Result<Self, StoreError> {
         self.fields = FieldPath::parse_all(paths)?;
         Ok(self)
     }
 
-    /// Gives the texts by which a query finds the item.
+    /// Returns the texts of an item that are indexed.
     pub fn texts(&self, put: &Put) -> Vec<String> {
         let fields = match &put.index {
             Index::Default => &self.fields,
@@ -79,9 +79,9 @@ impl IndexConfig {
         fields.iter().flat_map(|it| it.texts(&value)).collect()
     }
 
-    /// Gives one vector of length 1 for each text, checked; see [`similarity`].
+    /// Embeds texts and returns one validated vector of unit length per text, ready for [`similarity`].
     ///
-    /// Without texts the embedder is not asked.
+    /// Does not call the embedder if `texts` is empty.
     pub async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError> {
         if texts.is_empty() {
             return Ok(Vec::new());
@@ -100,7 +100,11 @@ impl IndexConfig {
     fn check(&self, text: &str, vector: &[f32]) -> Result<(), StoreError> {
         let text = text.to_owned();
         if vector.len() != self.dims {
-            return Err(StoreError::Dims { text, expected: self.dims, found: vector.len() });
+            return Err(StoreError::DimensionMismatch {
+                text,
+                expected: self.dims,
+                found: vector.len(),
+            });
         }
         match vector.iter().position(|it| !it.is_finite()) {
             Some(position) => {
@@ -120,16 +124,16 @@ impl fmt::Debug for IndexConfig {
     }
 }
 
-/// Gives the cosine of two vectors of length 1, from -1 to 1.
+/// Returns the cosine similarity of two vectors of unit length, from -1 to 1.
 ///
-/// The vector of zeros is similar to nothing: 0.
+/// The similarity to the zero vector is 0.
 pub fn similarity(left: &[f32], right: &[f32]) -> f32 {
-    // `sum` starts at -0.0, which ranks below 0.0 and so would part equal scores.
+    // `Iterator::sum` starts at -0.0, which `total_cmp` sorts below 0.0: equal scores would no longer tie.
     left.iter().zip(right).fold(0.0, |sum, (l, r)| sum + l * r).clamp(-1.0, 1.0)
 }
 
 fn normalise(vector: &mut [f32]) {
-    // The square of a large f32 is beyond f32, never beyond f64.
+    // The square of a large `f32` overflows `f32`, but not `f64`.
     let length = vector.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {
         vector.iter_mut().for_each(|it| *it = (f64::from(*it) / length) as f32);

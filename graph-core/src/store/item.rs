@@ -1,4 +1,4 @@
-//! Item: what a store gives back.
+//! Stored items.
 
 use std::time::SystemTime;
 
@@ -7,36 +7,36 @@ use serde_json::Value;
 
 use super::{Address, Namespace, StoreError};
 
-/// One stored value, where it lies and when it was written.
+/// A stored value with its address and timestamps.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Item {
-    /// The namespace it lies in.
+    /// Namespace of the item.
     pub namespace: Namespace,
-    /// Its name there.
+    /// Key of the item within the namespace.
     pub key: String,
     /// The value, always an object.
     pub value: Value,
-    /// When it was first put.
+    /// Time of the first put.
     pub created_at: SystemTime,
-    /// When it was last put.
+    /// Time of the last put.
     pub updated_at: SystemTime,
-    /// How similar it is to the query, from -1 to 1; `None` without a query or a vector.
+    /// Similarity to the query, from -1 to 1. `None` if there is no query or the item has no vector.
     pub score: Option<f32>,
 }
 
 impl Item {
-    /// Makes an item that no query has scored, for a back end to give out.
+    /// Creates an item without a score. For implementations of a store.
     pub fn new(at: Address, value: Value, created_at: SystemTime, updated_at: SystemTime) -> Self {
         let Address { namespace, key } = at;
         Self { namespace, key, value, created_at, updated_at, score: None }
     }
 
-    /// Reads the value as a `T`.
+    /// Deserialises the value as a `T`.
     pub fn value_as<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         T::deserialize(&self.value).map_err(|source| StoreError::Decode {
             at: Address { namespace: self.namespace.clone(), key: self.key.clone() },
-            wanted: std::any::type_name::<T>(),
+            expected: std::any::type_name::<T>(),
             source,
         })
     }

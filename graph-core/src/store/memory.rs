@@ -1,9 +1,9 @@
-//! The store that lives in memory.
+//! A store in memory.
 //!
-//! Texts are embedded first, without the lock; then all is written under one lock.
-//! So a failing embedder leaves nothing half-written.
+//! Texts are embedded before the lock is taken, and all operations of a batch run under one lock. A failing embedder
+//! therefore leaves no partial writes.
 
-mod shelves;
+mod items;
 
 use std::{
     fmt,
@@ -13,14 +13,13 @@ use std::{
 
 use async_trait::async_trait;
 
-use self::shelves::Shelves;
-use super::{IndexConfig, Op, Outcome, Store, StoreError, TtlConfig, backend::Settings};
+use self::items::ItemTable;
+use super::{IndexConfig, Op, OpOutput, Store, StoreError, TtlConfig, backend::Settings};
 
-/// Keeps items in memory, for tests and for programs that need no more.
+/// A store that keeps its items in memory, for tests and for programs that need no persistence.
 ///
-/// It is a handle: clones are cheap and share the items.
-/// The settings belong to the handle, so set them before the first clone.
-/// A [`batch`](Store::batch) embeds all its texts in one call and is done whole or not at all.
+/// Clones are cheap and share the items, but each has its own settings, so configure the store before cloning it.
+/// A [`batch`](Store::batch) is atomic and embeds all its texts in one call.
 ///
 /// ```
 /// use graph_core::store::{InMemoryStore, Store};
@@ -39,57 +38,57 @@ use super::{IndexConfig, Op, Outcome, Store, StoreError, TtlConfig, backend::Set
 #[derive(Clone, Default)]
 pub struct InMemoryStore {
     settings: Settings,
-    // A std lock: it is held for one operation, never over an await or a user's code.
-    shelves: Arc<Mutex<Shelves>>,
+    // A std mutex is enough: the lock is never held across an await or while user code runs.
+    items: Arc<Mutex<ItemTable>>,
 }
 
 impl InMemoryStore {
-    /// Makes an empty store without index or default lifetime.
+    /// Creates an empty store without index or default lifetime.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Indexes what is put from now on, so that a search can have a query.
+    /// Sets the index. Items written from now on are indexed and can be found by query.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
         self.settings = self.settings.with_index(index);
         self
     }
 
-    /// Sets how items expire; [`Put::ttl`](super::Put::ttl) works without it.
+    /// Sets the expiry rules. [`Put::ttl`](super::Put::ttl) works without them.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
         self
     }
 
-    /// Reads the time from `clock` instead of the system's.
+    /// Replaces the system clock, for tests.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.settings = self.settings.with_clock(clock);
         self
     }
 
-    /// Takes the index, the lifetimes and the clock from these settings.
+    /// Replaces the index, the expiry rules and the clock.
     pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelves> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ItemTable> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl Store for InMemoryStore {
     async fn sweep(&self) -> Result<usize, StoreError> {
-        let moment = self.settings.moment();
-        Ok(self.lock().sweep(moment))
+        let context = self.settings.ttl_context();
+        Ok(self.lock().sweep(context))
     }
 
-    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError> {
         let prepared = self.settings.prepare(ops).await?;
-        let moment = self.settings.moment();
-        let mut shelves = self.lock();
-        prepared.into_iter().map(|(op, vectors)| shelves.apply(op, vectors, moment)).collect()
+        let context = self.settings.ttl_context();
+        let mut items = self.lock();
+        prepared.into_iter().map(|(op, vectors)| items.apply(op, vectors, context)).collect()
     }
 }
 

@@ -1,13 +1,12 @@
-//! Namespaces and addresses: where an item lies.
+//! Namespaces and addresses of items.
 
 use std::{borrow::Borrow, fmt, ops::Deref};
 
 use super::StoreError;
 
-/// Names a place for items: a path of labels, such as `users.ada`.
+/// A hierarchical namespace for items: a path of labels, such as `users.ada`.
 ///
-/// A label has at least one character, no `.` and no NUL; the first one is neither
-/// `graph` nor `langgraph`.
+/// Labels must not be empty or contain `.` or NUL. The first label must not be `graph` or `langgraph`.
 ///
 /// ```
 /// use graph_core::store::Namespace;
@@ -21,21 +20,21 @@ use super::StoreError;
 pub struct Namespace(Vec<String>);
 
 impl Namespace {
-    /// Checks the labels and joins them.
+    /// Creates a namespace. Fails if a label is invalid or there is none.
     pub fn new(labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
         if labels.is_empty() {
             return Err(StoreError::EmptyNamespace);
         }
-        rooted(labels).map(Self)
+        validate_from_root(labels).map(Self)
     }
 
-    /// Lists the labels, in the form that [`Store::get`](super::Store::get) takes.
+    /// Returns the labels in the form that [`Store::get`](super::Store::get) accepts.
     pub fn labels(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
     }
 
-    /// Keeps the first `depth` labels, but never less than one.
-    pub fn up_to(&self, depth: usize) -> Self {
+    /// Returns the namespace of the first `depth` labels, at least one.
+    pub fn truncated(&self, depth: usize) -> Self {
         Self(self.0[..depth.clamp(1, self.0.len())].to_vec())
     }
 }
@@ -48,7 +47,7 @@ impl Deref for Namespace {
     }
 }
 
-// Lets a map of namespaces be searched by a prefix, which may be empty.
+// Allows range queries on a map of namespaces by a prefix, which may be empty.
 impl Borrow<[String]> for Namespace {
     fn borrow(&self) -> &[String] {
         &self.0
@@ -61,7 +60,7 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// Names one item: a namespace and a key that is not empty.
+/// The address of an item: a namespace and a non-empty key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     pub(super) namespace: Namespace,
@@ -69,7 +68,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Checks the labels and the key.
+    /// Creates an address. Fails if a label or the key is invalid.
     pub fn new(namespace: &[impl AsRef<str>], key: &str) -> Result<Self, StoreError> {
         let namespace = Namespace::new(namespace)?;
         if key.is_empty() {
@@ -78,12 +77,12 @@ impl Address {
         Ok(Self { namespace, key: key.to_owned() })
     }
 
-    /// Gives the namespace.
+    /// Returns the namespace.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Gives the key.
+    /// Returns the key.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -95,29 +94,29 @@ impl fmt::Display for Address {
     }
 }
 
-/// Checks labels that start at the root; none at all is the root itself.
-pub(super) fn rooted(labels: &[impl AsRef<str>]) -> Result<Vec<String>, StoreError> {
-    let labels = checked(labels)?;
+/// Validates labels that start at the root, where some are reserved. An empty list is the root itself.
+pub(super) fn validate_from_root(labels: &[impl AsRef<str>]) -> Result<Vec<String>, StoreError> {
+    let labels = validate_labels(labels)?;
     match labels.first().map(String::as_str) {
         Some("graph" | "langgraph") => Err(StoreError::ReservedRoot { labels }),
         _ => Ok(labels),
     }
 }
 
-/// Checks each label by itself.
-pub(super) fn checked(labels: &[impl AsRef<str>]) -> Result<Vec<String>, StoreError> {
+/// Validates each label, regardless of its position.
+pub(super) fn validate_labels(labels: &[impl AsRef<str>]) -> Result<Vec<String>, StoreError> {
     let labels: Vec<String> = labels.iter().map(|it| it.as_ref().to_owned()).collect();
     if let Some(position) = labels.iter().position(String::is_empty) {
         return Err(StoreError::EmptyLabel { labels, position });
     }
-    let bad = labels.iter().find_map(|it| Some((it.clone(), it.chars().find(is_forbidden)?)));
-    match bad {
-        Some((label, character)) => Err(StoreError::BadLabel { labels, label, character }),
+    let invalid = labels.iter().find_map(|it| Some((it.clone(), it.chars().find(is_forbidden)?)));
+    match invalid {
+        Some((label, character)) => Err(StoreError::InvalidLabel { labels, label, character }),
         None => Ok(labels),
     }
 }
 
 fn is_forbidden(character: &char) -> bool {
-    // Back ends join labels with `.`, and PostgreSQL keeps no NUL in a text.
+    // Back ends join labels with `.`, and PostgreSQL does not support NUL in text.
     matches!(character, '.' | '\0')
 }

@@ -1,4 +1,4 @@
-//! Field paths: which texts of a value are indexed.
+//! Field paths: selecting the texts of a value to index.
 
 use std::str::FromStr;
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::StoreError;
 
-/// Points at the texts inside a value that a query is compared with.
+/// Selects the texts inside a value that are indexed.
 ///
-/// | path | points at |
+/// | path | selects |
 /// | --- | --- |
 /// | `$` | the whole value, as JSON |
 /// | `text`, `a.b` | a field |
-/// | `items[*].text` | that field of every element |
-/// | `items[0]`, `items[-1]` | one element, from the front or the back |
+/// | `items[*].text` | a field of every element |
+/// | `items[0]`, `items[-1]` | one element, counted from the start or the end |
 ///
 /// ```
 /// use graph_core::store::FieldPath;
@@ -37,15 +37,15 @@ enum Step {
 }
 
 impl FieldPath {
-    /// Points at the whole value.
+    /// Returns the path `$`, which selects the whole value.
     pub fn whole() -> Self {
         Self { steps: Vec::new() }
     }
 
-    /// Gives the texts there, none if the value has no such field.
+    /// Returns the selected texts. The result is empty if the value has no such field.
     ///
-    /// Numbers, booleans, lists and objects count as their JSON text;
-    /// null and the empty text count as nothing, since no embedder can use them.
+    /// Numbers, booleans, arrays and objects are converted to JSON text. Null and empty strings are omitted, because
+    /// embedders cannot use them.
     pub fn texts(&self, value: &Value) -> Vec<String> {
         let mut texts = Vec::new();
         collect(&self.steps, value, &mut texts);
@@ -67,30 +67,30 @@ impl FromStr for FieldPath {
         let mut steps = Vec::new();
         for segment in path.strip_prefix("$.").unwrap_or(path).split('.') {
             parse_segment(segment, &mut steps)
-                .map_err(|problem| StoreError::BadPath { path: path.to_owned(), problem })?;
+                .map_err(|problem| StoreError::InvalidPath { path: path.to_owned(), problem })?;
         }
         Ok(Self { steps })
     }
 }
 
-/// Reads one part between dots: a name and any number of brackets.
+/// Parses one segment between dots: a name, then any number of brackets.
 fn parse_segment(segment: &str, steps: &mut Vec<Step>) -> Result<(), &'static str> {
     let (name, mut brackets) = segment.split_at(segment.find('[').unwrap_or(segment.len()));
     if name.is_empty() {
-        return Err("lacks a field name");
+        return Err("a field name is missing");
     }
     if name.contains(['*', '{', '}', ']']) {
-        return Err("has a wildcard outside of brackets");
+        return Err("`*`, `{`, `}` and `]` are not allowed in a field name");
     }
     steps.push(Step::Field(name.to_owned()));
     while !brackets.is_empty() {
         let (inside, rest) = brackets
             .strip_prefix('[')
             .and_then(|it| it.split_once(']'))
-            .ok_or("has brackets that do not match")?;
+            .ok_or("the brackets do not match")?;
         steps.push(match inside {
             "*" => Step::Each,
-            _ => Step::At(inside.parse().map_err(|_| "has no number and no `*` in brackets")?),
+            _ => Step::At(inside.parse().map_err(|_| "brackets must contain a number or `*`")?),
         });
         brackets = rest;
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_reach_fields_elements_and_the_whole() {
+    fn paths_select_fields_elements_and_the_whole_value() {
         check("text", &["tea"]);
         check("$.text", &["tea"]);
         check("n", &["7"]);
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_gives_no_text() {
+    fn missing_and_empty_values_yield_no_text() {
         for path in ["none", "empty", "missing", "text.b", "a[*]", "list[9]", "list[-9]", "n[0]"] {
             check(path, &[]);
         }
     }
 
     #[test]
-    fn a_bad_path_is_named() {
+    fn error_contains_the_invalid_path() {
         for path in ["", "a..b", ".a", "[0]", "a[", "a[x]", "a[0]b", "a]", "*", "{a,b}", "$."] {
             let error = path.parse::<FieldPath>().unwrap_err();
             assert!(error.to_string().starts_with(&format!("field path {path:?} ")), "{error}");

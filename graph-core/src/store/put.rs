@@ -1,4 +1,4 @@
-//! Put: a request to write an item.
+//! Requests to write an item.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Address, FieldPath, StoreError, Ttl};
-use crate::state::guard;
+use crate::state::limits;
 
-/// Asks a store to write an item.
+/// A request to write an item.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,32 +24,32 @@ use crate::state::guard;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-#[must_use = "a put does nothing until a store gets it"]
+#[must_use = "a put does nothing until it is passed to a store"]
 pub struct Put {
-    /// Where the item is to lie.
+    /// Address of the item.
     pub at: Address,
-    /// Its value.
+    /// The value.
     pub value: Map<String, Value>,
-    /// Which of its fields a query finds it by.
+    /// The fields to index.
     pub index: Index,
-    /// How long it lives.
+    /// Lifetime of the item.
     pub ttl: Ttl,
 }
 
-/// Says which fields of an item a query finds it by.
+/// The fields of an item that are indexed, so that queries find the item by them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Index {
     /// The fields of the store's [`IndexConfig`](super::IndexConfig).
     #[default]
     Default,
-    /// None: only filters find it.
+    /// None. The item has no score in searches with a query.
     Skip,
-    /// These, instead of the store's.
+    /// These fields instead of the store's.
     Fields(Vec<FieldPath>),
 }
 
 impl Put {
-    /// Puts `value` at `key`; it must serialise to an object.
+    /// Creates a request that writes `value`, which must serialise to a JSON object.
     pub fn new(
         namespace: &[impl AsRef<str>],
         key: &str,
@@ -57,11 +57,11 @@ impl Put {
     ) -> Result<Self, StoreError> {
         let at = Address::new(namespace, key)?;
         let found = match serde_json::to_value(value) {
-            Ok(value) => match guard::admit("", value) {
+            Ok(value) => match limits::ensure_depth("", value) {
                 Ok(Value::Object(value)) => {
                     return Ok(Self { at, value, index: Index::Default, ttl: Ttl::Default });
                 }
-                Ok(other) => kind(&other),
+                Ok(other) => json_type(&other),
                 Err(_) => return Err(StoreError::TooDeep { at }),
             },
             Err(source) => return Err(StoreError::Encode { at, source }),
@@ -69,41 +69,41 @@ impl Put {
         Err(StoreError::NotAnObject { at, found })
     }
 
-    /// Lets the item expire `lifetime` after it was put or, if reads refresh, last read.
+    /// Lets the item expire `lifetime` after the put or, if reads refresh it, after the last read.
     pub fn ttl(mut self, lifetime: Duration) -> Self {
         self.ttl = Ttl::After(lifetime);
         self
     }
 
-    /// Keeps the item for ever, whatever the store's default is.
+    /// Keeps the item forever, even if the store has a default lifetime.
     pub fn without_ttl(mut self) -> Self {
         self.ttl = Ttl::Never;
         self
     }
 
-    /// Lets queries find the item by these fields instead of the store's.
+    /// Indexes these fields instead of the store's.
     ///
-    /// A store without an index takes no notice.
+    /// Has no effect in a store without an index.
     pub fn index(mut self, paths: &[&str]) -> Result<Self, StoreError> {
         self.index = Index::Fields(FieldPath::parse_all(paths)?);
         Ok(self)
     }
 
-    /// Hides the item from queries.
+    /// Does not index the item. Searches with a query list it last, without a score.
     pub fn without_index(mut self) -> Self {
         self.index = Index::Skip;
         self
     }
 }
 
-/// Names the kind of a JSON value for a message.
-pub(super) fn kind(value: &Value) -> &'static str {
+/// Returns the JSON type of a value with its article, for error messages.
+pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
 }

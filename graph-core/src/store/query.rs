@@ -1,36 +1,36 @@
-//! Requests that read: one item, many items, the namespaces.
+//! Read requests: get, search and listing of namespaces.
 
 use std::{collections::BTreeSet, ops::Range};
 
 use super::{
     Address, Filter, Namespace, StoreError,
-    namespace::{checked, rooted},
+    namespace::{validate_from_root, validate_labels},
 };
 
-/// Asks a store for one item.
+/// A request to read one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Get {
-    /// Where it lies.
+    /// Address of the item.
     pub at: Address,
-    /// Whether this read prolongs its life; `None` leaves it to the store.
+    /// Whether this read restarts the item's lifetime. `None` uses the store's default.
     pub refresh_ttl: Option<bool>,
 }
 
 impl Get {
-    /// Asks for the item at `key`.
+    /// Creates a request for the item at `key`.
     pub fn new(namespace: &[impl AsRef<str>], key: &str) -> Result<Self, StoreError> {
         Ok(Self { at: Address::new(namespace, key)?, refresh_ttl: None })
     }
 
-    /// Decides whether this read prolongs the item's life.
+    /// Sets whether this read restarts the item's lifetime.
     pub fn refresh_ttl(mut self, refresh: bool) -> Self {
         self.refresh_ttl = Some(refresh);
         self
     }
 }
 
-/// Asks a store for the items under a namespace prefix, ten unless told otherwise.
+/// A request for the items under a namespace prefix. Returns at most 10 items unless [`limit`](Self::limit) is set.
 ///
 /// ```
 /// use graph_core::store::{Filter, Search};
@@ -45,22 +45,22 @@ impl Get {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-#[must_use = "a search does nothing until a store gets it"]
+#[must_use = "a search does nothing until it is passed to a store"]
 pub struct Search {
-    /// The first labels of every namespace to look in; empty for all.
+    /// The first labels of the namespaces to search. Empty searches all namespaces.
     pub prefix: Vec<String>,
-    /// What a value must fulfil.
+    /// Condition that values must match.
     pub filter: Filter,
-    /// The text to rank by; never empty.
+    /// Text to rank items by. Never an empty string.
     pub query: Option<String>,
-    /// Whether being found prolongs an item's life; `None` leaves it to the store.
+    /// Whether the search restarts the lifetime of the items it returns. `None` uses the store's default.
     pub refresh_ttl: Option<bool>,
     limit: usize,
     offset: usize,
 }
 
 impl Search {
-    /// Looks everywhere.
+    /// Searches all namespaces.
     pub fn everything() -> Self {
         Self {
             prefix: Vec::new(),
@@ -72,48 +72,48 @@ impl Search {
         }
     }
 
-    /// Looks in the namespaces that start with these labels.
+    /// Searches the namespaces that start with these labels.
     pub fn under(prefix: &[impl AsRef<str>]) -> Result<Self, StoreError> {
-        Ok(Self { prefix: rooted(prefix)?, ..Self::everything() })
+        Ok(Self { prefix: validate_from_root(prefix)?, ..Self::everything() })
     }
 
-    /// Keeps only the items that pass `filter`, and those given before.
+    /// Restricts the search to items that match `filter`, in addition to earlier filters.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = self.filter.and(filter);
         self
     }
 
-    /// Ranks items by their similarity to `text`; an empty text ranks nothing.
+    /// Ranks items by similarity to `text`. An empty string removes the query.
     pub fn query(mut self, text: impl Into<String>) -> Self {
         self.query = Some(text.into()).filter(|it| !it.is_empty());
         self
     }
 
-    /// Gives at most so many items; 0 is an error of the search.
+    /// Sets the maximum number of items to return. The search fails if it is 0.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Leaves out the first so many hits.
+    /// Sets the number of hits to skip.
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
     }
 
-    /// Decides whether being found prolongs an item's life.
+    /// Sets whether the search restarts the lifetime of the items it returns.
     pub fn refresh_ttl(mut self, refresh: bool) -> Self {
         self.refresh_ttl = Some(refresh);
         self
     }
 
-    /// Gives the positions of the hits wanted, from offset to offset + limit.
+    /// Returns the positions of the requested hits, from `offset` to `offset + limit`. Fails if the limit is 0.
     pub fn page(&self) -> Result<Range<usize>, StoreError> {
         page(self.offset, self.limit)
     }
 }
 
-/// Asks a store which namespaces hold items, a hundred unless told otherwise.
+/// A request to list the namespaces that contain items. Returns at most 100 unless [`limit`](Self::limit) is set.
 ///
 /// ```
 /// use graph_core::store::{ListNamespaces, Namespace};
@@ -125,11 +125,11 @@ impl Search {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[must_use = "a listing does nothing until a store gets it"]
+#[must_use = "a listing does nothing until it is passed to a store"]
 pub struct ListNamespaces {
-    /// How a namespace must start; `*` stands for any one label.
+    /// Labels that a namespace must start with. `*` matches any one label.
     pub prefix: Vec<String>,
-    /// How a namespace must end; `*` stands for any one label.
+    /// Labels that a namespace must end with. `*` matches any one label.
     pub suffix: Vec<String>,
     max_depth: usize,
     limit: usize,
@@ -137,42 +137,42 @@ pub struct ListNamespaces {
 }
 
 impl ListNamespaces {
-    /// Lists all.
+    /// Lists all namespaces.
     pub fn new() -> Self {
         Self { prefix: vec![], suffix: vec![], max_depth: usize::MAX, limit: 100, offset: 0 }
     }
 
-    /// Keeps the namespaces that start with these labels; `*` stands for any one label.
+    /// Restricts the listing to namespaces that start with these labels. `*` matches any one label.
     pub fn prefix(mut self, labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
-        self.prefix = rooted(labels)?;
+        self.prefix = validate_from_root(labels)?;
         Ok(self)
     }
 
-    /// Keeps the namespaces that end with these labels; `*` stands for any one label.
+    /// Restricts the listing to namespaces that end with these labels. `*` matches any one label.
     pub fn suffix(mut self, labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
-        self.suffix = checked(labels)?;
+        self.suffix = validate_labels(labels)?;
         Ok(self)
     }
 
-    /// Cuts namespaces after so many labels and lists each once; 0 is an error of the listing.
+    /// Truncates namespaces to `depth` labels and removes duplicates. The listing fails if it is 0.
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = depth;
         self
     }
 
-    /// Gives at most so many namespaces; 0 is an error of the listing.
+    /// Sets the maximum number of namespaces to return. The listing fails if it is 0.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Leaves out the first so many namespaces.
+    /// Sets the number of namespaces to skip.
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
     }
 
-    /// Tells whether a whole namespace fits the prefix and the suffix.
+    /// Returns whether a namespace, before truncation, matches the prefix and the suffix.
     pub fn matches(&self, namespace: &Namespace) -> bool {
         let fits = |(pattern, label): (&String, &String)| pattern == "*" || pattern == label;
         namespace.len() >= self.prefix.len().max(self.suffix.len())
@@ -180,28 +180,28 @@ impl ListNamespaces {
             && self.suffix.iter().rev().zip(namespace.iter().rev()).all(fits)
     }
 
-    /// Gives the labels with which every namespace wanted starts: those before the first `*`.
+    /// Returns the labels before the first `*` of the prefix. Every matching namespace starts with them.
     pub fn fixed_prefix(&self) -> &[String] {
         self.prefix.split(|it| it == "*").next().unwrap_or_default()
     }
 
-    /// Chooses among all namespaces, given in order, the page that is wanted; each is cut and listed once.
-    pub fn choose<'a>(
+    /// Filters and truncates the namespaces, removes duplicates, sorts them and returns the requested page.
+    pub fn select_page<'a>(
         &self,
         namespaces: impl IntoIterator<Item = &'a Namespace>,
     ) -> Result<Vec<Namespace>, StoreError> {
         let (page, depth) = (self.page()?, self.depth()?);
-        let wanted = namespaces.into_iter().filter(|it| self.matches(it));
-        let found: BTreeSet<Namespace> = wanted.map(|it| it.up_to(depth)).collect();
-        Ok(found.into_iter().skip(page.start).take(page.len()).collect())
+        let matching = namespaces.into_iter().filter(|it| self.matches(it));
+        let truncated: BTreeSet<Namespace> = matching.map(|it| it.truncated(depth)).collect();
+        Ok(truncated.into_iter().skip(page.start).take(page.len()).collect())
     }
 
-    /// Gives the number of labels after which namespaces are cut.
+    /// Returns the number of labels to which namespaces are truncated. Fails if it is 0.
     pub fn depth(&self) -> Result<usize, StoreError> {
         at_least_one("max_depth", self.max_depth)
     }
 
-    /// Gives the positions of the namespaces wanted, from offset to offset + limit.
+    /// Returns the positions of the requested namespaces, from `offset` to `offset + limit`. Fails if the limit is 0.
     pub fn page(&self) -> Result<Range<usize>, StoreError> {
         page(self.offset, self.limit)
     }
@@ -218,5 +218,5 @@ fn page(offset: usize, limit: usize) -> Result<Range<usize>, StoreError> {
 }
 
 fn at_least_one(option: &'static str, count: usize) -> Result<usize, StoreError> {
-    if count == 0 { Err(StoreError::Zero { option }) } else { Ok(count) }
+    if count == 0 { Err(StoreError::ZeroOption { option }) } else { Ok(count) }
 }

@@ -1,7 +1,7 @@
-//! The conformance suite for stores: what every [`Store`] must do, as checks to run on yours.
+//! Conformance suite for implementations of [`Store`].
 //!
-//! Each check gets a store of its own, which must be empty and made with the settings it is given: they hold
-//! the clock that the check moves and the embedder that it knows.
+//! Each check runs on its own store, which must be empty and use the given settings: they contain a clock and an
+//! embedder that the check controls.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -35,13 +35,13 @@ mod ttl;
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
-use self::support::{Bench, Clock, Outcome, Words};
+use self::support::{CheckResult, Clock, Fixture, WordEmbedder};
 use super::{Store, backend::Settings};
-pub use crate::checkpoint::testkit::{Failure, Report};
+pub use crate::checkpoint::testkit::{CheckFailure, Report};
 
-/// Runs every check, each on a fresh store that `make` makes with the given settings.
+/// Runs all checks, each on a new store that `make` creates with the given settings.
 ///
-/// Needs a tokio runtime with its clock enabled, as `#[tokio::test]` makes it.
+/// Requires a tokio runtime with time enabled, such as the one of `#[tokio::test]`.
 pub async fn run<F, Fut>(make: F) -> Report
 where
     F: Fn(Settings) -> Fut,
@@ -50,9 +50,9 @@ where
     run_all(checks(), make).await
 }
 
-/// Runs every check, and those for a store that does its batches whole or not at all.
+/// Runs all checks and, in addition, those for stores whose batches are atomic.
 ///
-/// The trait leaves it to a store whether it promises so.
+/// [`Store::batch`] does not require atomicity.
 pub async fn run_atomic<F, Fut>(make: F) -> Report
 where
     F: Fn(Settings) -> Fut,
@@ -76,47 +76,45 @@ where
     report
 }
 
-/// All checks in the order in which [`run`] runs them, for running them one by one.
+/// Returns all checks in the order in which [`run`] runs them, to run them one by one.
 pub fn checks() -> impl Iterator<Item = Check> {
-    SUBJECTS.iter().copied().flatten().copied()
+    ALL_CHECKS.iter().copied().flatten().copied()
 }
 
-/// One thing that a store must do.
+/// A requirement that a store must meet.
 #[derive(Clone, Copy)]
 pub struct Check {
     name: &'static str,
-    settings: fn(Settings, Arc<Words>) -> Settings,
-    body: fn(Bench) -> Body,
+    settings: fn(Settings, Arc<WordEmbedder>) -> Settings,
+    body: fn(Fixture) -> CheckFuture,
 }
 
 impl Check {
-    /// What is checked, in words: `"put: the time of creation is that of the first put"`.
+    /// Returns the name, which describes the requirement: `"put: replacing an item keeps its creation time"`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs the check on a store that `make` makes with the given settings.
+    /// Runs the check on a store that `make` creates with the given settings.
     ///
-    /// A panic is a failure too, and so is a store that does not answer within two minutes.
-    pub async fn run<F, Fut>(&self, make: F) -> Result<(), Failure>
+    /// A panic counts as a failure, and so does a check that takes longer than two minutes.
+    pub async fn run<F, Fut>(&self, make: F) -> Result<(), CheckFailure>
     where
         F: Fn(Settings) -> Fut,
         Fut: Future<Output = Arc<dyn Store>>,
     {
-        let (clock, words) = (Clock::new(), Arc::new(Words::default()));
-        let told = clock.clone();
-        let settings = Settings::new().with_clock(move || told.now());
-        let store = make((self.settings)(settings, words.clone())).await;
-        let body = (self.body)(Bench { store, clock, words });
-        let problem = match tokio::spawn(tokio::time::timeout(PATIENCE, body)).await {
+        let (clock, embedder) = (Clock::new(), Arc::new(WordEmbedder::default()));
+        let store_clock = clock.clone();
+        let settings = Settings::new().with_clock(move || store_clock.now());
+        let store = make((self.settings)(settings, embedder.clone())).await;
+        let body = (self.body)(Fixture { store, clock, embedder });
+        let problem = match tokio::spawn(tokio::time::timeout(CHECK_TIMEOUT, body)).await {
             Ok(Ok(Ok(()))) => return Ok(()),
-            Ok(Ok(Err(error))) => {
-                format!("the store gave an error where none was expected: {error}")
-            }
-            Ok(Err(_)) => format!("it was not over after {} s", PATIENCE.as_secs()),
+            Ok(Ok(Err(error))) => format!("the store returned an unexpected error: {error}"),
+            Ok(Err(_)) => format!("timed out after {} s", CHECK_TIMEOUT.as_secs()),
             Err(error) => error.to_string(),
         };
-        Err(Failure { check: self.name, problem })
+        Err(CheckFailure { check: self.name, problem })
     }
 }
 
@@ -126,12 +124,12 @@ impl fmt::Debug for Check {
     }
 }
 
-type Body = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type CheckFuture = Pin<Box<dyn Future<Output = CheckResult> + Send>>;
 
-/// How long a check may take: enough for hundreds of writes over a network.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit of one check. Allows for hundreds of writes over a network.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
-const SUBJECTS: &[&[Check]] = &[
+const ALL_CHECKS: &[&[Check]] = &[
     items::CHECKS,
     names::CHECKS,
     search::CHECKS,

@@ -1,8 +1,8 @@
-//! Time to live: when items expire.
+//! Expiry of items.
 
 use std::time::Duration;
 
-/// Sets how a store lets items expire.
+/// Expiry rules of a store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,11 +14,11 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TtlConfig {
-    /// How long an item lives whose put does not say; `None` is for ever.
+    /// Lifetime of items whose put does not set one. `None`: they never expire.
     pub default_ttl: Option<Duration>,
-    /// Whether reading an item starts its time anew, unless the read says otherwise.
+    /// Whether reading an item restarts its lifetime, unless the read overrides it.
     pub refresh_on_read: bool,
-    /// Whether reads leave out what has expired; if not, it stays until a sweep.
+    /// Whether reads omit expired items. If not, they remain visible until a sweep removes them.
     pub omit_expired: bool,
 }
 
@@ -29,7 +29,7 @@ impl Default for TtlConfig {
 }
 
 impl TtlConfig {
-    /// Gives the lifetime of an item put with `ttl`; `None` is for ever.
+    /// Returns the lifetime of an item written with `ttl`. `None`: it never expires.
     pub fn lifetime(&self, ttl: Ttl) -> Option<Duration> {
         match ttl {
             Ttl::Default => self.default_ttl,
@@ -39,14 +39,14 @@ impl TtlConfig {
     }
 }
 
-/// Says how long an item lives.
+/// The lifetime of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ttl {
-    /// As the store's [`TtlConfig`] says.
+    /// The default of the store's [`TtlConfig`].
     #[default]
     Default,
-    /// For ever.
+    /// The item never expires.
     Never,
-    /// So long after the put or, if reads refresh, the last read.
+    /// The item expires this long after the put or, if reads refresh it, after the last read.
     After(Duration),
 }

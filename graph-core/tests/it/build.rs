@@ -1,18 +1,18 @@
-//! Compile: all that is wrong at once, and what only looks wrong.
+//! Compiling a graph: errors and warnings.
 
 use graph_core::{
-    BuildError, Configure, Context, Goto, Problem, Route, START, State, StateGraph, Stops,
+    BuildError, BuildProblem, Context, Goto, NodeExt, Route, START, State, StateGraph, Stops,
 };
 
-use crate::support::{Trail, World, graph, pass, with_nodes, work};
+use crate::support::{Probe, Trail, graph, pass, with_nodes, work};
 
-fn problems(graph: StateGraph<Trail, World>) -> Vec<String> {
-    let error: BuildError = graph.compile().expect_err("something is wrong");
+fn problems(graph: StateGraph<Trail, Probe>) -> Vec<String> {
+    let error: BuildError = graph.compile().expect_err("the graph is invalid");
     error.problems.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn all_problems_are_listed_at_once() {
+fn all_problems_are_reported_together() {
     let broken = with_nodes(["a", "b"])
         .name("broken")
         .node_as("a", pass)
@@ -30,29 +30,31 @@ fn all_problems_are_listed_at_once() {
     assert_eq!(error.graph, "broken");
     let text = error.to_string();
     for part in [
-        "two nodes are called `a`",
-        "`x|y` cannot name a node",
-        "`` cannot name a node: it is empty",
-        "`__end__` cannot name a node",
-        "a closure has no name of its own",
+        "two nodes are named `a`",
+        "`x|y` is not a valid node name",
+        "`` is not a valid node name: it is empty",
+        "`__end__` is not a valid node name",
+        "a closure has no name",
         "`a` leads to `nowhere`, but `nowhere` is not a node; nodes are: a, b",
         "`missing` leads to `b`",
         "into START",
         "out of END",
         "`ghost`",
-        "a stop is set at `phantom`",
-        "nothing leads out of START",
+        "a static stop is set at `phantom`",
+        "START has no outgoing edge",
     ] {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
 }
 
 #[test]
-fn a_payload_node_is_not_led_to_without_a_payload() {
+fn an_edge_to_a_payload_node_is_an_error() {
     let found = problems(graph().node(work).node(pass).edge(START, pass).edge("pass", "work"));
     assert_eq!(
         found,
-        ["`pass` leads to `work` without a payload, and `work` takes one; send it one"]
+        [
+            "`pass` leads to `work` without a payload, but `work` takes one; use `send` instead of an edge"
+        ]
     );
 }
 
@@ -65,23 +67,24 @@ enum Typed {
 }
 
 #[test]
-fn the_targets_of_a_route_are_checked() {
+fn route_targets_are_checked() {
     let branch = |_: &Trail| if true { Typed::Pass } else { Typed::Gone };
     let found = problems(graph().node(pass).branch(START, branch));
     assert!(found[0].contains("`gone` is not a node; nodes are: pass"), "{found:?}");
 }
 
 #[test]
-fn a_branch_stands_at_a_node_once() {
-    fn way(_: &Trail) -> Goto {
+fn a_branch_can_be_added_to_a_node_only_once() {
+    fn route(_: &Trail) -> Goto {
         Goto::end()
     }
-    let found = problems(graph().node(pass).edge(START, pass).branch(pass, way).branch(pass, way));
-    assert_eq!(found, ["`pass` has two branches called `way`"]);
+    let found =
+        problems(graph().node(pass).edge(START, pass).branch(pass, route).branch(pass, route));
+    assert_eq!(found, ["`pass` has two branches named `route`"]);
 }
 
 #[test]
-fn nodes_side_by_side_may_not_declare_one_write() {
+fn parallel_nodes_cannot_declare_writes_to_the_same_field() {
     let beside = |field: &'static str| {
         graph()
             .node_as("a", pass.writes([field]))
@@ -90,31 +93,33 @@ fn nodes_side_by_side_may_not_declare_one_write() {
             .edge(START, "b")
     };
     let error = beside("note").compile().unwrap_err();
-    let [Problem::ParallelWrite { field, first, second }] = &error.problems[..] else {
+    let [BuildProblem::ParallelWrite { field, first, second }] = &error.problems[..] else {
         panic!("{error}");
     };
     assert_eq!((field.as_str(), first.as_str(), second.as_str()), ("note", "a", "b"));
-    assert!(beside("path").compile().is_ok(), "a reduced field takes many");
+    assert!(beside("path").compile().is_ok(), "a field with a reducer accepts many writes");
     let error = beside("nose").compile().unwrap_err();
-    assert!(matches!(&error.problems[0], Problem::UnknownField { field, .. } if field == "nose"));
+    assert!(
+        matches!(&error.problems[0], BuildProblem::UnknownField { field, .. } if field == "nose")
+    );
 }
 
 #[test]
-fn a_node_that_nothing_leads_to_is_warned_of() {
+fn an_unreachable_node_is_a_warning() {
     let compiled = with_nodes(["a", "island"]).edge(START, "a").compile().unwrap();
-    assert_eq!(compiled.warnings(), [Problem::Unreachable("island".into())]);
+    assert_eq!(compiled.warnings(), [BuildProblem::Unreachable("island".into())]);
     let anywhere = with_nodes(["a", "b"]).edge(START, "a").branch("a", |_: &Trail| Goto::end());
     assert!(anywhere.compile().unwrap().warnings().is_empty(), "a goto may lead anywhere");
 }
 
 #[test]
-fn a_join_that_never_fires_is_warned_of() {
+fn a_join_that_never_fires_is_a_warning() {
     let compiled = with_nodes(["a", "never", "z"])
         .edge(START, "a")
         .join(["a", "never"], "z")
         .compile()
         .unwrap();
-    let dead = Problem::DeadJoin { to: "z".into(), source_node: "never".into() };
+    let dead = BuildProblem::DeadJoin { to: "z".into(), source_node: "never".into() };
     assert!(compiled.warnings().contains(&dead), "{:?}", compiled.warnings());
 }
 
@@ -136,7 +141,7 @@ enum Either {
 }
 
 #[test]
-fn a_join_of_two_ways_of_one_branch_is_warned_of() {
+fn a_join_of_alternatives_of_one_branch_is_a_warning() {
     let compiled = StateGraph::<Small>::new()
         .node(left)
         .node(right)
@@ -145,7 +150,7 @@ fn a_join_of_two_ways_of_one_branch_is_warned_of() {
         .join((left, right), end)
         .compile()
         .unwrap();
-    let [Problem::ExclusiveJoin { to, first, second, branch }] = compiled.warnings() else {
+    let [BuildProblem::ExclusiveJoin { to, first, second, branch }] = compiled.warnings() else {
         panic!("{:?}", compiled.warnings());
     };
     let names = [to, first, second, branch].map(graph_core::Label::as_str);
@@ -153,7 +158,7 @@ fn a_join_of_two_ways_of_one_branch_is_warned_of() {
 }
 
 #[test]
-fn a_sound_graph_has_no_warnings() {
+fn a_valid_graph_has_no_warnings() {
     let compiled = crate::support::diamond().compile().unwrap();
     assert!(compiled.warnings().is_empty());
     assert_eq!(compiled.nodes(), ["a", "b", "c", "d"]);

@@ -1,13 +1,13 @@
-//! What a node learns from its context: the run, its configuration, the store.
+//! The context of a node: the run, its configuration and the store.
 
 use graph_core::{
     Context, Input, MemorySaver, NodeError, RunOptions, START, StateGraph, store::InMemoryStore,
 };
 use serde_json::json;
 
-use crate::support::{Trail, TrailUpdate, been, trail};
+use crate::support::{Trail, TrailUpdate, trail, visited};
 
-async fn tell(_: &Trail, cx: &Context) -> TrailUpdate {
+async fn report(_: &Trail, cx: &Context) -> TrailUpdate {
     Trail::update().path([
         cx.node().to_owned(),
         cx.step().to_string(),
@@ -20,20 +20,21 @@ async fn tell(_: &Trail, cx: &Context) -> TrailUpdate {
 }
 
 #[tokio::test]
-async fn a_node_knows_its_run() {
-    let build = || StateGraph::<Trail>::new().node(tell).edge(START, tell);
-    let options = || RunOptions::new().run_named("r").config("colour", "red");
-    let exit = build().compile().unwrap().invoke(Trail::default(), (), options()).await.unwrap();
-    assert_eq!(exit.state(), &trail(["tell", "1", "r", "no thread", "", "1", "\"red\""]));
+async fn a_context_describes_its_run() {
+    let build = || StateGraph::<Trail>::new().node(report).edge(START, report);
+    let options = || RunOptions::new().run_id("r").config("colour", "red");
+    let outcome = build().compile().unwrap().invoke(Trail::default(), (), options()).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["report", "1", "r", "no thread", "", "1", "\"red\""]));
 
     let graph = build().checkpointer(MemorySaver::new()).compile().unwrap();
-    let exit = graph.thread("t", ()).with(options()).run(Trail::default()).await.unwrap();
-    assert_eq!(exit.state().path[3], "t");
+    let outcome =
+        graph.thread("t", ()).with_options(options()).run(Trail::default()).await.unwrap();
+    assert_eq!(outcome.state().path[3], "t");
 }
 
 #[tokio::test]
-async fn runs_have_names_of_their_own() {
-    let graph = StateGraph::<Trail>::new().node(tell).edge(START, tell).compile().unwrap();
+async fn default_run_ids_are_unique() {
+    let graph = StateGraph::<Trail>::new().node(report).edge(START, report).compile().unwrap();
     let first = graph.run(Trail::default(), ()).await.unwrap();
     let second = graph.run(Trail::default(), ()).await.unwrap();
     assert_ne!(first.path[2], second.path[2]);
@@ -43,11 +44,11 @@ async fn remember(state: &Trail, cx: &Context) -> Result<TrailUpdate, NodeError>
     let store = cx.store().ok_or("no store")?;
     let known = store.get(&["users"], "ada").await?;
     store.put(&["users"], "ada", json!({"note": state.note})).await?;
-    Ok(been(&known.map_or("nobody".to_owned(), |it| it.value["note"].to_string())))
+    Ok(visited(&known.map_or("unknown".to_owned(), |it| it.value["note"].to_string())))
 }
 
 #[tokio::test]
-async fn a_store_outlives_the_thread() {
+async fn a_store_is_shared_by_threads() {
     let store = InMemoryStore::new();
     let graph = StateGraph::<Trail>::new()
         .node(remember)
@@ -57,29 +58,29 @@ async fn a_store_outlives_the_thread() {
         .compile()
         .unwrap();
     let input = |note: &str| Trail { note: note.into(), ..Trail::default() };
-    let exit = graph.thread("one", ()).run(input("tea")).await.unwrap();
-    assert_eq!(exit.state().path, ["nobody"]);
-    let exit = graph.thread("two", ()).run(input("cake")).await.unwrap();
-    assert_eq!(exit.state().path, ["\"tea\""]);
+    let outcome = graph.thread("one", ()).run(input("tea")).await.unwrap();
+    assert_eq!(outcome.state().path, ["unknown"]);
+    let outcome = graph.thread("two", ()).run(input("cake")).await.unwrap();
+    assert_eq!(outcome.state().path, ["\"tea\""]);
 }
 
 #[tokio::test]
-async fn there_is_no_store_unless_the_graph_has_one() {
+async fn a_graph_without_store_has_none() {
     let graph = StateGraph::<Trail>::new().node(remember).edge(START, remember).compile().unwrap();
     let error = graph.run(Trail::default(), ()).await.unwrap_err();
     assert!(error.to_string().contains("no store"));
 }
 
 #[tokio::test]
-async fn a_first_command_is_applied_once() {
+async fn a_command_on_a_new_thread_is_applied_once() {
     let graph = StateGraph::<Trail>::new()
-        .node_as("a", async |_: &Trail| been("a"))
-        .node_as("b", async |_: &Trail| been("b"))
+        .node_as("a", async |_: &Trail| visited("a"))
+        .node_as("b", async |_: &Trail| visited("b"))
         .edge(START, "a")
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let input = Input::command().with_update(been("told")).goto(graph_core::Goto::node("b"));
-    let exit = graph.thread("t", ()).run(input).await.unwrap();
-    assert_eq!(exit.state(), &trail(["told", "a", "b"]));
+    let input = Input::command().with_update(visited("command")).goto(graph_core::Goto::node("b"));
+    let outcome = graph.thread("t", ()).run(input).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["command", "a", "b"]));
 }

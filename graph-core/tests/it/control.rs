@@ -1,4 +1,4 @@
-//! Run control: limits, time, cancelling, draining, and one run a thread.
+//! Run control: limits, timeouts, cancelling, draining, and one run per thread.
 
 use std::{
     sync::{
@@ -9,89 +9,91 @@ use std::{
 };
 
 use graph_core::{
-    Context, Control, Durability, Exit, Goto, MemorySaver, RunError, RunOptions, START, Stop,
-    Stops, checkpoint::CheckpointError, send,
+    Context, Durability, Goto, MemorySaver, RunControl, RunError, RunOptions, RunOutcome, START,
+    StopReason, Stops, checkpoint::CheckpointError, send,
 };
 
 use crate::support::{
-    Item, Trail, TrailUpdate, World, been, chain, diamond, failed_node, graph, path_of, settle,
-    trail, with_nodes,
+    Item, Probe, Trail, TrailUpdate, chain, diamond, failed_node, graph, path_of, trail, visited,
+    with_nodes, yield_to_tasks,
 };
 
 #[tokio::test]
 async fn a_run_of_n_steps_needs_a_limit_of_n_plus_one() {
     let graph = chain(["a", "b", "c"]).compile().unwrap();
-    let run =
-        |limit| graph.invoke(Trail::default(), World::default(), RunOptions::new().limit(limit));
+    let run = |limit| {
+        graph.invoke(Trail::default(), Probe::default(), RunOptions::new().step_limit(limit))
+    };
     assert!(run(4).await.unwrap().is_done());
     let error = run(3).await.unwrap_err();
     assert!(matches!(error, RunError::StepLimit { limit: 3 }), "{error}");
-    assert!(matches!(run(0).await, Err(RunError::BadLimit)));
+    assert!(matches!(run(0).await, Err(RunError::ZeroStepLimit)));
 }
 
 #[tokio::test]
-async fn a_thread_goes_on_after_its_limit() {
-    let world = World::default();
+async fn a_thread_continues_after_its_step_limit() {
+    let probe = Probe::default();
     let graph = chain(["a", "b", "c", "d"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
-    let error = thread.clone().with(RunOptions::new().limit(2)).run(Trail::default()).await;
+    let thread = graph.thread("t", probe.clone());
+    let error =
+        thread.clone().with_options(RunOptions::new().step_limit(2)).run(Trail::default()).await;
     assert!(matches!(error, Err(RunError::StepLimit { .. })));
-    let seen = world.trace();
+    let before = probe.trace();
     assert!(thread.proceed().await.unwrap().is_done());
-    assert_eq!(format!("{seen} | {}", world.trace()), "1: a | 2: b | 3: c | 4: d");
+    assert_eq!(format!("{before} | {}", probe.trace()), "1: a | 2: b | 3: c | 4: d");
 }
 
 #[tokio::test]
-async fn a_node_sees_how_many_steps_are_left() {
-    async fn count(_: &Trail, cx: &Context<World>) -> TrailUpdate {
+async fn a_node_can_read_the_remaining_steps() {
+    async fn count(_: &Trail, cx: &Context<Probe>) -> TrailUpdate {
         let last = if cx.is_last_step() { "!" } else { "" };
-        been(&format!("{}{last}", cx.remaining_steps()))
+        visited(&format!("{}{last}", cx.remaining_steps()))
     }
     let graph =
         graph().node_as("a", count).node_as("b", count).sequence(["a", "b"]).compile().unwrap();
-    let options = RunOptions::new().limit(3);
-    let exit = graph.invoke(Trail::default(), World::default(), options).await.unwrap();
-    assert_eq!(exit.state(), &trail(["2", "1!"]));
+    let options = RunOptions::new().step_limit(3);
+    let outcome = graph.invoke(Trail::default(), Probe::default(), options).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["2", "1!"]));
 }
 
-/// How many tasks are at work, and how many were at most.
+/// Number of running tasks, and its maximum.
 #[derive(Clone, Debug, Default)]
 struct Gauge {
-    now: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    running: Arc<AtomicUsize>,
+    peak: Arc<AtomicUsize>,
 }
 
 async fn measured(_: Item, cx: &Context<Gauge>) {
     let gauge = cx.deps();
-    let now = gauge.now.fetch_add(1, Ordering::SeqCst) + 1;
-    gauge.most.fetch_max(now, Ordering::SeqCst);
+    let running = gauge.running.fetch_add(1, Ordering::SeqCst) + 1;
+    gauge.peak.fetch_max(running, Ordering::SeqCst);
     for _ in 0..5 {
         tokio::task::yield_now().await;
     }
-    gauge.now.fetch_sub(1, Ordering::SeqCst);
+    gauge.running.fetch_sub(1, Ordering::SeqCst);
 }
 
 #[tokio::test]
-async fn no_more_tasks_run_at_once_than_allowed() {
+async fn max_concurrency_limits_running_tasks() {
     let graph = graph_core::StateGraph::<Trail, Gauge>::new()
         .node(measured)
         .branch(START, |_: &Trail| (0..9).map(|it| send(measured, Item(it))).collect::<Vec<_>>())
         .compile()
         .unwrap();
-    for (limit, most) in [(Some(1), 1), (Some(2), 2), (Some(4), 4), (None, 9)] {
+    for (limit, peak) in [(Some(1), 1), (Some(2), 2), (Some(4), 4), (None, 9)] {
         let gauge = Gauge::default();
         let mut options = RunOptions::new();
         if let Some(limit) = limit {
-            options = options.concurrency(limit);
+            options = options.max_concurrency(limit);
         }
-        let exit = graph.invoke(Trail::default(), gauge.clone(), options).await.unwrap();
-        assert!(exit.is_done());
-        assert_eq!(gauge.most.load(Ordering::SeqCst), most, "{limit:?}");
+        let outcome = graph.invoke(Trail::default(), gauge.clone(), options).await.unwrap();
+        assert!(outcome.is_done());
+        assert_eq!(gauge.peak.load(Ordering::SeqCst), peak, "{limit:?}");
     }
 }
 
 #[tokio::test]
-async fn the_result_does_not_depend_on_who_finishes_first() {
+async fn the_result_does_not_depend_on_completion_order() {
     let graph = with_nodes(["a", "b", "c"])
         .edge(START, "a")
         .edge(START, "b")
@@ -99,168 +101,171 @@ async fn the_result_does_not_depend_on_who_finishes_first() {
         .compile()
         .unwrap();
     for order in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
-        let world = World::default();
-        order.iter().for_each(|it| world.hold(it));
-        let (graph, inside) = (graph.clone(), world.clone());
+        let probe = Probe::default();
+        order.iter().for_each(|it| probe.block(it));
+        let (graph, inside) = (graph.clone(), probe.clone());
         let run = tokio::spawn(async move { graph.run(Trail::default(), inside).await });
         for node in order {
-            world.started(node).await;
-            world.release(node);
-            settle().await;
+            probe.started(node).await;
+            probe.unblock(node);
+            yield_to_tasks().await;
         }
         assert_eq!(run.await.unwrap().unwrap(), trail(["a", "b", "c"]), "{order:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_takes_too_long_fails_the_run() {
-    let world = World::default();
+async fn a_step_timeout_fails_the_run() {
+    let probe = Probe::default();
     let graph = diamond()
         .step_timeout(Duration::from_secs(5))
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", world.clone());
-    world.hold("c");
+    let thread = graph.thread("t", probe.clone());
+    probe.block("c");
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert!(
         matches!(error, RunError::StepTimeout { step: 2, limit } if limit.as_secs() == 5),
         "{error}"
     );
-    assert_eq!(path_of(&thread).await, ["a", "b"], "what finished in time counts");
-    world.release("c");
-    world.trace();
+    assert_eq!(path_of(&thread).await, ["a", "b"], "writes of finished tasks are kept");
+    probe.unblock("c");
+    probe.trace();
     assert!(thread.proceed().await.unwrap().is_done());
-    assert_eq!(world.trace(), "2: c | 3: d");
+    assert_eq!(probe.trace(), "2: c | 3: d");
 }
 
 #[tokio::test]
-async fn a_cancelled_run_leaves_the_thread_to_go_on() {
+async fn a_thread_continues_after_a_cancelled_run() {
     for durability in [Durability::Sync, Durability::Async] {
-        let world = World::default();
+        let probe = Probe::default();
         let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-        let control = Control::new();
+        let control = RunControl::new();
         let options = RunOptions::new().durability(durability).control(control.clone());
-        let thread = graph.thread("t", world.clone());
-        world.hold("c");
-        let running = thread.clone().with(options);
+        let thread = graph.thread("t", probe.clone());
+        probe.block("c");
+        let running = thread.clone().with_options(options);
         let run = tokio::spawn(async move { running.run(Trail::default()).await });
-        world.started("b").await;
-        world.started("c").await;
-        settle().await;
+        probe.started("b").await;
+        probe.started("c").await;
+        yield_to_tasks().await;
         control.cancel();
         assert!(matches!(run.await.unwrap(), Err(RunError::Cancelled)));
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
-        world.release("c");
-        world.trace();
-        let exit = thread.proceed().await.unwrap();
-        assert_eq!(world.trace(), "2: c | 3: d", "{durability:?}");
-        assert_eq!(exit.state(), &trail(["a", "b", "c", "d"]));
+        probe.unblock("c");
+        probe.trace();
+        let outcome = thread.proceed().await.unwrap();
+        assert_eq!(probe.trace(), "2: c | 3: d", "{durability:?}");
+        assert_eq!(outcome.state(), &trail(["a", "b", "c", "d"]));
     }
 }
 
 #[tokio::test]
-async fn a_run_cancelled_beforehand_runs_nothing() {
-    let world = World::default();
+async fn a_run_cancelled_in_advance_runs_nothing() {
+    let probe = Probe::default();
     let graph = chain(["a"]).compile().unwrap();
-    let control = Control::new();
+    let control = RunControl::new();
     control.cancel();
     let options = RunOptions::new().control(control);
-    world.hold("a");
-    let result = graph.invoke(Trail::default(), world, options).await;
+    probe.block("a");
+    let result = graph.invoke(Trail::default(), probe, options).await;
     assert!(matches!(result, Err(RunError::Cancelled)));
 }
 
 #[tokio::test]
-async fn a_dropped_run_leaves_the_thread_to_go_on() {
+async fn a_thread_continues_after_a_dropped_run() {
     for durability in [Durability::Sync, Durability::Async] {
-        let world = World::default();
+        let probe = Probe::default();
         let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", world.clone()).with(options);
-        world.hold("c");
-        let (running, watcher) = (thread.clone(), world.clone());
+        let thread = graph.thread("t", probe.clone()).with_options(options);
+        probe.block("c");
+        let (running, watcher) = (thread.clone(), probe.clone());
         tokio::select! {
-            exit = running.run(Trail::default()) => panic!("`c` is held: {exit:?}"),
+            outcome = running.run(Trail::default()) => panic!("`c` is blocked, but the run ended: {outcome:?}"),
             () = async {
                 watcher.started("b").await;
                 watcher.started("c").await;
-                settle().await;
+                yield_to_tasks().await;
             } => {}
         }
-        world.release("c");
-        world.trace();
-        // The lease ends with what was queued, a moment after the run.
-        settle().await;
+        probe.unblock("c");
+        probe.trace();
+        // The lease is released once the queue is stored, shortly after the run.
+        yield_to_tasks().await;
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
-        let exit = thread.proceed().await.unwrap();
-        assert_eq!(world.trace(), "2: c | 3: d", "{durability:?}");
-        assert_eq!(exit.state(), &trail(["a", "b", "c", "d"]));
+        let outcome = thread.proceed().await.unwrap();
+        assert_eq!(probe.trace(), "2: c | 3: d", "{durability:?}");
+        assert_eq!(outcome.state(), &trail(["a", "b", "c", "d"]));
     }
 }
 
 #[tokio::test]
 async fn a_drained_run_stops_at_the_end_of_its_step() {
-    let world = World::default();
+    let probe = Probe::default();
     let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let control = Control::new();
-    let thread = graph.thread("t", world.clone());
-    world.hold("a");
-    let running = thread.clone().with(RunOptions::new().control(control.clone()));
+    let control = RunControl::new();
+    let thread = graph.thread("t", probe.clone());
+    probe.block("a");
+    let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
-    world.started("a").await;
+    probe.started("a").await;
     control.drain();
-    world.release("a");
-    let exit = run.await.unwrap().unwrap();
-    assert!(matches!(exit, Exit::Stopped { stop: Stop::Drained, .. }), "{exit:?}");
-    assert_eq!(exit.state(), &trail(["a"]));
+    probe.unblock("a");
+    let outcome = run.await.unwrap().unwrap();
+    assert!(
+        matches!(outcome, RunOutcome::Stopped { reason: StopReason::Drained, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.state(), &trail(["a"]));
     assert_eq!(thread.state().await.unwrap().unwrap().next, ["b"]);
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["a", "b"]));
-    assert_eq!(world.trace(), "1: a | 2: b");
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "b"]));
+    assert_eq!(probe.trace(), "1: a | 2: b");
 }
 
 #[tokio::test]
-async fn a_node_sees_that_the_run_is_to_stop() {
-    async fn look(_: &Trail, cx: &Context<Control>) -> TrailUpdate {
+async fn a_node_can_see_a_drain_request() {
+    async fn observe(_: &Trail, cx: &Context<RunControl>) -> TrailUpdate {
         let before = cx.drain_requested();
         cx.deps().drain();
-        been(&format!("{before} {}", cx.drain_requested()))
+        visited(&format!("{before} {}", cx.drain_requested()))
     }
-    let graph = graph_core::StateGraph::<Trail, Control>::new()
-        .node(look)
-        .edge(START, look)
+    let graph = graph_core::StateGraph::<Trail, RunControl>::new()
+        .node(observe)
+        .edge(START, observe)
         .compile()
         .unwrap();
-    let control = Control::new();
+    let control = RunControl::new();
     let options = RunOptions::new().control(control.clone());
-    let exit = graph.invoke(Trail::default(), control, options).await.unwrap();
-    assert_eq!(exit.state(), &trail(["false true"]));
+    let outcome = graph.invoke(Trail::default(), control, options).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["false true"]));
 }
 
 #[tokio::test]
-async fn a_busy_thread_refuses_a_second_run_and_is_free_afterwards() {
+async fn a_busy_thread_rejects_a_second_run_until_the_first_ends() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        let world = World::default();
+        let probe = Probe::default();
         let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", world.clone()).with(options);
-        world.hold("a");
+        let thread = graph.thread("t", probe.clone()).with_options(options);
+        probe.block("a");
         let running = thread.clone();
         let run = tokio::spawn(async move { running.run(Trail::default()).await });
-        world.started("a").await;
+        probe.started("a").await;
 
         let error = thread.run(Trail::default()).await.unwrap_err();
         let RunError::Checkpoint(CheckpointError::Busy { thread: name }) = &error else {
             panic!("{error}");
         };
         assert_eq!(name, "t");
-        let edited = thread.update_state(been("x"), graph_core::AsNode::Last).await;
+        let edited = thread.update_state(visited("x"), graph_core::AsNode::Last).await;
         assert!(matches!(edited, Err(RunError::Checkpoint(CheckpointError::Busy { .. }))));
-        let other = graph.thread("other", World::default());
+        let other = graph.thread("other", Probe::default());
         assert!(other.run(Trail::default()).await.unwrap().is_done());
 
-        world.release("a");
+        probe.unblock("a");
         assert!(run.await.unwrap().unwrap().is_done());
         assert!(thread.run(Trail::default()).await.unwrap().is_done(), "{durability:?}");
         assert_eq!(path_of(&thread).await, ["a", "a"]);
@@ -268,68 +273,74 @@ async fn a_busy_thread_refuses_a_second_run_and_is_free_afterwards() {
 }
 
 #[tokio::test]
-async fn a_failed_run_gives_its_thread_free() {
-    let world = World::default();
+async fn a_failed_run_releases_its_thread() {
+    let probe = Probe::default();
     let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
-    world.breaks("a", 1);
+    let thread = graph.thread("t", probe.clone());
+    probe.fail_next("a", 1);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(failed_node(&error), "a");
     assert!(thread.proceed().await.unwrap().is_done());
 }
 
 #[tokio::test]
-async fn static_stops_are_passed_by_going_on() {
-    let world = World::default();
+async fn a_thread_continues_past_static_stops() {
+    let probe = Probe::default();
     let graph = chain(["a", "b", "c"])
         .stop_before(Stops::at(["b"]))
         .stop_after(Stops::at(["b"]))
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", world.clone());
-    let exit = thread.run(Trail::default()).await.unwrap();
-    assert!(matches!(exit, Exit::Stopped { stop: Stop::Before, .. }), "{exit:?}");
-    assert_eq!(world.trace(), "1: a");
-    let exit = thread.proceed().await.unwrap();
-    assert!(matches!(exit, Exit::Stopped { stop: Stop::After, .. }), "{exit:?}");
-    assert_eq!(world.trace(), "2: b");
+    let thread = graph.thread("t", probe.clone());
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    assert!(
+        matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(probe.trace(), "1: a");
+    let outcome = thread.proceed().await.unwrap();
+    assert!(
+        matches!(outcome, RunOutcome::Stopped { reason: StopReason::After, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(probe.trace(), "2: b");
     assert!(thread.proceed().await.unwrap().is_done());
-    assert_eq!(world.trace(), "3: c");
+    assert_eq!(probe.trace(), "3: c");
 }
 
 #[tokio::test]
-async fn stops_of_a_run_take_the_place_of_the_graphs() {
-    let world = World::default();
+async fn stops_of_a_run_override_those_of_the_graph() {
+    let probe = Probe::default();
     let graph = chain(["a", "b"])
         .stop_before(Stops::at(["b"]))
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let free = RunOptions::new().stop_before(Stops::Nowhere);
-    let thread = graph.thread("t", world.clone());
-    assert!(thread.clone().with(free).run(Trail::default()).await.unwrap().is_done());
-    world.trace();
-    let each = RunOptions::new().stop_before(Stops::Everywhere);
-    let exit = thread.with(each).run(Trail::default()).await.unwrap();
-    assert!(matches!(exit, Exit::Stopped { stop: Stop::Before, .. }));
-    assert_eq!(world.trace(), "", "even the first node is stopped at");
+    let unstopped = RunOptions::new().stop_before(Stops::None);
+    let thread = graph.thread("t", probe.clone());
+    assert!(thread.clone().with_options(unstopped).run(Trail::default()).await.unwrap().is_done());
+    probe.trace();
+    let each = RunOptions::new().stop_before(Stops::All);
+    let outcome = thread.with_options(each).run(Trail::default()).await.unwrap();
+    assert!(matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }));
+    assert_eq!(probe.trace(), "", "the run stops even before the first node");
 }
 
 #[tokio::test]
-async fn a_command_goes_somewhere_beside_what_is_pending() {
-    let world = World::default();
+async fn a_command_adds_targets_to_pending_tasks() {
+    let probe = Probe::default();
     let graph = with_nodes(["a", "b", "x"])
         .sequence(["a", "b"])
         .stop_before(Stops::at(["b"]))
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", world.clone());
+    let thread = graph.thread("t", probe.clone());
     assert!(!thread.run(Trail::default()).await.unwrap().is_done());
-    world.trace();
-    let input = graph_core::Input::command().goto(Goto::node("x")).with_update(been("told"));
-    let exit = thread.run(input).await.unwrap();
-    assert_eq!(world.trace(), "2: b x");
-    assert_eq!(exit.state(), &trail(["a", "told", "b", "x"]));
+    probe.trace();
+    let input = graph_core::Input::command().goto(Goto::node("x")).with_update(visited("command"));
+    let outcome = thread.run(input).await.unwrap();
+    assert_eq!(probe.trace(), "2: b x");
+    assert_eq!(outcome.state(), &trail(["a", "command", "b", "x"]));
 }

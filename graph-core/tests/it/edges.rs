@@ -1,34 +1,34 @@
-//! Edges: plain ones, joins, branches, sends, commands, and deferred nodes.
+//! Edges, joins, branches, sends, commands and deferred nodes.
 
 use graph_core::{
-    Command, Configure, Context, END, Goto, MemorySaver, NodeError, Route, RunError, RunOptions,
-    START, StateGraph, goto, node::InputError, send,
+    Command, Context, END, Goto, MemorySaver, NodeError, NodeExt, Route, RunError, RunOptions,
+    START, StateGraph, goto, node::TaskInputError, send,
 };
 use serde_json::json;
 
 use crate::support::{
-    Item, Trail, TrailUpdate, World, been, diamond, failed_node, graph, pass, trail, with_nodes,
+    Item, Probe, Trail, TrailUpdate, diamond, failed_node, graph, pass, trail, visited, with_nodes,
     work,
 };
 
-async fn run(graph: StateGraph<Trail, World>) -> (String, Result<Trail, RunError>) {
-    run_noted(graph, "").await
+async fn run(graph: StateGraph<Trail, Probe>) -> (String, Result<Trail, RunError>) {
+    run_with_note(graph, "").await
 }
 
-/// What ran, and the state or the error it came to.
-async fn run_noted(
-    graph: StateGraph<Trail, World>,
+/// Returns the trace and the result of a run.
+async fn run_with_note(
+    graph: StateGraph<Trail, Probe>,
     note: &str,
 ) -> (String, Result<Trail, RunError>) {
-    let world = World::default();
-    let graph = graph.compile().expect("the graph is sound");
+    let probe = Probe::default();
+    let graph = graph.compile().expect("the graph is valid");
     let input = Trail { note: note.into(), ..Trail::default() };
-    let result = graph.run(input, world.clone()).await;
-    (world.trace(), result)
+    let result = graph.run(input, probe.clone()).await;
+    (probe.trace(), result)
 }
 
 #[tokio::test]
-async fn edges_lead_from_step_to_step() {
+async fn edges_lead_to_the_next_step() {
     assert_eq!(run(diamond()).await.0, "1: a | 2: b c | 3: d");
     let uneven = with_nodes(["a", "b", "c"])
         .edge(START, "a")
@@ -49,18 +49,18 @@ async fn a_join_waits_for_all_of_its_sources() {
     assert_eq!(run(graph).await.0, "1: a b | 2: c | 3: z");
 }
 
-async fn one(_: &Trail, cx: &Context<World>) -> Result<TrailUpdate, NodeError> {
-    cx.deps().visit(cx.step(), "one").await?;
-    Ok(been("one"))
+async fn one(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+    cx.deps().enter(cx.step(), "one").await?;
+    Ok(visited("one"))
 }
 
-async fn two(_: &Trail, cx: &Context<World>) -> Result<TrailUpdate, NodeError> {
-    cx.deps().visit(cx.step(), "two").await?;
-    Ok(been("two"))
+async fn two(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+    cx.deps().enter(cx.step(), "two").await?;
+    Ok(visited("two"))
 }
 
 #[tokio::test]
-async fn functions_name_their_nodes_in_edges() {
+async fn functions_identify_their_nodes_in_edges() {
     let graph = graph().node(one).node(two).node(pass).edge(START, one).edge(START, two);
     assert_eq!(run(graph.join((one, two), pass)).await.0, "1: one two | 2: pass");
     let graph = crate::support::graph().node(one).node(two).sequence((one, two));
@@ -68,7 +68,7 @@ async fn functions_name_their_nodes_in_edges() {
 }
 
 #[derive(Route)]
-enum Way {
+enum Choice {
     #[to(one)]
     One,
     #[to(one, two)]
@@ -83,23 +83,23 @@ enum Way {
     Items(Vec<Item>),
 }
 
-fn choose(state: &Trail) -> Way {
+fn choose(state: &Trail) -> Choice {
     match state.note.as_str() {
-        "one" => Way::One,
-        "both" => Way::Both,
-        "named" => Way::Named,
-        "item" => Way::Item(Item(1)),
-        "items" => Way::Items(vec![Item(1), Item(2)]),
-        _ => Way::End,
+        "one" => Choice::One,
+        "both" => Choice::Both,
+        "named" => Choice::Named,
+        "item" => Choice::Item(Item(1)),
+        "items" => Choice::Items(vec![Item(1), Item(2)]),
+        _ => Choice::End,
     }
 }
 
-fn choosing() -> StateGraph<Trail, World> {
+fn choice_graph() -> StateGraph<Trail, Probe> {
     graph().node(one).node(two).node(work).node_as("by name", pass)
 }
 
 #[tokio::test]
-async fn a_route_leads_wherever_its_variants_say() {
+async fn a_route_leads_to_the_targets_of_its_variant() {
     for (note, expect) in [
         ("one", "1: one"),
         ("both", "1: one two"),
@@ -108,7 +108,7 @@ async fn a_route_leads_wherever_its_variants_say() {
         ("item", "1: work(1)"),
         ("items", "1: work(1) work(2)"),
     ] {
-        let (trace, result) = run_noted(choosing().branch(START, choose), note).await;
+        let (trace, result) = run_with_note(choice_graph().branch(START, choose), note).await;
         assert_eq!(trace, expect, "{note}");
         result.unwrap();
     }
@@ -116,24 +116,24 @@ async fn a_route_leads_wherever_its_variants_say() {
 
 #[tokio::test]
 async fn a_branch_returns_gotos_options_lists_or_results() {
-    let from = || choosing().edge(START, "by name");
+    let from = || choice_graph().edge(START, "by name");
     let goto_one = |_: &Trail| goto(one);
     assert_eq!(run(from().branch("by name", goto_one)).await.0, "1: by name | 2: one");
     let list = |_: &Trail| vec![goto(one), send(work, Item(7)), Goto::end()];
     assert_eq!(run(from().branch("by name", list)).await.0, "1: by name | 2: one work(7)");
-    let none = |_: &Trail| None::<Way>;
+    let none = |_: &Trail| None::<Choice>;
     assert_eq!(run(from().branch("by name", none)).await.0, "1: by name");
-    let ok = |_: &Trail| Ok::<_, NodeError>(Way::One);
+    let ok = |_: &Trail| Ok::<_, NodeError>(Choice::One);
     assert_eq!(run(from().branch("by name", ok)).await.0, "1: by name | 2: one");
-    let routes = |_: &Trail| vec![Way::One, Way::Item(Item(2))];
+    let routes = |_: &Trail| vec![Choice::One, Choice::Item(Item(2))];
     assert_eq!(run(from().branch("by name", routes)).await.0, "1: by name | 2: one work(2)");
 }
 
 #[tokio::test]
 async fn a_branch_sees_its_nodes_writes_and_the_dependencies() {
-    let graph = choosing().edge(START, one).branch(one, |state: &Trail, world: &World| {
+    let graph = choice_graph().edge(START, one).branch(one, |state: &Trail, probe: &Probe| {
         assert_eq!(state.path, ["one"]);
-        assert_eq!(world.count("one"), 1);
+        assert_eq!(probe.count("one"), 1);
         goto(two)
     });
     assert_eq!(run(graph).await.0, "1: one | 2: two");
@@ -141,7 +141,7 @@ async fn a_branch_sees_its_nodes_writes_and_the_dependencies() {
 
 #[tokio::test]
 async fn a_branch_does_not_see_its_siblings_writes() {
-    let graph = choosing().edge(START, one).edge(START, two).branch(one, |state: &Trail| {
+    let graph = choice_graph().edge(START, one).edge(START, two).branch(one, |state: &Trail| {
         assert_eq!(state.path, ["one"]);
         Goto::end()
     });
@@ -150,13 +150,13 @@ async fn a_branch_does_not_see_its_siblings_writes() {
 }
 
 #[tokio::test]
-async fn a_failed_branch_is_asked_again() {
-    let world = World::default();
-    let graph = choosing()
+async fn a_failed_branch_is_called_again() {
+    let probe = Probe::default();
+    let graph = choice_graph()
         .edge(START, one)
-        .branch(one, |state: &Trail, world: &World| {
-            assert_eq!(state.path, ["one"], "what failed before left nothing behind");
-            match world.count("one") {
+        .branch(one, |state: &Trail, probe: &Probe| {
+            assert_eq!(state.path, ["one"], "the failed attempt left no writes");
+            match probe.count("one") {
                 1 => Err(NodeError::from("not yet")),
                 _ => Ok(goto(two)),
             }
@@ -164,36 +164,36 @@ async fn a_failed_branch_is_asked_again() {
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", world.clone());
+    let thread = graph.thread("t", probe.clone());
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(failed_node(&error), "one");
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["one", "two"]));
-    assert_eq!(world.trace(), "1: one one | 2: two");
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["one", "two"]));
+    assert_eq!(probe.trace(), "1: one one | 2: two");
 }
 
-async fn decide(_: &Trail) -> Command<Trail, Way> {
-    been("decided").goto(Way::Items(vec![Item(3), Item(4)]))
+async fn decide(_: &Trail) -> Command<Trail, Choice> {
+    visited("decided").goto(Choice::Items(vec![Item(3), Item(4)]))
 }
 
 #[tokio::test]
-async fn a_command_goes_beside_the_nodes_own_edges() {
-    let graph = choosing().node(decide).edge(START, decide).edge(decide, two);
+async fn a_command_adds_targets_to_the_nodes_edges() {
+    let graph = choice_graph().node(decide).edge(START, decide).edge(decide, two);
     let (trace, state) = run(graph).await;
     assert_eq!(trace, "2: two work(3) work(4)");
     assert_eq!(state.unwrap(), trail(["decided", "two", "work(3)", "work(4)"]));
 }
 
 #[tokio::test]
-async fn two_ways_to_a_node_in_one_step_run_it_once() {
-    let graph = choosing().edge(START, one).edge(one, two).branch(one, |_: &Trail| goto(two));
+async fn two_routes_to_a_node_in_one_step_run_it_once() {
+    let graph = choice_graph().edge(START, one).edge(one, two).branch(one, |_: &Trail| goto(two));
     assert_eq!(run(graph).await.0, "1: one | 2: two");
 }
 
 #[tokio::test]
-async fn sends_run_once_each_even_if_they_are_equal() {
+async fn equal_sends_run_separately() {
     let same = |_: &Trail| vec![send(work, Item(1)), send(work, Item(1))];
-    assert_eq!(run(choosing().branch(START, same)).await.0, "1: work(1) work(1)");
+    assert_eq!(run(choice_graph().branch(START, same)).await.0, "1: work(1) work(1)");
 }
 
 #[tokio::test]
@@ -209,13 +209,13 @@ async fn a_deferred_node_runs_when_nothing_else_would() {
 }
 
 #[tokio::test]
-async fn an_unknown_target_is_named_and_siblings_survive() {
-    async fn lost(_: &Trail, cx: &Context<World>) -> Result<Goto, NodeError> {
-        cx.deps().visit(cx.step(), "lost").await?;
+async fn an_unknown_target_is_reported_and_siblings_are_kept() {
+    async fn lost(_: &Trail, cx: &Context<Probe>) -> Result<Goto, NodeError> {
+        cx.deps().enter(cx.step(), "lost").await?;
         Ok(Goto::node(if cx.config("found").is_some() { "two" } else { "nowhere" }))
     }
-    let world = World::default();
-    let graph = choosing()
+    let probe = Probe::default();
+    let graph = choice_graph()
         .name("maze")
         .node(lost)
         .edge(START, lost)
@@ -223,7 +223,7 @@ async fn an_unknown_target_is_named_and_siblings_survive() {
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", world.clone());
+    let thread = graph.thread("t", probe.clone());
     let error = thread.run(Trail::default()).await.unwrap_err();
     let RunError::UnknownTarget(target) = &error else { panic!("{error}") };
     assert_eq!(
@@ -231,23 +231,29 @@ async fn an_unknown_target_is_named_and_siblings_survive() {
         ("lost", "nowhere", "maze")
     );
     assert_eq!(target.nodes, ["by name", "lost", "one", "two", "work"]);
-    world.trace();
-    let found = thread.with(RunOptions::new().config("found", true));
+    probe.trace();
+    let found = thread.with_options(RunOptions::new().config("found", true));
     assert_eq!(found.proceed().await.unwrap().state(), &trail(["one", "two"]));
-    assert_eq!(world.trace(), "1: lost | 2: two");
+    assert_eq!(probe.trace(), "1: lost | 2: two");
 }
 
 #[tokio::test]
-async fn a_payload_must_fit_the_node_it_is_sent_to() {
-    let bad = |goto: fn() -> Goto| choosing().branch(START, move |_: &Trail| goto());
+async fn a_payload_must_have_the_type_its_node_takes() {
+    let bad = |goto: fn() -> Goto| choice_graph().branch(START, move |_: &Trail| goto());
     let (_, result) = run(bad(|| Goto::send("work", json!("text")))).await;
     let error = result.unwrap_err();
     assert_eq!(failed_node(&error), "work");
-    assert!(matches!(error.node_error(), Some(InputError::BadPayload { .. })), "{error}");
+    assert!(matches!(error.node_error(), Some(TaskInputError::InvalidPayload { .. })), "{error}");
     let (_, result) = run(bad(|| Goto::send("one", json!(1)))).await;
-    assert!(matches!(result.unwrap_err().node_error(), Some(InputError::WantsState { .. })));
+    assert!(matches!(
+        result.unwrap_err().node_error(),
+        Some(TaskInputError::UnexpectedPayload { .. })
+    ));
     let (_, result) = run(bad(|| Goto::node("work"))).await;
-    assert!(matches!(result.unwrap_err().node_error(), Some(InputError::WantsPayload { .. })));
+    assert!(matches!(
+        result.unwrap_err().node_error(),
+        Some(TaskInputError::MissingPayload { .. })
+    ));
     let (_, result) = run(bad(|| Goto::send("__end__", json!(1)))).await;
     assert!(matches!(result, Err(RunError::InvalidUpdate(_))));
 }

@@ -1,163 +1,170 @@
-//! Edits of a thread's state: as a node, as input, as the end, as a copy, and several at once.
+//! Edits of a thread's state: as a node, as input, as the end, as a copy, and several together.
 
 use graph_core::{
-    AsNode, Context, Edit, Goto, MemorySaver, RunError, RunOptions, START, StateGraph, Stops,
+    AsNode, Context, Goto, MemorySaver, RunError, RunOptions, START, StateEdit, StateGraph, Stops,
     Thread, checkpoint::Source,
 };
 
-use crate::support::{Trail, World, been, chain, diamond, graph, pass, path_of, trail, with_nodes};
+use crate::support::{
+    Probe, Trail, chain, diamond, graph, pass, path_of, trail, visited, with_nodes,
+};
 
-fn thread_of(graph: StateGraph<Trail, World>, world: &World) -> Thread<Trail, World> {
-    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is sound");
-    graph.thread("t", world.clone())
+fn thread_of(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
+    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
+    graph.thread("t", probe.clone())
 }
 
-/// A thread of `a → b → c` that stopped before `b`.
-async fn stopped(world: &World) -> Thread<Trail, World> {
+/// Returns a thread of `a → b → c` that stopped before `b`.
+async fn stopped_before_b(probe: &Probe) -> Thread<Trail, Probe> {
     let graph = chain(["a", "b", "c"]).stop_before(Stops::at(["b"]));
-    let thread = thread_of(graph, world);
-    assert!(!thread.run(Trail::default()).await.expect("nothing fails").is_done());
-    world.trace();
+    let thread = thread_of(graph, probe);
+    assert!(!thread.run(Trail::default()).await.expect("no node fails").is_done());
+    probe.trace();
     thread
 }
 
 #[tokio::test]
-async fn an_edit_as_a_node_goes_where_the_node_leads() {
-    let world = World::default();
-    let thread = stopped(&world).await;
-    thread.update_state(been("edit"), AsNode::node("b")).await.unwrap();
+async fn an_edit_as_a_node_follows_its_edges() {
+    let probe = Probe::default();
+    let thread = stopped_before_b(&probe).await;
+    thread.update_state(visited("edit"), AsNode::node("b")).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.values, trail(["a", "edit"]));
     assert_eq!((state.next.join(" "), state.source, state.step), ("c".into(), Source::Update, 2));
     assert!(thread.proceed().await.unwrap().is_done());
-    assert_eq!(world.trace(), "3: c");
+    assert_eq!(probe.trace(), "3: c");
 }
 
 #[tokio::test]
-async fn an_edit_as_the_last_node_leaves_the_next_one_next() {
-    let world = World::default();
-    let thread = stopped(&world).await;
-    thread.update_state(been("edit"), AsNode::Last).await.unwrap();
+async fn an_edit_as_the_last_node_keeps_the_next_node() {
+    let probe = Probe::default();
+    let thread = stopped_before_b(&probe).await;
+    thread.update_state(visited("edit"), AsNode::Last).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!((state.values, state.next.join(" ")), (trail(["a", "edit"]), "b".into()));
 }
 
 #[tokio::test]
-async fn an_edit_must_say_which_of_several_last_nodes_it_stands_for() {
-    let world = World::default();
-    let thread = thread_of(diamond().stop_before(Stops::at(["d"])), &world);
+async fn an_edit_after_parallel_nodes_must_name_one() {
+    let probe = Probe::default();
+    let thread = thread_of(diamond().stop_before(Stops::at(["d"])), &probe);
     assert!(!thread.run(Trail::default()).await.unwrap().is_done());
-    let error = thread.update_state(been("x"), AsNode::Last).await.unwrap_err();
+    let error = thread.update_state(visited("x"), AsNode::Last).await.unwrap_err();
     assert!(matches!(error, RunError::AmbiguousUpdate), "{error}");
-    thread.update_state(been("x"), AsNode::node("c")).await.unwrap();
+    thread.update_state(visited("x"), AsNode::node("c")).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_edit_as_an_unknown_node_lists_the_nodes() {
-    let thread = stopped(&World::default()).await;
-    let error = thread.update_state(been("x"), AsNode::node("z")).await.unwrap_err();
+async fn an_edit_as_an_unknown_node_lists_the_existing_nodes() {
+    let thread = stopped_before_b(&Probe::default()).await;
+    let error = thread.update_state(visited("x"), AsNode::node("z")).await.unwrap_err();
     let RunError::UnknownNode { node, nodes } = &error else { panic!("{error}") };
     assert_eq!((node.as_str(), &nodes[..]), ("z", &["a", "b", "c"].map(str::to_owned)[..]));
 }
 
 #[tokio::test]
-async fn an_edit_as_the_end_drops_what_is_pending() {
-    let world = World::default();
-    let thread = thread_of(diamond(), &world);
-    world.breaks("b", 1);
+async fn an_edit_as_the_end_drops_pending_tasks() {
+    let probe = Probe::default();
+    let thread = thread_of(diamond(), &probe);
+    probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
-    world.trace();
-    thread.edit_steps([[Edit { update: None, as_node: AsNode::End }]]).await.unwrap();
+    probe.trace();
+    thread.bulk_update_state([[StateEdit { update: None, as_node: AsNode::End }]]).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.values, trail(["a", "c"]), "what had finished counts");
+    assert_eq!(state.values, trail(["a", "c"]), "writes of finished tasks are kept");
     assert!(state.next.is_empty());
     assert!(thread.proceed().await.unwrap().is_done());
-    assert_eq!(world.trace(), "");
+    assert_eq!(probe.trace(), "");
 }
 
 #[tokio::test]
 async fn an_edit_as_input_runs_from_the_start() {
-    let world = World::default();
-    let thread = stopped(&world).await;
-    thread.update_state(been("in"), AsNode::Input).await.unwrap();
+    let probe = Probe::default();
+    let thread = stopped_before_b(&probe).await;
+    thread.update_state(visited("in"), AsNode::Input).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!((state.source, state.values), (Source::Input, trail(["a"])));
-    let exit = thread.clone().with(RunOptions::new().stop_before(Stops::Nowhere)).proceed().await;
-    let path = exit.unwrap().into_state().path;
+    let outcome =
+        thread.clone().with_options(RunOptions::new().stop_before(Stops::None)).proceed().await;
+    let path = outcome.unwrap().into_state().path;
     assert_eq!(path[..2], ["a", "in"]);
-    assert!(world.trace().contains("a"), "START leads to `a` again");
+    assert!(probe.trace().contains("a"), "START leads to `a` again");
 }
 
 #[tokio::test]
 async fn an_edit_as_input_starts_a_new_thread() {
-    let world = World::default();
-    let thread = thread_of(chain(["a"]), &world);
-    thread.update_state(been("in"), AsNode::Input).await.unwrap();
+    let probe = Probe::default();
+    let thread = thread_of(chain(["a"]), &probe);
+    thread.update_state(visited("in"), AsNode::Input).await.unwrap();
     assert_eq!(thread.state().await.unwrap().unwrap().step, -1);
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["in", "a"]));
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["in", "a"]));
 }
 
 #[tokio::test]
-async fn the_first_edit_of_a_thread_stands_for_its_start() {
-    let world = World::default();
-    let thread = thread_of(chain(["a", "b"]), &world);
-    thread.update_state(been("edit"), AsNode::Last).await.unwrap();
+async fn the_first_edit_of_a_thread_is_attributed_to_start() {
+    let probe = Probe::default();
+    let thread = thread_of(chain(["a", "b"]), &probe);
+    thread.update_state(visited("edit"), AsNode::Last).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!((state.values, state.next.join(" "), state.step), (trail(["edit"]), "a".into(), 0));
 }
 
 #[tokio::test]
-async fn a_copy_lies_beside_its_checkpoint() {
-    let world = World::default();
-    let thread = stopped(&world).await;
+async fn a_copy_is_a_sibling_of_its_checkpoint() {
+    let probe = Probe::default();
+    let thread = stopped_before_b(&probe).await;
     let before = thread.state().await.unwrap().unwrap();
-    let id = thread.edit_steps([[Edit { update: None, as_node: AsNode::Copy }]]).await.unwrap();
+    let id = thread
+        .bulk_update_state([[StateEdit { update: None, as_node: AsNode::Copy }]])
+        .await
+        .unwrap();
     let copy = thread.state().await.unwrap().unwrap();
     assert_eq!((copy.id, copy.source, copy.parent), (id, Source::Fork, before.parent));
     assert_eq!((copy.values, copy.next), (before.values, before.next));
 }
 
 #[tokio::test]
-async fn a_copy_needs_something_to_copy() {
-    let thread = thread_of(chain(["a"]), &World::default());
-    let copied = thread.edit_steps([[Edit { update: None, as_node: AsNode::Copy }]]).await;
+async fn a_copy_needs_a_checkpoint() {
+    let thread = thread_of(chain(["a"]), &Probe::default());
+    let copied =
+        thread.bulk_update_state([[StateEdit { update: None, as_node: AsNode::Copy }]]).await;
     assert!(matches!(copied, Err(RunError::InvalidUpdate(_))));
 }
 
 #[tokio::test]
-async fn edits_of_one_step_count_as_one_and_fill_a_join() {
-    let world = World::default();
-    let thread = thread_of(diamond(), &world);
-    let edit = |node: &str| Edit { update: Some(been(node)), as_node: AsNode::node(node) };
-    thread.edit_steps([vec![edit("a")], vec![edit("c"), edit("b")]]).await.unwrap();
+async fn edits_of_one_step_complete_a_join() {
+    let probe = Probe::default();
+    let thread = thread_of(diamond(), &probe);
+    let edit = |node: &str| StateEdit { update: Some(visited(node)), as_node: AsNode::node(node) };
+    thread.bulk_update_state([vec![edit("a")], vec![edit("c"), edit("b")]]).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.next, ["d"]);
     assert_eq!(thread.history(None).await.unwrap().len(), 2);
     assert!(thread.proceed().await.unwrap().is_done());
-    assert_eq!(world.trace(), "2: d");
+    assert_eq!(probe.trace(), "2: d");
 }
 
 #[tokio::test]
-async fn an_edit_that_stands_alone_is_refused_beside_others() {
-    let thread = stopped(&World::default()).await;
+async fn special_edits_cannot_be_combined_with_others() {
+    let thread = stopped_before_b(&Probe::default()).await;
     let head = thread.state().await.unwrap().unwrap().id;
-    let edit = |as_node| Edit { update: Some(been("x")), as_node };
-    let both = thread.edit_steps([[edit(AsNode::node("a")), edit(AsNode::Input)]]).await;
+    let edit = |as_node| StateEdit { update: Some(visited("x")), as_node };
+    let both = thread.bulk_update_state([[edit(AsNode::node("a")), edit(AsNode::Input)]]).await;
     assert!(matches!(both, Err(RunError::InvalidUpdate(_))));
-    let unsaid = thread.edit_steps([[edit(AsNode::Last), edit(AsNode::Last)]]).await;
-    assert!(matches!(unsaid, Err(RunError::InvalidUpdate(_))));
-    let none: [[Edit<Trail>; 0]; 1] = [[]];
-    assert!(matches!(thread.edit_steps(none).await, Err(RunError::InvalidUpdate(_))));
+    let unnamed = thread.bulk_update_state([[edit(AsNode::Last), edit(AsNode::Last)]]).await;
+    assert!(matches!(unnamed, Err(RunError::InvalidUpdate(_))));
+    let none: [[StateEdit<Trail>; 0]; 1] = [[]];
+    assert!(matches!(thread.bulk_update_state(none).await, Err(RunError::InvalidUpdate(_))));
     assert_eq!(thread.state().await.unwrap().unwrap().id, head, "nothing was written");
 }
 
 #[tokio::test]
-async fn an_edit_asks_the_branch_of_its_node() {
+async fn an_edit_calls_the_branch_of_its_node() {
     let built = with_nodes(["a", "b", "c"])
         .edge(START, "a")
         .branch("a", |it: &Trail| Goto::node(if it.note == "b" { "b" } else { "c" }));
-    let thread = thread_of(built, &World::default());
+    let thread = thread_of(built, &Probe::default());
     thread.update_state(Trail::update().note("b"), AsNode::node("a")).await.unwrap();
     assert_eq!(thread.state().await.unwrap().unwrap().next, ["b"]);
     thread.update_state(Trail::update().note("x"), AsNode::node("a")).await.unwrap();
@@ -165,39 +172,40 @@ async fn an_edit_asks_the_branch_of_its_node() {
 }
 
 #[tokio::test]
-async fn an_edit_asks_a_branch_that_uses_dependencies() {
-    let built = with_nodes(["a", "b"]).edge(START, "a").branch("a", |_: &Trail, world: &World| {
-        assert_eq!(world.count("a"), 0);
+async fn an_edit_passes_dependencies_to_a_branch() {
+    let built = with_nodes(["a", "b"]).edge(START, "a").branch("a", |_: &Trail, probe: &Probe| {
+        assert_eq!(probe.count("a"), 0);
         Goto::node("b")
     });
-    let thread = thread_of(built, &World::default());
-    thread.update_state(been("x"), AsNode::node("a")).await.unwrap();
+    let thread = thread_of(built, &Probe::default());
+    thread.update_state(visited("x"), AsNode::node("a")).await.unwrap();
     assert_eq!(thread.state().await.unwrap().unwrap().next, ["b"]);
 }
 
 #[tokio::test]
-async fn an_edit_keeps_the_metadata_of_its_options() {
-    let thread = thread_of(chain(["a"]), &World::default())
-        .with(RunOptions::new().metadata("user", "ada").run_named("by hand"));
-    thread.update_state(been("x"), AsNode::Last).await.unwrap();
+async fn an_edit_stores_the_metadata_of_its_options() {
+    let thread = thread_of(chain(["a"]), &Probe::default())
+        .with_options(RunOptions::new().metadata("user", "ada").run_id("manual"));
+    thread.update_state(visited("x"), AsNode::Last).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.run, "by hand");
+    assert_eq!(state.run, "manual");
     assert_eq!(state.metadata.get("user"), Some(&"ada".into()));
 }
 
 #[tokio::test]
-async fn an_edit_takes_the_place_of_a_node_that_asks() {
-    async fn ask_first(_: &Trail, cx: &Context<World>) -> Result<(), graph_core::NodeError> {
+async fn an_edit_replaces_an_interrupted_node() {
+    async fn interrupting(_: &Trail, cx: &Context<Probe>) -> Result<(), graph_core::NodeError> {
         cx.interrupt::<String>("which?")?;
         Ok(())
     }
-    let world = World::default();
-    let built = graph().node(ask_first).node(pass).edge(START, ask_first).edge(ask_first, pass);
-    let thread = thread_of(built, &world);
+    let probe = Probe::default();
+    let built =
+        graph().node(interrupting).node(pass).edge(START, interrupting).edge(interrupting, pass);
+    let thread = thread_of(built, &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
-    thread.update_state(been("by hand"), AsNode::node("ask_first")).await.unwrap();
+    thread.update_state(visited("manual"), AsNode::node("interrupting")).await.unwrap();
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!((state.next.join(" "), state.interrupts().count()), ("pass".into(), 0));
     assert!(thread.proceed().await.unwrap().is_done());
-    assert_eq!(path_of(&thread).await, ["by hand", "pass"]);
+    assert_eq!(path_of(&thread).await, ["manual", "pass"]);
 }

@@ -1,8 +1,8 @@
-//! Entrypoints: a function as a whole program.
+//! Entrypoints: a function as a graph.
 
-use graph_core::{Context, EntryExit, Entrypoint, Final, MemorySaver, NodeError, RunError};
+use graph_core::{Context, Entrypoint, EntrypointOutcome, Final, MemorySaver, NodeError, RunError};
 
-use crate::support::{Broken, World, failed_node};
+use crate::support::{InjectedError, Probe, failed_node};
 
 #[tokio::test]
 async fn a_function_runs_once_without_a_thread() {
@@ -16,7 +16,7 @@ async fn a_function_runs_once_without_a_thread() {
 }
 
 #[tokio::test]
-async fn a_thread_gives_the_last_result_to_the_next_run() {
+async fn a_run_receives_the_last_result_of_its_thread() {
     let sum = Entrypoint::new("sum", |n: u64, last: Option<u64>, _: Context| async move {
         Ok(last.unwrap_or(0) + n)
     });
@@ -28,7 +28,7 @@ async fn a_thread_gives_the_last_result_to_the_next_run() {
 }
 
 #[tokio::test]
-async fn what_is_saved_may_differ_from_what_is_given_out() {
+async fn the_saved_value_may_differ_from_the_output() {
     let log =
         Entrypoint::new("log", |line: String, last: Option<Vec<String>>, _: Context| async move {
             let mut save = last.unwrap_or_default();
@@ -41,40 +41,42 @@ async fn what_is_saved_may_differ_from_what_is_given_out() {
     assert_eq!(thread.run("b".into()).await.unwrap().done(), Some(2));
 }
 
-/// Calls twice, asks in between, and may break at its end.
-async fn program(n: u32, cx: &Context<World>) -> Result<String, NodeError> {
-    let visit = |name: &'static str| async move {
-        cx.deps().visit(cx.step(), name).await?;
+/// Makes two journaled calls with an interrupt between them, and may fail at the end.
+async fn program(n: u32, cx: &Context<Probe>) -> Result<String, NodeError> {
+    let enter = |name: &'static str| async move {
+        cx.deps().enter(cx.step(), name).await?;
         Ok(name.to_owned())
     };
-    let first: String = cx.task("first", n, visit("first")).await?;
+    let first: String = cx.task("first", n, enter("first")).await?;
     let name: String = cx.interrupt("who?")?;
-    let second: String = cx.task("second", n, visit("second")).await?;
-    cx.deps().visit(cx.step(), "end").await?;
+    let second: String = cx.task("second", n, enter("second")).await?;
+    cx.deps().enter(cx.step(), "end").await?;
     Ok(format!("{first} {name} {second}"))
 }
 
 #[tokio::test]
-async fn questions_and_failures_do_not_repeat_calls() {
-    let world = World::default();
+async fn interrupts_and_failures_do_not_repeat_calls() {
+    let probe = Probe::default();
     let entry =
-        Entrypoint::new("program", |n: u32, _: Option<String>, cx: Context<World>| async move {
+        Entrypoint::new("program", |n: u32, _: Option<String>, cx: Context<Probe>| async move {
             program(n, &cx).await
         });
     let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = entry.thread("t", world.clone());
-    let EntryExit::Interrupted(asked) = thread.run(1).await.unwrap() else { panic!("it asks") };
+    let thread = entry.thread("t", probe.clone());
+    let EntrypointOutcome::Interrupted(asked) = thread.run(1).await.unwrap() else {
+        panic!("expected an interrupt")
+    };
     assert_eq!(asked[0].value, "who?");
-    world.breaks("end", 1);
+    probe.fail_next("end", 1);
     let error = thread.resume("Ada").await.unwrap_err();
     assert_eq!(failed_node(&error), "entrypoint");
-    assert!(error.node_error::<Broken>().is_some());
+    assert!(error.node_error::<InjectedError>().is_some());
     assert_eq!(thread.proceed().await.unwrap().done().as_deref(), Some("first Ada second"));
-    assert_eq!(world.trace(), "1: end end first second");
+    assert_eq!(probe.trace(), "1: end end first second");
 }
 
 #[tokio::test]
-async fn a_failed_run_keeps_what_was_saved_before() {
+async fn a_failed_run_keeps_the_saved_value() {
     let entry = Entrypoint::new("odd", |n: u32, last: Option<u32>, _: Context| async move {
         if n.is_multiple_of(2) { Err("even".into()) } else { Ok(last.unwrap_or(0) + n) }
     });
@@ -86,7 +88,7 @@ async fn a_failed_run_keeps_what_was_saved_before() {
 }
 
 #[tokio::test]
-async fn an_entrypoint_without_thread_refuses_what_needs_one() {
+async fn an_entrypoint_with_checkpointer_needs_a_thread() {
     let entry = Entrypoint::new("one", |n: u32, _: Option<u32>, _: Context| async move { Ok(n) });
     let entry = entry.checkpointer(MemorySaver::new()).compile().unwrap();
     assert!(matches!(entry.run(1, ()).await, Err(RunError::MissingThread)));

@@ -1,4 +1,4 @@
-//! Error handlers are tasks of their own: they keep their journal and their answers.
+//! Error handlers are separate tasks with their own journal and interrupts.
 
 use std::sync::{
     Arc,
@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use graph_core::{
-    Configure, Context, Durability, Exit, MemorySaver, NodeError, Route, RunError, RunOptions,
+    Context, Durability, MemorySaver, NodeError, NodeExt, Route, RunError, RunOptions, RunOutcome,
     START, State, StateGraph,
 };
 
@@ -23,7 +23,7 @@ async fn buy(_: &Order) -> Result<(), NodeError> {
     Err("the shop is closed".into())
 }
 
-/// Makes an outside call, then asks twice.
+/// Makes a journaled call, then interrupts twice.
 async fn refund(_: &Order, cx: &Context<Calls>) -> Result<OrderUpdate, NodeError> {
     let count = cx.deps().0.clone();
     cx.task("refund", 1, async move {
@@ -37,7 +37,7 @@ async fn refund(_: &Order, cx: &Context<Calls>) -> Result<OrderUpdate, NodeError
 }
 
 #[tokio::test]
-async fn a_handler_that_asks_goes_on_with_its_answers_and_its_journal() {
+async fn an_interrupted_handler_keeps_its_resume_values_and_journal() {
     let graph = StateGraph::<Order, Calls>::new()
         .node(buy.on_error(refund))
         .edge(START, buy)
@@ -48,15 +48,21 @@ async fn a_handler_that_asks_goes_on_with_its_answers_and_its_journal() {
     let thread = graph.thread("t", calls.clone());
     assert_eq!(thread.run(Order::default()).await.unwrap().interrupts()[0].value, "first");
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.interrupts().count(), 1, "the handler's question shows on the thread");
+    assert_eq!(
+        state.interrupts().count(),
+        1,
+        "the handler's interrupt is part of the thread's state"
+    );
     assert_eq!(thread.resume("a").await.unwrap().interrupts()[0].value, "second");
-    let Exit::Done(order) = thread.resume("b").await.unwrap() else { panic!("all is answered") };
+    let RunOutcome::Done(order) = thread.resume("b").await.unwrap() else {
+        panic!("all interrupts were resumed")
+    };
     assert_eq!(order.log, ["a", "b"]);
     assert_eq!(calls.0.load(Ordering::SeqCst), 1, "the refund is made once");
 }
 
 #[derive(Route)]
-enum Way {
+enum Next {
     #[to(pass)]
     On,
 }
@@ -65,16 +71,16 @@ async fn pass(_: &Order) -> OrderUpdate {
     Order::update().log(["pass".to_owned()])
 }
 
-/// An entry that fails the first time it is asked.
-fn entry(_: &Order, calls: &Calls) -> Result<Way, NodeError> {
+/// A branch at START that fails on its first call.
+fn entry(_: &Order, calls: &Calls) -> Result<Next, NodeError> {
     match calls.0.fetch_add(1, Ordering::SeqCst) {
         0 => Err("not yet".into()),
-        _ => Ok(Way::On),
+        _ => Ok(Next::On),
     }
 }
 
 #[tokio::test]
-async fn a_failing_entry_keeps_the_input_whenever_it_is_stored() {
+async fn a_failing_entry_branch_keeps_the_input() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let graph = StateGraph::<Order, Calls>::new()
             .node(pass)
@@ -83,7 +89,7 @@ async fn a_failing_entry_keeps_the_input_whenever_it_is_stored() {
             .compile()
             .unwrap();
         let thread = graph.thread("t", Calls::default());
-        let thread = thread.with(RunOptions::new().durability(durability));
+        let thread = thread.with_options(RunOptions::new().durability(durability));
         let input = Order { log: vec!["in".to_owned()] };
         assert!(matches!(thread.run(input).await, Err(RunError::Node { .. })), "{durability:?}");
         let order = thread.proceed().await.unwrap().into_state();

@@ -1,18 +1,18 @@
-//! Questions: asked, answered, answered wrongly, and several at once.
+//! Interrupts and resuming: one, several, in subgraphs, and with wrong values.
 
 use graph_core::{
-    BadAnswer, Context, Goto, Input, Interrupt, MemorySaver, NodeError, RunError, START, State,
-    StateGraph, Thread, send, subgraph,
+    Context, Goto, Input, Interrupt, MemorySaver, NodeError, ResumeValueError, RunError, START,
+    State, StateGraph, Thread, send, subgraph,
 };
 use serde_json::json;
 
 use crate::support::{
-    Item, Trail, TrailUpdate, World, ask, been, failed_node, graph, pass, path_of, trail,
+    Item, Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, path_of, trail, visited,
 };
 
-fn thread_of(graph: StateGraph<Trail, World>, world: &World) -> Thread<Trail, World> {
-    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is sound");
-    graph.thread("t", world.clone())
+fn thread_of(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
+    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
+    graph.thread("t", probe.clone())
 }
 
 fn ids(interrupts: &[Interrupt]) -> Vec<String> {
@@ -20,25 +20,25 @@ fn ids(interrupts: &[Interrupt]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_question_stops_the_run_until_it_is_answered() {
-    let world = World::default();
-    let thread = thread_of(graph().node(ask).node(pass).edge(START, ask).edge(ask, pass), &world);
-    let exit = thread.run(Trail::default()).await.unwrap();
-    assert!(!exit.is_done());
-    assert_eq!(exit.interrupts()[0].value, "ask?");
-    assert!(exit.interrupts()[0].namespace.starts_with("ask:"));
+async fn an_interrupt_stops_the_run_until_it_is_resumed() {
+    let probe = Probe::default();
+    let thread = thread_of(graph().node(ask).node(pass).edge(START, ask).edge(ask, pass), &probe);
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    assert!(!outcome.is_done());
+    assert_eq!(outcome.interrupts()[0].value, "ask?");
+    assert!(outcome.interrupts()[0].namespace.starts_with("ask:"));
 
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.next, ["ask"]);
     assert_eq!(
         state.interrupts().collect::<Vec<_>>(),
-        exit.interrupts().iter().collect::<Vec<_>>()
+        outcome.interrupts().iter().collect::<Vec<_>>()
     );
 
-    let exit = thread.resume("yes").await.unwrap();
-    assert!(exit.is_done());
-    assert_eq!(exit.state(), &trail(["yes", "pass"]));
-    assert_eq!(world.trace(), "1: ask ask | 2: pass");
+    let outcome = thread.resume("yes").await.unwrap();
+    assert!(outcome.is_done());
+    assert_eq!(outcome.state(), &trail(["yes", "pass"]));
+    assert_eq!(probe.trace(), "1: ask ask | 2: pass");
 }
 
 #[derive(State, Clone, Debug, Default, PartialEq)]
@@ -59,12 +59,12 @@ fn form() -> Thread<Form> {
         .edge(START, fill)
         .checkpointer(MemorySaver::new())
         .compile()
-        .expect("the graph is sound");
+        .expect("the graph is valid");
     graph.thread("t", ())
 }
 
 #[tokio::test]
-async fn a_node_asks_one_question_after_the_other() {
+async fn a_node_can_interrupt_several_times() {
     let thread = form();
     let first = thread.run(Form::default()).await.unwrap();
     let second = thread.resume("Ada").await.unwrap();
@@ -75,33 +75,33 @@ async fn a_node_asks_one_question_after_the_other() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_can_be_given_again() {
+async fn a_resume_value_of_the_wrong_type_can_be_replaced() {
     let thread = form();
     assert_eq!(thread.run(Form::default()).await.unwrap().interrupts().len(), 1);
     assert_eq!(thread.resume("Ada").await.unwrap().interrupts().len(), 1);
 
     let error = thread.resume("old").await.unwrap_err();
-    let bad = error.node_error::<BadAnswer>().unwrap_or_else(|| panic!("{error}"));
-    assert_eq!(bad.node, "fill");
+    let error = error.node_error::<ResumeValueError>().unwrap_or_else(|| panic!("{error}"));
+    assert_eq!(error.node, "fill");
     let state = thread.state().await.unwrap().unwrap();
-    let waiting: Vec<_> = state.interrupts().map(|it| it.value.clone()).collect();
-    assert_eq!(waiting, [json!({"age of": "Ada"})], "the question still waits");
+    let pending: Vec<_> = state.interrupts().map(|it| it.value.clone()).collect();
+    assert_eq!(pending, [json!({"age of": "Ada"})], "the interrupt is still pending");
 
     let done = thread.resume(36).await.unwrap();
     assert_eq!(done.state(), &Form { name: "Ada".into(), age: 36 });
 }
 
 #[tokio::test]
-async fn an_answer_by_id_that_does_not_fit_can_be_given_again() {
+async fn a_resume_value_by_id_of_the_wrong_type_can_be_replaced() {
     let thread = form();
-    let exit = thread.run(Form::default()).await.unwrap();
-    let id = exit.interrupts()[0].id.clone();
-    thread.resume_each([(id.clone(), json!(5))]).await.unwrap_err();
-    let exit = thread.resume_each([(id, json!("Ada"))]).await.unwrap();
-    assert_eq!(exit.interrupts()[0].value, json!({"age of": "Ada"}));
+    let outcome = thread.run(Form::default()).await.unwrap();
+    let id = outcome.interrupts()[0].id.clone();
+    thread.resume_by_id([(id.clone(), json!(5))]).await.unwrap_err();
+    let outcome = thread.resume_by_id([(id, json!("Ada"))]).await.unwrap();
+    assert_eq!(outcome.interrupts()[0].value, json!({"age of": "Ada"}));
 }
 
-fn three() -> StateGraph<Trail, World> {
+fn two_interrupts_and_a_node() -> StateGraph<Trail, Probe> {
     graph()
         .node_as("a", ask)
         .node_as("b", ask)
@@ -114,141 +114,143 @@ fn three() -> StateGraph<Trail, World> {
 }
 
 #[tokio::test]
-async fn several_questions_are_answered_by_id() {
-    let world = World::default();
-    let thread = thread_of(three(), &world);
-    let exit = thread.run(Trail::default()).await.unwrap();
-    let values: Vec<_> = exit.interrupts().iter().map(|it| it.value.clone()).collect();
+async fn several_interrupts_are_resumed_by_id() {
+    let probe = Probe::default();
+    let thread = thread_of(two_interrupts_and_a_node(), &probe);
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    let values: Vec<_> = outcome.interrupts().iter().map(|it| it.value.clone()).collect();
     assert_eq!(values, ["a?", "b?"]);
-    assert_eq!(exit.state(), &trail(["c"]), "a finished sibling counts");
-    assert_eq!(world.trace(), "1: a b c");
+    assert_eq!(outcome.state(), &trail(["c"]), "writes of finished siblings are included");
+    assert_eq!(probe.trace(), "1: a b c");
 
-    let ids = ids(exit.interrupts());
-    let exit = thread.resume_each([(ids[1].clone(), json!("B"))]).await.unwrap();
-    assert_eq!(exit.interrupts().len(), 1);
-    assert_eq!(exit.interrupts()[0].id, ids[0], "the other question is the same one");
-    assert_eq!(world.count("c"), 0, "what finished does not run again");
+    let ids = ids(outcome.interrupts());
+    let outcome = thread.resume_by_id([(ids[1].clone(), json!("B"))]).await.unwrap();
+    assert_eq!(outcome.interrupts().len(), 1);
+    assert_eq!(outcome.interrupts()[0].id, ids[0], "the other interrupt keeps its id");
+    assert_eq!(probe.count("c"), 0, "finished tasks do not run again");
 
-    let exit = thread.resume("A").await.unwrap();
-    assert_eq!(exit.state(), &trail(["A", "B", "c", "d"]));
+    let outcome = thread.resume("A").await.unwrap();
+    assert_eq!(outcome.state(), &trail(["A", "B", "c", "d"]));
 }
 
 #[tokio::test]
-async fn all_questions_are_answered_at_once() {
-    let world = World::default();
-    let thread = thread_of(three(), &world);
-    let exit = thread.run(Trail::default()).await.unwrap();
-    let answers = exit.interrupts().iter().map(|it| (it.id.clone(), json!("yes")));
-    let exit = thread.resume_each(answers).await.unwrap();
-    assert_eq!(exit.state(), &trail(["yes", "yes", "c", "d"]));
+async fn all_interrupts_can_be_resumed_together() {
+    let probe = Probe::default();
+    let thread = thread_of(two_interrupts_and_a_node(), &probe);
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    let values = outcome.interrupts().iter().map(|it| (it.id.clone(), json!("yes")));
+    let outcome = thread.resume_by_id(values).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["yes", "yes", "c", "d"]));
 }
 
 #[tokio::test]
-async fn one_answer_for_several_questions_is_ambiguous() {
-    let world = World::default();
-    let thread = thread_of(three(), &world);
+async fn one_resume_value_for_several_interrupts_is_ambiguous() {
+    let probe = Probe::default();
+    let thread = thread_of(two_interrupts_and_a_node(), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 2);
-    world.trace();
+    probe.trace();
     let error = thread.resume("x").await.unwrap_err();
     assert!(matches!(error, RunError::AmbiguousResume { pending: 2 }), "{error}");
-    assert_eq!(world.trace(), "", "nothing has run");
+    assert_eq!(probe.trace(), "", "no node has run");
 }
 
 #[tokio::test]
-async fn an_unknown_question_is_refused() {
-    let world = World::default();
-    let thread = thread_of(three(), &world);
+async fn an_unknown_interrupt_id_is_an_error() {
+    let probe = Probe::default();
+    let thread = thread_of(two_interrupts_and_a_node(), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 2);
-    let error = thread.resume_each([("nobody".to_owned(), json!(1))]).await.unwrap_err();
-    assert!(matches!(&error, RunError::UnknownInterrupt { id } if id == "nobody"), "{error}");
+    let error = thread.resume_by_id([("unknown".to_owned(), json!(1))]).await.unwrap_err();
+    assert!(matches!(&error, RunError::UnknownInterrupt { id } if id == "unknown"), "{error}");
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.interrupts().count(), 2);
 }
 
-async fn approve(item: Item, cx: &Context<World>) -> Result<TrailUpdate, NodeError> {
-    cx.deps().visit(cx.step(), &format!("approve({})", item.0)).await?;
+async fn approve(item: Item, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+    cx.deps().enter(cx.step(), &format!("approve({})", item.0)).await?;
     let answer: String = cx.interrupt(item.0)?;
-    Ok(been(&format!("{} {answer}", item.0)))
+    Ok(visited(&format!("{} {answer}", item.0)))
 }
 
 #[tokio::test]
-async fn sent_tasks_ask_each_for_themselves() {
-    let world = World::default();
+async fn sent_tasks_interrupt_independently() {
+    let probe = Probe::default();
     let sends = |_: &Trail| (1..=3).map(|it| send(approve, Item(it))).collect::<Vec<_>>();
-    let thread = thread_of(graph().node(approve).branch(START, sends), &world);
-    let exit = thread.run(Trail::default()).await.unwrap();
-    let values: Vec<_> = exit.interrupts().iter().map(|it| it.value.clone()).collect();
+    let thread = thread_of(graph().node(approve).branch(START, sends), &probe);
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    let values: Vec<_> = outcome.interrupts().iter().map(|it| it.value.clone()).collect();
     assert_eq!(values, [1, 2, 3]);
-    world.trace();
+    probe.trace();
 
-    let answers = exit.interrupts()[1..].iter().map(|it| (it.id.clone(), json!("ok")));
-    let exit = thread.resume_each(answers).await.unwrap();
-    assert_eq!(exit.interrupts()[0].value, 1);
+    let values = outcome.interrupts()[1..].iter().map(|it| (it.id.clone(), json!("ok")));
+    let outcome = thread.resume_by_id(values).await.unwrap();
+    assert_eq!(outcome.interrupts()[0].value, 1);
     assert_eq!(path_of(&thread).await, ["2 ok", "3 ok"]);
-    world.trace();
-    let exit = thread.resume("no").await.unwrap();
-    assert_eq!(exit.state(), &trail(["1 no", "2 ok", "3 ok"]));
-    assert_eq!(world.trace(), "1: approve(1)");
+    probe.trace();
+    let outcome = thread.resume("no").await.unwrap();
+    assert_eq!(outcome.state(), &trail(["1 no", "2 ok", "3 ok"]));
+    assert_eq!(probe.trace(), "1: approve(1)");
 }
 
-fn nested() -> StateGraph<Trail, World> {
+fn nested() -> StateGraph<Trail, Probe> {
     let inner = graph()
         .node_as("before", pass)
         .node_as("inner", ask)
         .sequence(["before", "inner"])
         .compile()
-        .expect("the graph is sound");
-    let whole = |it: Trail| Trail::update().path(it.path);
-    graph().node(subgraph("sub", &inner, |_: &Trail| Trail::default(), whole)).edge(START, "sub")
+        .expect("the graph is valid");
+    let path_update = |it: Trail| Trail::update().path(it.path);
+    graph()
+        .node(subgraph("sub", &inner, |_: &Trail| Trail::default(), path_update))
+        .edge(START, "sub")
 }
 
 #[tokio::test]
-async fn a_question_inside_a_subgraph_is_answered_from_outside() {
+async fn an_interrupt_in_a_subgraph_is_resumed_by_the_caller() {
     for by_id in [false, true] {
-        let world = World::default();
-        let thread = thread_of(nested(), &world);
-        let exit = thread.run(Trail::default()).await.unwrap();
-        let [question] = exit.interrupts() else { panic!("one question") };
-        let parts: Vec<_> = question.namespace.split('|').collect();
+        let probe = Probe::default();
+        let thread = thread_of(nested(), &probe);
+        let outcome = thread.run(Trail::default()).await.unwrap();
+        let [interrupt] = outcome.interrupts() else { panic!("one interrupt") };
+        let parts: Vec<_> = interrupt.namespace.split('|').collect();
         assert!(parts[0].starts_with("sub:") && parts[1].starts_with("inner:"), "{parts:?}");
-        assert_eq!(world.trace(), "1: before | 2: inner");
-        let exit = match by_id {
-            true => thread.resume_each([(question.id.clone(), json!("in"))]).await.unwrap(),
+        assert_eq!(probe.trace(), "1: before | 2: inner");
+        let outcome = match by_id {
+            true => thread.resume_by_id([(interrupt.id.clone(), json!("in"))]).await.unwrap(),
             false => thread.resume("in").await.unwrap(),
         };
-        assert_eq!(exit.state(), &trail(["before", "in"]));
-        assert_eq!(world.trace(), "2: inner", "what finished inside does not run again");
+        assert_eq!(outcome.state(), &trail(["before", "in"]));
+        assert_eq!(probe.trace(), "2: inner", "finished tasks of the subgraph do not run again");
     }
 }
 
 #[tokio::test]
-async fn a_bad_answer_inside_a_subgraph_can_be_given_again() {
-    let world = World::default();
-    let thread = thread_of(nested(), &world);
+async fn a_wrong_resume_value_in_a_subgraph_can_be_replaced() {
+    let probe = Probe::default();
+    let thread = thread_of(nested(), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     let error = thread.resume(5).await.unwrap_err();
-    assert!(error.node_error::<BadAnswer>().is_some(), "{error}");
+    assert!(error.node_error::<ResumeValueError>().is_some(), "{error}");
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.interrupts().count(), 1, "the question still waits");
-    let exit = thread.resume("in").await.unwrap();
-    assert_eq!(exit.state(), &trail(["before", "in"]));
+    assert_eq!(state.interrupts().count(), 1, "the interrupt is still pending");
+    let outcome = thread.resume("in").await.unwrap();
+    assert_eq!(outcome.state(), &trail(["before", "in"]));
 }
 
 #[tokio::test]
-async fn a_failure_beats_a_question_which_is_kept() {
-    let world = World::default();
-    let thread = thread_of(three(), &world);
-    world.breaks("c", 1);
+async fn a_failure_takes_precedence_over_interrupts() {
+    let probe = Probe::default();
+    let thread = thread_of(two_interrupts_and_a_node(), &probe);
+    probe.fail_next("c", 1);
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(failed_node(&error), "c");
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.interrupts().len(), 2);
-    assert_eq!(exit.state(), &trail(["c"]));
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.interrupts().len(), 2);
+    assert_eq!(outcome.state(), &trail(["c"]));
 }
 
 #[tokio::test]
-async fn an_answer_comes_with_an_update_and_a_goto() {
-    let world = World::default();
+async fn a_resume_can_be_combined_with_an_update() {
+    let probe = Probe::default();
     let built = graph().node(ask).node_as("other", pass).edge(START, ask).branch(
         ask,
         |it: &Trail| match it.note.as_str() {
@@ -256,33 +258,33 @@ async fn an_answer_comes_with_an_update_and_a_goto() {
             _ => vec![],
         },
     );
-    let thread = thread_of(built, &world);
+    let thread = thread_of(built, &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     let input = Input::resume("A").unwrap().with_update(Trail::update().note("go"));
-    let exit = thread.run(input).await.unwrap();
+    let outcome = thread.run(input).await.unwrap();
     assert_eq!(
-        (exit.state().note.as_str(), &exit.state().path[..]),
+        (outcome.state().note.as_str(), &outcome.state().path[..]),
         ("go", &["A".to_owned(), "other".to_owned()][..])
     );
 }
 
 #[tokio::test]
-async fn an_answered_checkpoint_takes_the_new_answer() {
-    let world = World::default();
-    let thread = thread_of(graph().node(ask).edge(START, ask), &world);
+async fn a_resumed_checkpoint_can_be_resumed_again() {
+    let probe = Probe::default();
+    let thread = thread_of(graph().node(ask).edge(START, ask), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
     let asked = thread.state().await.unwrap().unwrap().id;
     assert_eq!(thread.resume("old").await.unwrap().state(), &trail(["old"]));
-    let exit = thread.at(asked).resume("new").await.unwrap();
-    assert_eq!(exit.state(), &trail(["new"]));
-    let exit = thread.at(asked).proceed().await.unwrap();
-    assert_eq!(exit.interrupts().len(), 1, "without an answer it asks again");
+    let outcome = thread.at(asked).resume("new").await.unwrap();
+    assert_eq!(outcome.state(), &trail(["new"]));
+    let outcome = thread.at(asked).proceed().await.unwrap();
+    assert_eq!(outcome.interrupts().len(), 1, "without a resume value it interrupts again");
 }
 
 #[tokio::test]
-async fn a_run_without_thread_says_what_was_asked() {
+async fn a_run_without_thread_reports_the_interrupt_value() {
     let graph = graph().node(ask).edge(START, ask).compile().unwrap();
-    let error = graph.run(Trail::default(), World::default()).await.unwrap_err();
+    let error = graph.run(Trail::default(), Probe::default()).await.unwrap_err();
     assert!(
         matches!(&error, RunError::Unfinished(_)) && error.to_string().contains("ask?"),
         "{error}"

@@ -1,28 +1,28 @@
-//! The typed face of the engine, feature by feature, at its public API.
+//! Tests of the engine's typed public API.
 
 mod build;
-mod care;
 mod contexts;
 mod control;
-mod dynamic;
 mod edges;
 mod edits;
 mod effects;
 mod entrypoints;
 mod handlers;
 mod interrupts;
+mod json_graphs;
+mod lifetimes;
 mod nested;
+mod node_options;
 mod nodes;
-mod outliving;
 mod reducers;
 mod resume;
 mod retries;
-mod savers;
+mod saver_failures;
 #[cfg(feature = "schema")]
 mod schemas;
 mod state;
-mod storage;
+mod stored_threads;
 mod streams;
 mod subgraphs;
 mod support;
-mod travel;
+mod time_travel;

@@ -1,111 +1,119 @@
-//! Control and questions that reach into subgraphs: draining, cancelling, stops, time travel.
+//! Draining, cancelling, stops, interrupts and time travel in subgraphs.
 
 use graph_core::{
-    Context, Control, Durability, Exit, MemorySaver, NodeError, Persistence, RunOptions, START,
-    StateGraph, Stop, Stops, SubgraphNode, Thread, subgraph,
+    Context, Durability, MemorySaver, NodeError, Persistence, RunControl, RunOptions, RunOutcome,
+    START, StateGraph, StopReason, Stops, SubgraphNode, Thread, subgraph,
 };
 
-use crate::support::{Trail, TrailUpdate, World, ask, been, chain, graph, pass, trail, with_nodes};
+use crate::support::{
+    Probe, Trail, TrailUpdate, ask, chain, graph, pass, trail, visited, with_nodes,
+};
 
-fn whole(inner: Trail) -> TrailUpdate {
+fn path_of_inner(inner: Trail) -> TrailUpdate {
     Trail::update().path(inner.path)
 }
 
-/// `a → b` as the node `sub`.
-fn sub(inner: StateGraph<Trail, World>) -> SubgraphNode<Trail, World> {
-    let inner = inner.compile().expect("the graph is sound");
-    subgraph("sub", &inner, |_: &Trail| Trail::default(), whole)
+/// Wraps `inner` as the node `sub`.
+fn sub(inner: StateGraph<Trail, Probe>) -> SubgraphNode<Trail, Probe> {
+    let inner = inner.compile().expect("the graph is valid");
+    subgraph("sub", &inner, |_: &Trail| Trail::default(), path_of_inner)
 }
 
-fn thread_of(node: SubgraphNode<Trail, World>, world: &World) -> Thread<Trail, World> {
+fn thread_of(node: SubgraphNode<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
     let graph = graph()
         .node(node)
         .node_as("after", pass)
         .sequence(["sub", "after"])
         .checkpointer(MemorySaver::new())
         .compile()
-        .expect("the graph is sound");
-    graph.thread("t", world.clone())
+        .expect("the graph is valid");
+    graph.thread("t", probe.clone())
 }
 
 #[tokio::test]
-async fn a_drained_run_stops_inside_and_goes_on_inside() {
-    let (world, control) = (World::default(), Control::new());
-    let thread = thread_of(sub(chain(["a", "b"])), &world);
-    world.hold("a");
-    let running = thread.clone().with(RunOptions::new().control(control.clone()));
+async fn a_drained_subgraph_resumes_from_its_own_checkpoint() {
+    let (probe, control) = (Probe::default(), RunControl::new());
+    let thread = thread_of(sub(chain(["a", "b"])), &probe);
+    probe.block("a");
+    let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
-    world.started("a").await;
+    probe.started("a").await;
     control.drain();
-    world.release("a");
-    let exit = run.await.unwrap().unwrap();
-    assert!(matches!(exit, Exit::Stopped { stop: Stop::Drained, .. }), "{exit:?}");
-    assert_eq!(world.trace(), "1: a");
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["a", "b", "after"]));
-    assert_eq!(world.trace(), "2: after b");
+    probe.unblock("a");
+    let outcome = run.await.unwrap().unwrap();
+    assert!(
+        matches!(outcome, RunOutcome::Stopped { reason: StopReason::Drained, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(probe.trace(), "1: a");
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "b", "after"]));
+    assert_eq!(probe.trace(), "2: after b");
 }
 
 #[tokio::test]
-async fn a_cancelled_run_goes_on_inside() {
-    let (world, control) = (World::default(), Control::new());
-    let thread = thread_of(sub(chain(["a", "b"])), &world);
-    world.hold("b");
-    let running = thread.clone().with(RunOptions::new().control(control.clone()));
+async fn a_cancelled_subgraph_resumes_from_its_own_checkpoint() {
+    let (probe, control) = (Probe::default(), RunControl::new());
+    let thread = thread_of(sub(chain(["a", "b"])), &probe);
+    probe.block("b");
+    let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
-    world.started("b").await;
+    probe.started("b").await;
     control.cancel();
     run.await.unwrap().unwrap_err();
-    world.release("b");
-    world.trace();
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["a", "b", "after"]));
-    assert_eq!(world.trace(), "2: after b");
+    probe.unblock("b");
+    probe.trace();
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "b", "after"]));
+    assert_eq!(probe.trace(), "2: after b");
 }
 
 #[tokio::test]
-async fn a_static_stop_inside_stops_the_whole_run() {
-    let world = World::default();
-    let thread = thread_of(sub(chain(["a", "b"]).stop_before(Stops::at(["b"]))), &world);
-    let exit = thread.run(Trail::default()).await.unwrap();
-    assert!(matches!(exit, Exit::Stopped { stop: Stop::Before, .. }), "{exit:?}");
-    assert_eq!(world.trace(), "1: a");
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["a", "b", "after"]));
-    assert_eq!(world.trace(), "2: after b");
+async fn a_static_stop_in_a_subgraph_stops_the_run() {
+    let probe = Probe::default();
+    let thread = thread_of(sub(chain(["a", "b"]).stop_before(Stops::at(["b"]))), &probe);
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    assert!(
+        matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(probe.trace(), "1: a");
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "b", "after"]));
+    assert_eq!(probe.trace(), "2: after b");
 }
 
 #[tokio::test]
-async fn every_durability_keeps_a_question_inside() {
+async fn every_durability_stores_an_interrupt_in_a_subgraph() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        let world = World::default();
+        let probe = Probe::default();
         let inner = with_nodes(["a"]).node_as("b", ask).sequence(["a", "b"]);
         let options = RunOptions::new().durability(durability);
-        let thread = thread_of(sub(inner), &world).with(options);
+        let thread = thread_of(sub(inner), &probe).with_options(options);
         assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
-        world.trace();
-        let exit = thread.resume("B").await.unwrap();
-        assert_eq!(exit.state(), &trail(["a", "B", "after"]), "{durability:?}");
-        assert_eq!(world.trace(), "2: after b", "{durability:?}");
+        probe.trace();
+        let outcome = thread.resume("B").await.unwrap();
+        assert_eq!(outcome.state(), &trail(["a", "B", "after"]), "{durability:?}");
+        assert_eq!(probe.trace(), "2: after b", "{durability:?}");
     }
 }
 
 #[tokio::test]
-async fn a_question_in_a_graph_that_keeps_nothing_starts_it_over() {
-    let world = World::default();
+async fn an_interrupted_subgraph_without_persistence_starts_over() {
+    let probe = Probe::default();
     let inner = with_nodes(["a"]).node_as("b", ask).sequence(["a", "b"]);
-    let thread = thread_of(sub(inner).persistence(Persistence::Nothing), &world);
+    let thread = thread_of(sub(inner).persistence(Persistence::None), &probe);
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
-    world.trace();
-    let exit = thread.resume("B").await.unwrap();
-    assert_eq!(exit.state(), &trail(["a", "B", "after"]));
-    assert_eq!(world.trace(), "1: a | 2: after b");
+    probe.trace();
+    let outcome = thread.resume("B").await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "B", "after"]));
+    assert_eq!(probe.trace(), "1: a | 2: after b");
 }
 
 #[tokio::test]
-async fn a_graph_that_remembers_goes_back_in_time_with_its_thread() {
-    let world = World::default();
-    let thread = thread_of(sub(chain(["a"])).persistence(Persistence::Thread), &world);
+async fn a_subgraph_with_thread_persistence_travels_in_time_with_its_thread() {
+    let probe = Probe::default();
+    let thread = thread_of(sub(chain(["a"])).persistence(Persistence::Thread), &probe);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     let first = thread.history(None).await.unwrap();
     let entry = first.iter().find(|it| it.next == ["sub"]).unwrap().id;
@@ -113,39 +121,39 @@ async fn a_graph_that_remembers_goes_back_in_time_with_its_thread() {
     assert_eq!(
         second,
         trail(["a", "after", "a", "a", "after"]),
-        "the second visit remembers the first"
+        "the second invocation continues the first"
     );
     let again = thread.at(entry).proceed().await.unwrap().into_state();
-    assert_eq!(again, trail(["a", "after"]), "before the first visit there was nothing");
+    assert_eq!(again, trail(["a", "after"]), "before the first invocation there was no state");
 }
 
-async fn asks_inside(_: &Trail, cx: &Context<World>) -> Result<TrailUpdate, NodeError> {
+async fn run_interrupting_graph(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     let inner = with_nodes(["x"]).node_as("y", ask).sequence(["x", "y"]).compile()?;
-    cx.deps().visit(cx.step(), "outer").await?;
-    let state = cx.run_graph(&inner, Persistence::Visit, Trail::default()).await?;
-    Ok(been(&state.unwrap_or_default().path.join("+")))
+    cx.deps().enter(cx.step(), "outer").await?;
+    let state = cx.run_graph(&inner, Persistence::Invocation, Trail::default()).await?;
+    Ok(visited(&state.unwrap_or_default().path.join("+")))
 }
 
 #[tokio::test]
-async fn a_graph_called_by_a_node_asks_through_it() {
-    let world = World::default();
+async fn an_interrupt_in_a_graph_called_by_a_node_reaches_the_caller() {
+    let probe = Probe::default();
     let graph = graph()
-        .node(asks_inside)
-        .edge(START, asks_inside)
+        .node(run_interrupting_graph)
+        .edge(START, run_interrupting_graph)
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", world.clone());
+    let thread = graph.thread("t", probe.clone());
     assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts()[0].value, "y?");
-    world.trace();
+    probe.trace();
     assert_eq!(thread.resume("Y").await.unwrap().state(), &trail(["x+Y"]));
-    assert_eq!(world.trace(), "1: outer | 2: y");
+    assert_eq!(probe.trace(), "1: outer | 2: y");
 }
 
 #[tokio::test]
-async fn the_step_limit_counts_for_each_graph() {
-    let thread = thread_of(sub(chain(["a", "b", "c"])), &World::default());
-    let limited = |limit| thread.clone().with(RunOptions::new().limit(limit));
+async fn the_step_limit_applies_to_each_graph_separately() {
+    let thread = thread_of(sub(chain(["a", "b", "c"])), &Probe::default());
+    let limited = |limit| thread.clone().with_options(RunOptions::new().step_limit(limit));
     assert!(limited(3).run(Trail::default()).await.is_err(), "the inner graph takes three steps");
     assert!(limited(4).run(Trail::default()).await.unwrap().is_done());
 }

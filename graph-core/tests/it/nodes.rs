@@ -1,29 +1,29 @@
-//! Nodes: every signature, every return, names, panics and errors.
+//! Nodes: signatures, return types, names, panics and errors.
 
 use std::sync::Arc;
 
 use graph_core::{
-    Command, Context, Goto, NodeError, NodePanic, RunError, START, StateGraph, goto, send,
+    Command, Context, Goto, NodeError, NodePanicError, RunError, START, StateGraph, goto, send,
 };
 
-use crate::support::{Broken, Item, Trail, TrailUpdate, been, failed_node, trail};
+use crate::support::{InjectedError, Item, Trail, TrailUpdate, failed_node, trail, visited};
 
 type Deps = Arc<str>;
 
 async fn on_state(state: &Trail) -> TrailUpdate {
-    been(&format!("state {}", state.path.len()))
+    visited(&format!("state {}", state.path.len()))
 }
 
 async fn on_state_with(_: &Trail, cx: &Context<Deps>) -> TrailUpdate {
-    been(&format!("{} {}", cx.node(), cx.deps()))
+    visited(&format!("{} {}", cx.node(), cx.deps()))
 }
 
 async fn on_payload(item: Item) -> TrailUpdate {
-    been(&format!("payload {}", item.0))
+    visited(&format!("payload {}", item.0))
 }
 
 async fn on_payload_with(item: Item, cx: &Context<Deps>) -> TrailUpdate {
-    been(&format!("payload {} {}", item.0, cx.deps()))
+    visited(&format!("payload {} {}", item.0, cx.deps()))
 }
 
 #[tokio::test]
@@ -45,17 +45,17 @@ async fn a_node_has_one_of_four_signatures() {
 }
 
 #[tokio::test]
-async fn closures_are_nodes_under_a_name() {
+async fn named_closures_are_nodes() {
     let prefix = "from".to_owned();
     let moved = prefix.clone();
     let graph = StateGraph::<Trail>::new()
-        .node_as("async", async |it: &Trail| been(&format!("async {}", it.path.len())))
+        .node_as("async", async |it: &Trail| visited(&format!("async {}", it.path.len())))
         .node_as("captures", move |_: &Trail| {
             let text = format!("{moved} outside");
-            async move { been(&text) }
+            async move { visited(&text) }
         })
-        .node_as("context", async |_: &Trail, cx: &Context| been(cx.node()))
-        .node_as("payload", async |item: Item| been(&item.0.to_string()))
+        .node_as("context", async |_: &Trail, cx: &Context| visited(cx.node()))
+        .node_as("payload", async |item: Item| visited(&item.0.to_string()))
         .sequence(["async", "captures", "context"])
         .branch("context", |_: &Trail| Goto::send("payload", serde_json::json!(5)))
         .compile()
@@ -82,7 +82,7 @@ impl Word for Bye {
 }
 
 async fn say<W: Word>(_: &Trail) -> TrailUpdate {
-    been(W::WORD)
+    visited(W::WORD)
 }
 
 #[tokio::test]
@@ -104,11 +104,11 @@ struct Agent {
 
 impl Agent {
     async fn act(_: &Trail) -> TrailUpdate {
-        been("acted")
+        visited("acted")
     }
 
     async fn think(&self, state: &Trail) -> TrailUpdate {
-        been(&format!("{} thought after {}", self.name, state.path.len()))
+        visited(&format!("{} thought after {}", self.name, state.path.len()))
     }
 }
 
@@ -132,7 +132,7 @@ async fn methods_are_nodes() {
 async fn nothing(_: &Trail) {}
 
 async fn some(_: &Trail) -> Option<TrailUpdate> {
-    Some(been("some"))
+    Some(visited("some"))
 }
 
 async fn none(_: &Trail) -> Option<TrailUpdate> {
@@ -140,23 +140,23 @@ async fn none(_: &Trail) -> Option<TrailUpdate> {
 }
 
 async fn several(_: &Trail) -> Vec<TrailUpdate> {
-    vec![been("1"), been("2")]
+    vec![visited("1"), visited("2")]
 }
 
-async fn fine(_: &Trail) -> Result<TrailUpdate, NodeError> {
-    Ok(been("fine"))
+async fn ok_update(_: &Trail) -> Result<TrailUpdate, NodeError> {
+    Ok(visited("ok_update"))
 }
 
-async fn fine_maybe(_: &Trail) -> Result<Option<TrailUpdate>, Broken> {
-    Ok(Some(been("maybe")))
+async fn ok_option(_: &Trail) -> Result<Option<TrailUpdate>, InjectedError> {
+    Ok(Some(visited("maybe")))
 }
 
 async fn command(_: &Trail) -> Command<Trail> {
-    Command::update(been("command"))
+    Command::update(visited("command"))
 }
 
-async fn fine_command(_: &Trail) -> Result<Command<Trail, Goto>, NodeError> {
-    Ok(been("told").goto(goto(end)))
+async fn ok_command(_: &Trail) -> Result<Command<Trail, Goto>, NodeError> {
+    Ok(visited("ok command").goto(goto(end)))
 }
 
 async fn end(_: &Trail) -> Result<(), NodeError> {
@@ -164,30 +164,30 @@ async fn end(_: &Trail) -> Result<(), NodeError> {
 }
 
 #[tokio::test]
-async fn a_node_returns_an_update_or_what_holds_one() {
+async fn a_node_can_return_updates_options_lists_results_and_commands() {
     let graph = StateGraph::<Trail>::new()
         .node(nothing)
         .node(some)
         .node(none)
         .node(several)
-        .node(fine)
-        .node(fine_maybe)
+        .node(ok_update)
+        .node(ok_option)
         .node(command)
-        .node(fine_command)
+        .node(ok_command)
         .node(end)
-        .sequence((nothing, some, none, several, fine, fine_maybe, command, fine_command))
+        .sequence((nothing, some, none, several, ok_update, ok_option, command, ok_command))
         .compile()
         .unwrap();
     let state = graph.run(Trail::default(), ()).await.unwrap();
-    assert_eq!(state, trail(["some", "1", "2", "fine", "maybe", "command", "told"]));
+    assert_eq!(state, trail(["some", "1", "2", "ok_update", "maybe", "command", "ok command"]));
 }
 
 async fn mixed(_: &Trail) -> Vec<Command<Trail, Goto>> {
-    vec![been("x").goto(goto(on_state)), Command::goto(send(on_payload, Item(3)))]
+    vec![visited("x").goto(goto(on_state)), Command::goto(send(on_payload, Item(3)))]
 }
 
 #[tokio::test]
-async fn a_node_returns_several_commands() {
+async fn a_node_can_return_several_commands() {
     let graph = StateGraph::<Trail>::new()
         .node(mixed)
         .node(on_state)
@@ -200,11 +200,11 @@ async fn a_node_returns_several_commands() {
 }
 
 async fn panics(_: &Trail) -> TrailUpdate {
-    panic!("at the {}", "disco")
+    panic!("code {}", 7)
 }
 
 #[tokio::test]
-async fn a_panic_becomes_an_error_that_names_the_node() {
+async fn a_panic_becomes_an_error_with_the_node_name() {
     for beside in [false, true] {
         let mut graph = StateGraph::<Trail>::new().node(panics).node(on_state).edge(START, panics);
         if beside {
@@ -212,32 +212,32 @@ async fn a_panic_becomes_an_error_that_names_the_node() {
         }
         let error = graph.compile().unwrap().run(Trail::default(), ()).await.unwrap_err();
         assert_eq!(failed_node(&error), "panics");
-        assert_eq!(error.node_error::<NodePanic>().unwrap().message, "at the disco");
+        assert_eq!(error.node_error::<NodePanicError>().unwrap().message, "code 7");
         assert!(error.to_string().contains("`panics`"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_nodes_error_keeps_its_type() {
-    async fn fails(_: &Trail) -> Result<TrailUpdate, Broken> {
-        Err(Broken("glass".into()))
+async fn a_node_error_keeps_its_type() {
+    async fn fails(_: &Trail) -> Result<TrailUpdate, InjectedError> {
+        Err(InjectedError("x".into()))
     }
     let graph = StateGraph::<Trail>::new().node(fails).edge(START, fails).compile().unwrap();
     let error = graph.run(Trail::default(), ()).await.unwrap_err();
-    assert_eq!(error.node_error::<Broken>(), Some(&Broken("glass".into())));
-    assert!(error.node_error::<NodePanic>().is_none());
-    assert_eq!(error.to_string(), "node `fails` failed in step 1: `glass` is broken");
+    assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("x".into())));
+    assert!(error.node_error::<NodePanicError>().is_none());
+    assert_eq!(error.to_string(), "node `fails` failed in step 1: injected failure of `x`");
     let RunError::Node { step, terminal, .. } = error else { panic!("{error}") };
     assert_eq!((step, terminal), (1, false));
 }
 
 #[tokio::test]
-async fn a_nodes_error_may_be_text() {
+async fn a_node_error_can_be_text() {
     async fn fails(_: &Trail) -> Result<TrailUpdate, NodeError> {
-        Err("out of luck")?;
-        Ok(been("never"))
+        Err("text error")?;
+        Ok(visited("never"))
     }
     let graph = StateGraph::<Trail>::new().node(fails).edge(START, fails).compile().unwrap();
     let error = graph.run(Trail::default(), ()).await.unwrap_err();
-    assert!(error.to_string().ends_with("out of luck"), "{error}");
+    assert!(error.to_string().ends_with("text error"), "{error}");
 }

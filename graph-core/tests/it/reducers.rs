@@ -1,4 +1,4 @@
-//! Reducers: several writes of one step, each kind of field, in memory and through a checkpoint.
+//! Reducers: several writes in one step to each kind of field, in memory and through a checkpoint.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -26,7 +26,7 @@ fn longest(current: &mut String, update: String) {
     }
 }
 
-/// Counts what is there, and takes what may not be.
+/// Sums optional counts.
 struct Count;
 
 impl Reducer<usize> for Count {
@@ -125,7 +125,7 @@ fn both() -> Thread<All> {
         .edge(START, right)
         .checkpointer(MemorySaver::new())
         .compile()
-        .expect("the graph is sound");
+        .expect("the graph is valid");
     graph.thread("t", ())
 }
 
@@ -152,33 +152,33 @@ fn folded() -> All {
 
 #[tokio::test]
 async fn every_reducer_folds_in_task_order() {
-    let exit = both().run(All::update_of_nothing()).await.unwrap();
-    assert_eq!(exit.state(), &folded());
+    let outcome = both().run(All::empty_input()).await.unwrap();
+    assert_eq!(outcome.state(), &folded());
 }
 
 #[tokio::test]
-async fn a_checkpoint_gives_back_what_was_folded() {
+async fn folded_values_read_back_from_a_checkpoint() {
     let thread = both();
     for _ in 0..3 {
-        let exit = thread.run(All::update_of_nothing()).await.unwrap();
+        let outcome = thread.run(All::empty_input()).await.unwrap();
         let stored = thread.state().await.unwrap().unwrap().values;
-        assert_eq!(&stored, exit.state());
+        assert_eq!(&stored, outcome.state());
     }
     let state = thread.state().await.unwrap().unwrap().values;
     assert_eq!((state.list.len(), state.sum, state.count, state.rows.len()), (6, 9, 15, 3));
 }
 
 impl All {
-    /// Input that writes nothing.
-    fn update_of_nothing() -> graph_core::Input<Self> {
+    /// Returns an input that writes nothing.
+    fn empty_input() -> graph_core::Input<Self> {
         graph_core::Input::update(Self::update())
     }
 }
 
 #[tokio::test]
-async fn input_is_folded_like_any_write() {
-    let exit = both().run(folded()).await.unwrap();
-    let state = exit.state();
+async fn input_is_folded_like_other_writes() {
+    let outcome = both().run(folded()).await.unwrap();
+    let state = outcome.state();
     assert_eq!(state.list, [1, 2, 1, 2]);
     assert_eq!((state.sum, state.count), (6, 5 + 5));
     assert_eq!(state.rows.len(), 3);
@@ -210,18 +210,18 @@ fn board(nodes: [&'static str; 2]) -> Thread<Board> {
         .edge(START, nodes[1])
         .checkpointer(MemorySaver::new())
         .compile()
-        .expect("the graph is sound");
+        .expect("the graph is valid");
     graph.thread("t", ())
 }
 
 #[tokio::test]
-async fn an_overwrite_beats_the_writes_beside_it() {
+async fn an_overwrite_replaces_parallel_writes() {
     for nodes in [["a", "b"], ["b", "c"]] {
         let thread = board(nodes);
         let input = Board { list: vec![7], map: map([("x", 1)]) };
-        let exit = thread.run(input).await.unwrap();
-        assert_eq!(exit.state().list, [9], "{nodes:?}");
-        assert!(exit.state().map.is_empty());
+        let outcome = thread.run(input).await.unwrap();
+        assert_eq!(outcome.state().list, [9], "{nodes:?}");
+        assert!(outcome.state().map.is_empty());
         let stored = thread.state().await.unwrap().unwrap().values;
         assert_eq!((stored.list, stored.map.len()), (vec![9], 0));
     }
@@ -232,11 +232,11 @@ async fn two_overwrites_are_a_conflict() {
     let error = board(["b", "d"]).run(Board::default()).await.unwrap_err();
     let RunError::Conflict(conflict) = error else { panic!("{error}") };
     assert!(conflict.overwrites);
-    let who = (conflict.field.as_str(), conflict.first.as_str(), conflict.second.as_str());
-    assert_eq!(who, ("list", "b", "d"));
+    let writers = (conflict.field.as_str(), conflict.first.as_str(), conflict.second.as_str());
+    assert_eq!(writers, ("list", "b", "d"));
 }
 
-/// Fields that live for one step, or as long as the run.
+/// A state with step-scoped and untracked fields.
 #[derive(State, Clone, Debug, Default)]
 struct Brief {
     #[reduce(ephemeral)]
@@ -279,14 +279,14 @@ fn brief() -> StateGraph<Brief> {
 }
 
 #[tokio::test]
-async fn values_of_one_step_are_gone_in_the_step_after() {
+async fn step_scoped_values_are_cleared_after_the_next_step() {
     let state = brief().compile().unwrap().run(Brief::default(), ()).await.unwrap();
     assert_eq!(state.seen, ["once/second/[1, 2]/[1, 2]/s", "//[]/[1, 2]/s"]);
     assert_eq!((state.once.as_str(), state.topic.len()), ("", 0));
 }
 
 #[tokio::test]
-async fn checkpoints_hold_what_lives_one_step_but_never_what_is_untracked() {
+async fn checkpoints_store_step_scoped_but_not_untracked_fields() {
     let graph = brief()
         .stop_before(graph_core::Stops::at(["next", "later"]))
         .checkpointer(MemorySaver::new())
@@ -300,12 +300,12 @@ async fn checkpoints_hold_what_lives_one_step_but_never_what_is_untracked() {
         ("once", &[1, 2][..], "")
     );
     assert!(!thread.proceed().await.unwrap().is_done());
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state().seen, ["once/second/[1, 2]/[1, 2]/", "//[]/[1, 2]/"]);
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state().seen, ["once/second/[1, 2]/[1, 2]/", "//[]/[1, 2]/"]);
 }
 
 #[tokio::test]
-async fn an_ephemeral_field_takes_one_write_a_step() {
+async fn an_ephemeral_field_accepts_one_write_per_step() {
     let graph = StateGraph::<Brief>::new()
         .node_as("a", say)
         .node_as("b", say)

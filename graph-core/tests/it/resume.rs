@@ -1,4 +1,4 @@
-//! Going on after a failure: what had finished is not run again.
+//! Continuing after a failure: finished tasks do not run again.
 
 use graph_core::{
     Durability, Input, MemorySaver, RunError, RunOptions, START, State, StateGraph,
@@ -6,74 +6,74 @@ use graph_core::{
 };
 
 use crate::support::{
-    Broken, Trail, World, chain, diamond, failed_node, path_of, trail, with_nodes,
+    InjectedError, Probe, Trail, chain, diamond, failed_node, path_of, trail, with_nodes,
 };
 
 #[tokio::test]
-async fn a_failed_run_goes_on_with_what_had_not_finished() {
-    let world = World::default();
+async fn proceed_skips_completed_tasks() {
+    let probe = Probe::default();
     let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
-    world.breaks("b", 1);
+    let thread = graph.thread("t", probe.clone());
+    probe.fail_next("b", 1);
 
     let error = thread.run(Trail::default()).await.unwrap_err();
     assert_eq!(failed_node(&error), "b");
-    assert_eq!(error.node_error::<Broken>(), Some(&Broken("b".into())));
-    assert_eq!(world.trace(), "1: a | 2: b c");
+    assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("b".into())));
+    assert_eq!(probe.trace(), "1: a | 2: b c");
 
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(world.trace(), "2: b | 3: d");
-    assert_eq!(exit.state(), &trail(["a", "b", "c", "d"]));
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(probe.trace(), "2: b | 3: d");
+    assert_eq!(outcome.state(), &trail(["a", "b", "c", "d"]));
 }
 
 #[tokio::test]
-async fn the_state_after_a_failure_shows_what_finished_and_what_failed() {
-    let world = World::default();
+async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
+    let probe = Probe::default();
     let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
-    world.breaks("b", 1);
+    let thread = graph.thread("t", probe.clone());
+    probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
 
     let state = thread.state().await.unwrap().unwrap();
     assert_eq!(state.values, trail(["a", "c"]));
     assert_eq!(state.next, ["b"]);
     let failed = state.tasks.iter().find(|it| it.node == "b").unwrap();
-    assert_eq!(failed.error.as_deref(), Some("`b` is broken"));
+    assert_eq!(failed.error.as_deref(), Some("injected failure of `b`"));
     let done = state.tasks.iter().find(|it| it.node == "c").unwrap();
     assert!(done.result.is_some() && done.error.is_none());
 }
 
 #[tokio::test]
-async fn fresh_input_drops_what_was_pending() {
-    let world = World::default();
+async fn fresh_input_drops_pending_tasks() {
+    let probe = Probe::default();
     let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
-    world.breaks("b", 1);
+    let thread = graph.thread("t", probe.clone());
+    probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
-    world.trace();
+    probe.trace();
 
-    let exit = thread.run(trail(["again"])).await.unwrap();
-    assert_eq!(world.trace(), "4: a | 5: b c | 6: d");
-    assert_eq!(exit.state(), &trail(["a", "again", "a", "b", "c", "d"]));
+    let outcome = thread.run(trail(["again"])).await.unwrap();
+    assert_eq!(probe.trace(), "4: a | 5: b c | 6: d");
+    assert_eq!(outcome.state(), &trail(["a", "again", "a", "b", "c", "d"]));
 }
 
 #[tokio::test]
-async fn a_finished_thread_has_nothing_to_go_on_with() {
-    let world = World::default();
+async fn proceed_on_a_completed_thread_runs_nothing() {
+    let probe = Probe::default();
     let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
+    let thread = graph.thread("t", probe.clone());
     thread.run(Trail::default()).await.unwrap().into_state();
-    world.trace();
-    let exit = thread.proceed().await.unwrap();
-    assert!(exit.is_done());
-    assert_eq!(exit.state(), &trail(["a"]));
-    assert_eq!(world.trace(), "");
+    probe.trace();
+    let outcome = thread.proceed().await.unwrap();
+    assert!(outcome.is_done());
+    assert_eq!(outcome.state(), &trail(["a"]));
+    assert_eq!(probe.trace(), "");
 }
 
 #[tokio::test]
 async fn a_new_thread_needs_input() {
     let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", World::default());
+    let thread = graph.thread("t", Probe::default());
     assert!(matches!(thread.proceed().await, Err(RunError::EmptyInput)));
     assert!(matches!(thread.run(Input::command()).await, Err(RunError::EmptyInput)));
     assert!(thread.state().await.unwrap().is_none());
@@ -81,42 +81,42 @@ async fn a_new_thread_needs_input() {
 }
 
 #[tokio::test]
-async fn threads_keep_their_states_apart() {
+async fn threads_have_separate_states() {
     let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
     for (name, note) in [("one", "1"), ("two", "2")] {
-        let thread = graph.thread(name, World::default());
-        let exit = thread.run(Trail { note: note.into(), ..Trail::default() }).await.unwrap();
-        assert!(exit.is_done());
+        let thread = graph.thread(name, Probe::default());
+        let outcome = thread.run(Trail { note: note.into(), ..Trail::default() }).await.unwrap();
+        assert!(outcome.is_done());
     }
-    let one = graph.thread("one", World::default());
+    let one = graph.thread("one", Probe::default());
     assert_eq!(one.state().await.unwrap().unwrap().values.note, "1");
     assert_eq!(path_of(&one).await, ["a"]);
 }
 
 #[tokio::test]
-async fn an_unknown_checkpoint_is_refused_by_name() {
+async fn an_unknown_checkpoint_is_an_error() {
     let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", World::default());
+    let thread = graph.thread("t", Probe::default());
     thread.run(Trail::default()).await.unwrap().into_state();
-    let nowhere = CheckpointId::next();
-    let error = thread.at(nowhere).proceed().await.unwrap_err();
+    let unknown = CheckpointId::next();
+    let error = thread.at(unknown).proceed().await.unwrap_err();
     let RunError::Checkpoint(CheckpointError::UnknownCheckpoint { thread: name, id, .. }) = error
     else {
         panic!("{error}");
     };
-    assert_eq!((name.as_str(), id), ("t", nowhere));
-    assert!(thread.at(nowhere).state().await.unwrap().is_none());
+    assert_eq!((name.as_str(), id), ("t", unknown));
+    assert!(thread.at(unknown).state().await.unwrap().is_none());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
 }
 
 #[tokio::test]
-async fn a_checkpointer_and_a_thread_belong_together() {
+async fn threads_need_a_checkpointer_and_vice_versa() {
     let stored = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let error = stored.run(Trail::default(), World::default()).await.unwrap_err();
+    let error = stored.run(Trail::default(), Probe::default()).await.unwrap_err();
     assert!(matches!(error, RunError::MissingThread));
 
     let unstored = chain(["a"]).compile().unwrap();
-    let thread = unstored.thread("t", World::default());
+    let thread = unstored.thread("t", Probe::default());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     assert!(matches!(thread.state().await, Err(RunError::NoCheckpointer)));
     assert!(matches!(thread.history(None).await, Err(RunError::NoCheckpointer)));
@@ -165,7 +165,7 @@ async fn a_thread_is_readable_after_a_conflict() {
 }
 
 #[tokio::test]
-async fn each_step_leaves_a_checkpoint_unless_only_the_end_is_stored() {
+async fn durability_decides_which_steps_are_stored() {
     for (durability, expect) in [
         (
             Durability::Sync,
@@ -179,7 +179,7 @@ async fn each_step_leaves_a_checkpoint_unless_only_the_end_is_stored() {
     ] {
         let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", World::default()).with(options);
+        let thread = graph.thread("t", Probe::default()).with_options(options);
         assert!(thread.run(Trail::default()).await.unwrap().is_done());
         let history = thread.history(None).await.unwrap();
         let found: Vec<_> = history.iter().map(|it| (it.step, it.source)).collect();
@@ -193,42 +193,42 @@ async fn each_step_leaves_a_checkpoint_unless_only_the_end_is_stored() {
 }
 
 #[tokio::test]
-async fn every_durability_keeps_what_finished_before_a_failure() {
+async fn every_durability_keeps_finished_tasks_of_a_failed_step() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        let world = World::default();
+        let probe = Probe::default();
         let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", world.clone()).with(options);
-        world.breaks("c", 1);
+        let thread = graph.thread("t", probe.clone()).with_options(options);
+        probe.fail_next("c", 1);
         thread.run(Trail::default()).await.unwrap_err();
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
-        world.trace();
-        let exit = thread.proceed().await.unwrap();
-        assert_eq!(world.trace(), "2: c | 3: d", "{durability:?}");
-        assert_eq!(exit.state(), &trail(["a", "b", "c", "d"]), "{durability:?}");
+        probe.trace();
+        let outcome = thread.proceed().await.unwrap();
+        assert_eq!(probe.trace(), "2: c | 3: d", "{durability:?}");
+        assert_eq!(outcome.state(), &trail(["a", "b", "c", "d"]), "{durability:?}");
     }
 }
 
 #[tokio::test]
-async fn a_synchronous_step_is_stored_before_the_next_one_starts() {
+async fn sync_durability_stores_a_step_before_the_next_starts() {
     for (durability, stored) in [(Durability::Sync, 2), (Durability::Exit, 0)] {
-        let world = World::default();
+        let probe = Probe::default();
         let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", world.clone()).with(options);
-        world.hold("a");
+        let thread = graph.thread("t", probe.clone()).with_options(options);
+        probe.block("a");
         let watcher = thread.clone();
         let run = tokio::spawn(async move { thread.run(Trail::default()).await });
-        world.started("a").await;
+        probe.started("a").await;
         assert_eq!(watcher.history(None).await.unwrap().len(), stored, "{durability:?}");
-        world.release("a");
+        probe.unblock("a");
         assert!(run.await.unwrap().unwrap().is_done());
     }
 }
 
 #[tokio::test]
-async fn a_half_filled_join_waits_over_runs() {
-    let world = World::default();
+async fn an_incomplete_join_is_kept_between_runs() {
+    let probe = Probe::default();
     let graph = with_nodes(["a", "b", "c"])
         .branch(START, |it: &Trail| match it.note.as_str() {
             "a" => graph_core::Goto::node("a"),
@@ -238,11 +238,11 @@ async fn a_half_filled_join_waits_over_runs() {
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", world.clone());
+    let thread = graph.thread("t", probe.clone());
     let input = |note: &str| Trail { note: note.into(), ..Trail::default() };
     assert!(thread.run(input("a")).await.unwrap().is_done());
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.waiting, [("c".to_owned(), vec!["b".to_owned()])]);
+    assert_eq!(state.pending_joins, [("c".to_owned(), vec!["b".to_owned()])]);
     assert!(thread.run(input("b")).await.unwrap().is_done());
-    assert_eq!(world.trace(), "1: a | 4: b | 5: c");
+    assert_eq!(probe.trace(), "1: a | 4: b | 5: c");
 }

@@ -1,11 +1,11 @@
-//! JSON Schemas of a graph.
+//! JSON schemas of a graph's state, input and output.
 
 use graph_core::{START, State, StateGraph};
 use schemars::JsonSchema;
 use serde_json::Value;
 
 #[derive(State, Clone, Debug, Default, JsonSchema)]
-struct Faces {
+struct Scoped {
     #[state(input)]
     question: String,
     #[state(output)]
@@ -14,7 +14,7 @@ struct Faces {
     scratch: u32,
 }
 
-async fn think(_: &Faces) {}
+async fn think(_: &Scoped) {}
 
 fn names(schema: &schemars::Schema, key: &str) -> Vec<String> {
     match schema.get(key) {
@@ -30,8 +30,8 @@ fn names(schema: &schemars::Schema, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_schema_shows_the_fields_of_its_face() {
-    let graph = StateGraph::<Faces>::new().node(think).edge(START, think).compile().unwrap();
+fn input_and_output_schemas_contain_only_their_fields() {
+    let graph = StateGraph::<Scoped>::new().node(think).edge(START, think).compile().unwrap();
     for (schema, expect) in [
         (graph.state_schema(), vec!["answers", "question", "scratch"]),
         (graph.input_schema(), vec!["question"]),

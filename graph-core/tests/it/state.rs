@@ -1,16 +1,16 @@
-//! States: input, output, names, many fields, generic fields.
+//! States: input and output fields, renamed fields, many fields, generic fields.
 
 use std::fmt::Debug;
 
 use graph_core::{
-    EventKind, MemorySaver, Mode, RunError, RunOptions, START, State, StateGraph, Stops,
+    EventKind, MemorySaver, RunError, RunOptions, START, State, StateGraph, Stops, StreamMode,
     checkpoint::{Checkpointer, Lookup},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, PartialEq)]
-struct Faces {
+struct Scoped {
     #[state(input)]
     question: String,
     #[state(output)]
@@ -21,25 +21,25 @@ struct Faces {
     both: u32,
 }
 
-async fn think(it: &Faces) -> FacesUpdate {
+async fn think(it: &Scoped) -> ScopedUpdate {
     let seen = format!("{}/{}/{}", it.question, it.answer, it.scratch);
-    Faces::update().answer(seen).scratch("thought")
+    Scoped::update().answer(seen).scratch("thought")
 }
 
 #[tokio::test]
 async fn only_input_fields_are_taken_from_the_input() {
-    let graph = StateGraph::<Faces>::new().node(think).edge(START, think).compile().unwrap();
-    let input = Faces { question: "q".into(), answer: "a".into(), scratch: "s".into(), both: 1 };
+    let graph = StateGraph::<Scoped>::new().node(think).edge(START, think).compile().unwrap();
+    let input = Scoped { question: "q".into(), answer: "a".into(), scratch: "s".into(), both: 1 };
     let state = graph.run(input, ()).await.unwrap();
     assert_eq!(state.answer, "q//");
     assert_eq!(state.both, 1);
 }
 
 #[tokio::test]
-async fn output_fields_can_be_shown_alone() {
-    let graph = StateGraph::<Faces>::new().node(think).edge(START, think).compile().unwrap();
-    let options = RunOptions::new().modes([Mode::Values]);
-    let input = Faces { question: "q".into(), both: 1, ..Faces::default() };
+async fn output_fields_can_be_streamed_separately() {
+    let graph = StateGraph::<Scoped>::new().node(think).edge(START, think).compile().unwrap();
+    let options = RunOptions::new().stream_modes([StreamMode::Values]);
+    let input = Scoped { question: "q".into(), both: 1, ..Scoped::default() };
     let mut stream = graph.stream(input, (), options);
     let mut last = None;
     while let Some(event) = stream.next().await {
@@ -52,16 +52,16 @@ async fn output_fields_can_be_shown_alone() {
 
 #[tokio::test]
 async fn private_fields_are_kept_between_runs() {
-    let graph = StateGraph::<Faces>::new()
+    let graph = StateGraph::<Scoped>::new()
         .node(think)
         .edge(START, think)
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
     let thread = graph.thread("t", ());
-    assert!(thread.run(Faces::default()).await.unwrap().is_done());
-    let exit = thread.run(Faces::default()).await.unwrap();
-    assert_eq!(exit.state().answer, "////thought", "the first answer was `//`");
+    assert!(thread.run(Scoped::default()).await.unwrap().is_done());
+    let outcome = thread.run(Scoped::default()).await.unwrap();
+    assert_eq!(outcome.state().answer, "////thought", "the first answer was `//`");
 }
 
 #[derive(State, Clone, Debug, Default)]
@@ -77,7 +77,7 @@ async fn name(_: &Named) -> NamedUpdate {
 }
 
 #[tokio::test]
-async fn a_renamed_field_is_stored_and_named_by_its_other_name() {
+async fn a_renamed_field_is_stored_and_reported_by_its_new_name() {
     let saver = MemorySaver::new();
     let graph = StateGraph::<Named>::new()
         .node_as("a", name)
@@ -108,7 +108,7 @@ async fn a_renamed_field_is_stored_and_named_by_its_other_name() {
 
 macro_rules! wide {
     ($($field:ident)*) => {
-        /// More fields than fit into one machine word.
+        /// More than 64 fields, so that field sets need more than one word.
         #[derive(State, Clone, Debug, Default, PartialEq)]
         struct Wide {
             $($field: u32,)*
@@ -140,7 +140,7 @@ async fn check(wide: &Wide) -> WideUpdate {
 }
 
 #[tokio::test]
-async fn a_state_has_as_many_fields_as_it_likes() {
+async fn a_state_can_have_more_than_64_fields() {
     let graph = StateGraph::<Wide>::new()
         .node(low)
         .node(high)
@@ -154,15 +154,15 @@ async fn a_state_has_as_many_fields_as_it_likes() {
         .unwrap();
     let thread = graph.thread("t", ());
     assert!(!thread.run(Wide::default()).await.unwrap().is_done());
-    let exit = thread.proceed().await.unwrap();
+    let outcome = thread.proceed().await.unwrap();
     let expect =
         Wide { f0: 1, f1: 127, f63: 63, f64: 64, f69: 69, list: vec![2, 1], ..Wide::default() };
-    assert_eq!(exit.state(), &expect);
+    assert_eq!(outcome.state(), &expect);
     assert_eq!(thread.state().await.unwrap().unwrap().values, expect);
 }
 
 #[tokio::test]
-async fn a_conflict_beyond_the_64th_field_is_named() {
+async fn a_conflict_beyond_the_64th_field_is_reported() {
     let graph = StateGraph::<Wide>::new()
         .node_as("one", high)
         .node_as("two", high)
@@ -175,7 +175,7 @@ async fn a_conflict_beyond_the_64th_field_is_named() {
     assert_eq!(conflict.field, "f64");
 }
 
-/// What a generic field must be.
+/// Bounds of a generic field.
 trait Value: Clone + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<T: Clone + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static> Value
     for T
@@ -189,40 +189,40 @@ struct Holder<T: Clone + Debug + Default + Serialize + DeserializeOwned + Send +
     all: Vec<T>,
 }
 
-async fn keep<T: Value>(holder: &Holder<T>) -> HolderUpdate<T> {
+async fn append_value<T: Value>(holder: &Holder<T>) -> HolderUpdate<T> {
     Holder::update().all(vec![holder.value.clone()])
 }
 
-async fn kept<T: Value>(value: T) -> Vec<T> {
+async fn appended_values<T: Value>(value: T) -> Vec<T> {
     let graph = StateGraph::<Holder<T>>::new()
-        .node(keep::<T>)
-        .edge(START, keep::<T>)
+        .node(append_value::<T>)
+        .edge(START, append_value::<T>)
         .checkpointer(MemorySaver::new())
         .compile()
-        .expect("the graph is sound");
+        .expect("the graph is valid");
     let thread = graph.thread("t", ());
     for _ in 0..2 {
         let input = Holder { value: value.clone(), all: vec![] };
-        assert!(thread.run(input).await.expect("nothing fails").is_done());
+        assert!(thread.run(input).await.expect("no node fails").is_done());
     }
-    thread.state().await.expect("readable").expect("it has run").values.all
+    thread.state().await.expect("the thread is readable").expect("the thread has run").values.all
 }
 
 #[tokio::test]
-async fn a_state_may_be_generic() {
-    assert_eq!(kept(7_u8).await, [7, 7]);
-    assert_eq!(kept("x".to_owned()).await, ["x", "x"]);
+async fn a_state_can_be_generic() {
+    assert_eq!(appended_values(7_u8).await, [7, 7]);
+    assert_eq!(appended_values("x".to_owned()).await, ["x", "x"]);
 }
 
 #[tokio::test]
-async fn a_graph_may_start_from_a_value_of_its_own() {
-    let initial = Faces { scratch: "given".into(), ..Faces::default() };
-    let graph = StateGraph::<Faces>::from_initial(initial)
+async fn a_graph_can_have_an_initial_state() {
+    let initial = Scoped { scratch: "given".into(), ..Scoped::default() };
+    let graph = StateGraph::<Scoped>::with_initial_state(initial)
         .node(think)
         .edge(START, think)
         .compile()
         .unwrap();
-    let state = graph.run(Faces::default(), ()).await.unwrap();
+    let state = graph.run(Scoped::default(), ()).await.unwrap();
     assert_eq!(state.answer, "//given");
 }
 

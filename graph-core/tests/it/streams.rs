@@ -1,13 +1,14 @@
-//! Streams: each view, the order of events, subgraphs, and back-pressure.
+//! Streams: modes, order of events, subgraphs and back-pressure.
 
 use graph_core::{
-    CachePolicy, Configure, Context, Event, EventKind, MemoryCache, MemorySaver, Mode, NodeError,
-    RunError, RunOptions, RunStream, START, State, StateGraph, checkpoint::Source, subgraph,
+    CachePolicy, Context, Event, EventKind, MemoryCache, MemorySaver, NodeError, NodeExt, RunError,
+    RunOptions, RunStream, START, State, StateGraph, StreamMode, checkpoint::Source, subgraph,
 };
 use serde_json::json;
 
 use crate::support::{
-    Trail, TrailUpdate, World, ask, been, chain, diamond, graph, pass, path_of, settle, trail,
+    Probe, Trail, TrailUpdate, ask, chain, diamond, graph, pass, path_of, trail, visited,
+    yield_to_tasks,
 };
 
 async fn all<S: State>(stream: &mut RunStream<S>) -> Vec<Event> {
@@ -18,15 +19,15 @@ async fn all<S: State>(stream: &mut RunStream<S>) -> Vec<Event> {
     events
 }
 
-/// An event in a word or two.
-fn shown(event: &Event) -> String {
+/// Formats an event as a short text.
+fn summary(event: &Event) -> String {
     let node = event.node.as_deref().unwrap_or("-");
     match &event.kind {
         EventKind::Values(values) => format!("values {}", values.to_json()["path"]),
         EventKind::Update { cached, .. } => {
             format!("update {node}{}", if *cached { " cached" } else { "" })
         }
-        EventKind::Interrupted(asked) => format!("interrupted {}", asked.len()),
+        EventKind::Interrupted(interrupts) => format!("interrupted {}", interrupts.len()),
         EventKind::Custom(value) => format!("custom {node} {value}"),
         EventKind::Message(value) => format!("message {node} {value}"),
         EventKind::TaskStarted { .. } => format!("start {node}"),
@@ -40,58 +41,63 @@ fn shown(event: &Event) -> String {
     }
 }
 
-async fn events_of(graph: StateGraph<Trail, World>, modes: &[Mode]) -> Vec<String> {
-    let graph = graph.compile().expect("the graph is sound");
-    let options = RunOptions::new().modes(modes.iter().copied());
-    let mut stream = graph.stream(Trail::default(), World::default(), options);
-    all(&mut stream).await.iter().map(shown).collect()
+async fn events_of(graph: StateGraph<Trail, Probe>, modes: &[StreamMode]) -> Vec<String> {
+    let graph = graph.compile().expect("the graph is valid");
+    let options = RunOptions::new().stream_modes(modes.iter().copied());
+    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
+    all(&mut stream).await.iter().map(summary).collect()
 }
 
-async fn talk(_: &Trail, cx: &Context<World>) -> TrailUpdate {
+async fn emit_both(_: &Trail, cx: &Context<Probe>) -> TrailUpdate {
     cx.emit(json!({"at": 1})).await;
     cx.message("word").await;
-    been("talk")
+    visited("emit_both")
 }
 
 #[tokio::test]
-async fn values_are_shown_after_each_step_that_writes() {
-    let events = events_of(chain(["a", "b"]), &[Mode::Values]).await;
+async fn values_are_streamed_after_each_step_that_writes() {
+    let events = events_of(chain(["a", "b"]), &[StreamMode::Values]).await;
     assert_eq!(events, ["values []", r#"values ["a"]"#, r#"values ["a","b"]"#]);
 }
 
 #[tokio::test]
-async fn updates_are_shown_as_tasks_finish() {
+async fn updates_are_streamed_as_tasks_finish() {
     let graph = chain(["a", "b"]).compile().unwrap();
-    let mut stream = graph.stream(Trail::default(), World::default(), RunOptions::new());
+    let mut stream = graph.stream(Trail::default(), Probe::default(), RunOptions::new());
     let events = all(&mut stream).await;
-    assert_eq!(events.iter().map(shown).collect::<Vec<_>>(), ["update a", "update b"]);
+    assert_eq!(events.iter().map(summary).collect::<Vec<_>>(), ["update a", "update b"]);
     let EventKind::Update { writes, .. } = &events[0].kind else { panic!("an update") };
     assert_eq!((writes[0].field.as_str(), &writes[0].value), ("path", &json!(["a"])));
     assert_eq!(events.iter().map(|it| it.step).collect::<Vec<_>>(), [1, 2]);
 }
 
 #[tokio::test]
-async fn nodes_write_to_the_streams_of_custom_events_and_messages() {
-    let built = || graph().node(talk).edge(START, talk);
-    assert_eq!(events_of(built(), &[Mode::Custom]).await, [r#"custom talk {"at":1}"#]);
-    assert_eq!(events_of(built(), &[Mode::Messages]).await, [r#"message talk "word""#]);
-    let both = events_of(built(), &[Mode::Custom, Mode::Messages, Mode::Updates]).await;
-    assert_eq!(both, [r#"custom talk {"at":1}"#, r#"message talk "word""#, "update talk"]);
+async fn nodes_send_custom_events_and_messages() {
+    let built = || graph().node(emit_both).edge(START, emit_both);
+    assert_eq!(events_of(built(), &[StreamMode::Custom]).await, [r#"custom emit_both {"at":1}"#]);
+    assert_eq!(events_of(built(), &[StreamMode::Messages]).await, [r#"message emit_both "word""#]);
+    let both =
+        events_of(built(), &[StreamMode::Custom, StreamMode::Messages, StreamMode::Updates]).await;
+    assert_eq!(
+        both,
+        [r#"custom emit_both {"at":1}"#, r#"message emit_both "word""#, "update emit_both"]
+    );
 }
 
 #[tokio::test]
-async fn tasks_are_shown_with_their_input_and_their_end() {
-    let world = World::default();
+async fn task_events_include_input_and_result() {
+    let probe = Probe::default();
     let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
-    world.breaks("c", 1);
-    let options = RunOptions::new().modes([Mode::Tasks]);
-    let mut stream = graph.thread("t", world).with(options).stream(Trail::default());
+    probe.fail_next("c", 1);
+    let options = RunOptions::new().stream_modes([StreamMode::Tasks]);
+    let mut stream = graph.thread("t", probe).with_options(options).stream(Trail::default());
     let events = all(&mut stream).await;
-    let shown: Vec<_> = events.iter().map(shown).collect();
-    assert_eq!(shown[..2], ["start a", "end a"]);
-    assert_eq!(shown[2..4], ["start b", "start c"]);
+    let summary: Vec<_> = events.iter().map(summary).collect();
+    assert_eq!(summary[..2], ["start a", "end a"]);
+    assert_eq!(summary[2..4], ["start b", "start c"]);
     assert!(
-        shown[4..].contains(&"end b".to_owned()) && shown[4..].contains(&"end c failed".to_owned())
+        summary[4..].contains(&"end b".to_owned())
+            && summary[4..].contains(&"end c failed".to_owned())
     );
     let EventKind::TaskStarted { input, .. } = &events[2].kind else { panic!("a start") };
     assert_eq!(input["path"], json!(["a"]));
@@ -104,15 +110,15 @@ async fn tasks_are_shown_with_their_input_and_their_end() {
 }
 
 #[tokio::test]
-async fn checkpoints_are_shown_as_they_are_made() {
+async fn checkpoints_are_streamed_as_they_are_created() {
     let graph = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", World::default());
-    let options = RunOptions::new().modes([Mode::Checkpoints]);
-    let mut stream = thread.clone().with(options).stream(Trail::default());
+    let thread = graph.thread("t", Probe::default());
+    let options = RunOptions::new().stream_modes([StreamMode::Checkpoints]);
+    let mut stream = thread.clone().with_options(options).stream(Trail::default());
     let events = all(&mut stream).await;
-    let shown: Vec<_> = events.iter().map(shown).collect();
+    let summary: Vec<_> = events.iter().map(summary).collect();
     assert_eq!(
-        shown,
+        summary,
         ["checkpoint input [__start__]", "checkpoint loop [a]", "checkpoint loop []"]
     );
     let history = thread.history(None).await.unwrap();
@@ -129,10 +135,10 @@ async fn checkpoints_are_shown_as_they_are_made() {
 }
 
 #[tokio::test]
-async fn events_are_numbered_without_a_gap_and_belong_to_the_run() {
+async fn events_are_numbered_consecutively() {
     let graph = diamond().compile().unwrap();
-    let options = RunOptions::new().modes(Mode::DEBUG).run_named("r");
-    let mut stream = graph.stream(Trail::default(), World::default(), options);
+    let options = RunOptions::new().stream_modes(StreamMode::DEBUG).run_id("r");
+    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
     let events = all(&mut stream).await;
     assert!(events.len() > 10);
     for (number, event) in (0..).zip(&events) {
@@ -142,10 +148,10 @@ async fn events_are_numbered_without_a_gap_and_belong_to_the_run() {
 }
 
 #[tokio::test]
-async fn a_state_in_an_event_has_its_type() {
+async fn a_state_in_an_event_can_be_downcast() {
     let graph = chain(["a"]).compile().unwrap();
-    let options = RunOptions::new().modes([Mode::Values]);
-    let mut stream = graph.stream(Trail::default(), World::default(), options);
+    let options = RunOptions::new().stream_modes([StreamMode::Values]);
+    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
     let events = all(&mut stream).await;
     let EventKind::Values(values) = &events[1].kind else { panic!("values") };
     assert_eq!(values.get::<Trail>(), Some(&trail(["a"])));
@@ -153,16 +159,16 @@ async fn a_state_in_an_event_has_its_type() {
 }
 
 #[tokio::test]
-async fn a_question_is_an_event() {
+async fn an_interrupt_is_an_event() {
     let built = graph().node(ask).edge(START, ask).checkpointer(MemorySaver::new());
-    let thread = built.compile().unwrap().thread("t", World::default());
+    let thread = built.compile().unwrap().thread("t", Probe::default());
     let mut stream = thread.stream(Trail::default());
     let events = all(&mut stream).await;
-    assert_eq!(events.iter().map(shown).collect::<Vec<_>>(), ["interrupted 1"]);
-    let exit = stream.finish().await.unwrap();
-    assert_eq!(exit.interrupts().len(), 1);
+    assert_eq!(events.iter().map(summary).collect::<Vec<_>>(), ["interrupted 1"]);
+    let outcome = stream.finish().await.unwrap();
+    assert_eq!(outcome.interrupts().len(), 1);
     let mut stream = thread.stream(graph_core::Input::resume("yes").unwrap());
-    assert_eq!(all(&mut stream).await.iter().map(shown).collect::<Vec<_>>(), ["update ask"]);
+    assert_eq!(all(&mut stream).await.iter().map(summary).collect::<Vec<_>>(), ["update ask"]);
 }
 
 #[tokio::test]
@@ -175,8 +181,8 @@ async fn a_cached_result_is_marked() {
         .compile()
         .unwrap();
     for expect in ["update pass", "update pass cached"] {
-        let mut stream = graph.stream(Trail::default(), World::default(), RunOptions::new());
-        assert_eq!(all(&mut stream).await.iter().map(shown).collect::<Vec<_>>(), [expect]);
+        let mut stream = graph.stream(Trail::default(), Probe::default(), RunOptions::new());
+        assert_eq!(all(&mut stream).await.iter().map(summary).collect::<Vec<_>>(), [expect]);
     }
 }
 
@@ -186,107 +192,112 @@ struct Inner {
     path: Vec<String>,
 }
 
-async fn deep(_: &Inner, cx: &Context<World>) -> InnerUpdate {
+async fn deep(_: &Inner, cx: &Context<Probe>) -> InnerUpdate {
     cx.emit("deep").await;
     Inner::update().path(["deep".to_owned()])
 }
 
-/// `deep` in `low` in `high`.
-fn nested() -> StateGraph<Trail, World> {
-    let low = StateGraph::<Inner, World>::new().node(deep).edge(START, deep).compile();
-    let low = low.expect("the graph is sound");
+/// Nests `deep` in `low` in `high`.
+fn nested() -> StateGraph<Trail, Probe> {
+    let low = StateGraph::<Inner, Probe>::new().node(deep).edge(START, deep).compile();
+    let low = low.expect("the graph is valid");
     let same = |it: Inner| Inner::update().path(it.path);
-    let high = StateGraph::<Inner, World>::new()
+    let high = StateGraph::<Inner, Probe>::new()
         .node(subgraph("low", &low, |_: &Inner| Inner::default(), same))
         .edge(START, "low")
         .compile()
-        .expect("the graph is sound");
+        .expect("the graph is valid");
     let out = |it: Inner| Trail::update().path(it.path);
     graph().node(subgraph("high", &high, |_: &Trail| Inner::default(), out)).edge(START, "high")
 }
 
 #[tokio::test]
-async fn events_of_subgraphs_say_where_they_come_from() {
+async fn events_of_subgraphs_carry_their_namespace() {
     let graph = nested().compile().unwrap();
-    let options = RunOptions::new().modes([Mode::Updates, Mode::Custom]).subgraphs();
-    let mut stream = graph.stream(Trail::default(), World::default(), options);
+    let options =
+        RunOptions::new().stream_modes([StreamMode::Updates, StreamMode::Custom]).subgraphs();
+    let mut stream = graph.stream(Trail::default(), Probe::default(), options);
     let events = all(&mut stream).await;
-    let place = |event: &Event| {
+    let path = |event: &Event| {
         let parts = event.namespace.split('|').map(|it| it.split(':').next().unwrap_or(it));
-        format!("{}/{}", parts.collect::<Vec<_>>().join("|"), shown(event))
+        format!("{}/{}", parts.collect::<Vec<_>>().join("|"), summary(event))
     };
-    let shown: Vec<_> = events.iter().map(place).collect();
+    let summary: Vec<_> = events.iter().map(path).collect();
     let expect = [
         r#"high|low/custom deep "deep""#,
         "high|low/update deep",
         "high/update low",
         "/update high",
     ];
-    assert_eq!(shown, expect);
+    assert_eq!(summary, expect);
     assert_eq!(events.iter().map(|it| it.seq).collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
 
 #[tokio::test]
-async fn events_of_subgraphs_are_left_out_unless_asked_for() {
-    assert_eq!(events_of(nested(), &[Mode::Updates, Mode::Custom]).await, ["update high"]);
+async fn events_of_subgraphs_are_excluded_by_default() {
+    assert_eq!(
+        events_of(nested(), &[StreamMode::Updates, StreamMode::Custom]).await,
+        ["update high"]
+    );
 }
 
-/// Emits ten events, noting each.
-async fn chatter(_: &Trail, cx: &Context<World>) -> Result<(), NodeError> {
+/// Emits ten events and traces each.
+async fn emit_ten(_: &Trail, cx: &Context<Probe>) -> Result<(), NodeError> {
     for number in 0..10 {
         cx.emit(number).await;
-        cx.deps().visit(cx.step(), "emitted").await?;
+        cx.deps().enter(cx.step(), "emitted").await?;
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_stops_the_run() {
-    let world = World::default();
+async fn a_slow_reader_slows_the_run_down() {
+    let probe = Probe::default();
     let graph = graph()
-        .node(chatter)
+        .node(emit_ten)
         .node(pass)
-        .edge(START, chatter)
-        .edge(chatter, pass)
+        .edge(START, emit_ten)
+        .edge(emit_ten, pass)
         .compile()
         .unwrap();
-    let options = RunOptions::new().modes([Mode::Custom]).buffer(1);
-    let mut stream = graph.stream(Trail::default(), world.clone(), options);
+    let options = RunOptions::new().stream_modes([StreamMode::Custom]).event_buffer(1);
+    let mut stream = graph.stream(Trail::default(), probe.clone(), options);
     for read in 1..=3 {
         assert!(stream.next().await.is_some());
-        settle().await;
-        let ahead = world.count("emitted");
+        yield_to_tasks().await;
+        let ahead = probe.count("emitted");
         assert!(ahead <= read + 1, "{ahead} events emitted, {read} read");
     }
-    assert_eq!(world.count("pass"), 0);
+    assert_eq!(probe.count("pass"), 0);
     assert!(stream.finish().await.unwrap().is_done());
-    assert_eq!((world.count("emitted"), world.count("pass")), (10, 1));
+    assert_eq!((probe.count("emitted"), probe.count("pass")), (10, 1));
 }
 
 #[tokio::test]
-async fn dropping_the_stream_ends_the_run_and_the_thread_goes_on() {
-    let world = World::default();
+async fn dropping_the_stream_cancels_the_run() {
+    let probe = Probe::default();
     let graph = chain(["a", "b", "c"]).checkpointer(MemorySaver::new()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
-    let mut stream = thread.clone().with(RunOptions::new().buffer(1)).stream(Trail::default());
-    assert_eq!(shown(&stream.next().await.unwrap()), "update a");
+    let thread = graph.thread("t", probe.clone());
+    let mut stream =
+        thread.clone().with_options(RunOptions::new().event_buffer(1)).stream(Trail::default());
+    assert_eq!(summary(&stream.next().await.unwrap()), "update a");
     drop(stream);
-    settle().await;
-    assert_eq!(world.count("c"), 0);
+    yield_to_tasks().await;
+    assert_eq!(probe.count("c"), 0);
     assert_eq!(path_of(&thread).await[..1], ["a"]);
-    world.trace();
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["a", "b", "c"]));
-    assert_eq!(world.count("a"), 0);
+    probe.trace();
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "b", "c"]));
+    assert_eq!(probe.count("a"), 0);
 }
 
 #[tokio::test]
-async fn a_run_starts_when_its_stream_is_read() {
-    let world = World::default();
+async fn a_run_starts_when_its_stream_is_polled() {
+    let probe = Probe::default();
     let graph = chain(["a"]).compile().unwrap();
-    let stream = graph.stream(Trail::default(), world.clone(), RunOptions::new());
+    let stream = graph.stream(Trail::default(), probe.clone(), RunOptions::new());
     tokio::task::yield_now().await;
-    assert_eq!(world.count("a"), 0);
+    assert_eq!(probe.count("a"), 0);
     assert!(stream.finish().await.unwrap().is_done());
-    assert_eq!(world.count("a"), 1);
+    assert_eq!(probe.count("a"), 1);
 }

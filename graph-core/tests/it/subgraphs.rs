@@ -1,14 +1,15 @@
-//! Subgraphs: mapping, persistence, commands to the parent, and going on inside.
+//! Subgraphs: mapping, persistence, commands to the parent, and resuming.
 
 use std::time::Duration;
 
 use graph_core::{
-    Command, CompiledGraph, Configure, Context, Goto, MemorySaver, NodeError, Persistence, Retry,
-    RunError, START, State, StateGraph, Thread, goto, send, subgraph, subgraph_on,
+    Command, CompiledGraph, Context, Goto, MemorySaver, NodeError, NodeExt, Persistence,
+    RetryPolicy, RunError, START, State, StateGraph, Thread, goto, send, subgraph,
+    subgraph_on_payload,
 };
 
 use crate::support::{
-    Item, Trail, TrailUpdate, World, been, chain, failed_node, graph, pass, trail, with_nodes,
+    Item, Probe, Trail, TrailUpdate, chain, failed_node, graph, pass, trail, visited, with_nodes,
 };
 
 #[derive(State, Clone, Debug, Default, PartialEq)]
@@ -18,19 +19,19 @@ struct Draft {
     lines: Vec<String>,
 }
 
-async fn line(draft: &Draft, cx: &Context<World>) -> Result<DraftUpdate, NodeError> {
-    cx.deps().visit(cx.step(), cx.node()).await?;
+async fn line(draft: &Draft, cx: &Context<Probe>) -> Result<DraftUpdate, NodeError> {
+    cx.deps().enter(cx.step(), cx.node()).await?;
     Ok(Draft::update().lines([format!("{} {}", draft.title, draft.lines.len())]))
 }
 
-/// `first`, then `second`, each of them adding a line.
-fn drafting() -> CompiledGraph<Draft, World> {
-    StateGraph::<Draft, World>::new()
+/// Returns a graph of `first` and `second`, which each add a line.
+fn drafting() -> CompiledGraph<Draft, Probe> {
+    StateGraph::<Draft, Probe>::new()
         .node_as("first", line)
         .node_as("second", line)
         .sequence(["first", "second"])
         .compile()
-        .expect("the graph is sound")
+        .expect("the graph is valid")
 }
 
 fn titled(trail: &Trail) -> Draft {
@@ -41,34 +42,34 @@ fn lines(draft: Draft) -> TrailUpdate {
     Trail::update().path(draft.lines)
 }
 
-fn noted(note: &str) -> Trail {
+fn with_note(note: &str) -> Trail {
     Trail { note: note.into(), ..Trail::default() }
 }
 
-fn thread_of(graph: StateGraph<Trail, World>, world: &World) -> Thread<Trail, World> {
-    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is sound");
-    graph.thread("t", world.clone())
+fn thread_of(graph: StateGraph<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
+    let graph = graph.checkpointer(MemorySaver::new()).compile().expect("the graph is valid");
+    graph.thread("t", probe.clone())
 }
 
 #[tokio::test]
-async fn a_subgraph_maps_its_parents_state_in_and_its_own_out() {
+async fn a_subgraph_maps_its_input_and_output() {
     let graph = graph()
         .node(subgraph("write", &drafting(), titled, lines))
         .node_as("end", pass)
         .sequence(["write", "end"])
         .compile()
         .unwrap();
-    let world = World::default();
-    let state = graph.run(noted("x"), world.clone()).await.unwrap();
+    let probe = Probe::default();
+    let state = graph.run(with_note("x"), probe.clone()).await.unwrap();
     assert_eq!(state.path, ["x 0", "x 1", "end"]);
-    assert_eq!(world.trace(), "1: first | 2: end second");
+    assert_eq!(probe.trace(), "1: first | 2: end second");
 }
 
 #[tokio::test]
 async fn a_subgraph_takes_payloads() {
     let from_item = |item: Item| Draft { title: item.0.to_string(), ..Draft::default() };
     let graph = graph()
-        .node(subgraph_on("write", &drafting(), from_item, lines))
+        .node(subgraph_on_payload("write", &drafting(), from_item, lines))
         .branch(START, |_: &Trail| {
             vec![
                 Goto::send("write", serde_json::json!(1)),
@@ -77,45 +78,45 @@ async fn a_subgraph_takes_payloads() {
         })
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), World::default()).await.unwrap();
+    let state = graph.run(Trail::default(), Probe::default()).await.unwrap();
     assert_eq!(state.path, ["1 0", "1 1", "2 0", "2 1"]);
 }
 
 #[tokio::test]
-async fn a_visit_starts_empty_and_a_thread_remembers() {
+async fn persistence_decides_what_a_second_run_starts_with() {
     for (persistence, second) in [
-        (Persistence::Visit, vec!["x 0", "x 1"]),
+        (Persistence::Invocation, vec!["x 0", "x 1"]),
         (Persistence::Thread, vec!["x 0", "x 1", "x 2", "x 3"]),
-        (Persistence::Nothing, vec!["x 0", "x 1"]),
+        (Persistence::None, vec!["x 0", "x 1"]),
     ] {
         let write = subgraph("write", &drafting(), titled, lines).persistence(persistence);
-        let thread = thread_of(graph().node(write).edge(START, "write"), &World::default());
-        let first = thread.run(noted("x")).await.unwrap().into_state();
+        let thread = thread_of(graph().node(write).edge(START, "write"), &Probe::default());
+        let first = thread.run(with_note("x")).await.unwrap().into_state();
         assert_eq!(first.path, ["x 0", "x 1"], "{persistence:?}");
-        let both = thread.run(noted("x")).await.unwrap().into_state();
+        let both = thread.run(with_note("x")).await.unwrap().into_state();
         assert_eq!(both.path[2..], second, "{persistence:?}");
     }
 }
 
 #[tokio::test]
-async fn a_subgraph_without_persistence_starts_over() {
+async fn a_failed_subgraph_without_persistence_starts_over() {
     for (persistence, again) in
-        [(Persistence::Nothing, "1: first | 2: second"), (Persistence::Visit, "2: second")]
+        [(Persistence::None, "1: first | 2: second"), (Persistence::Invocation, "2: second")]
     {
-        let world = World::default();
+        let probe = Probe::default();
         let write = subgraph("write", &drafting(), titled, lines).persistence(persistence);
-        let thread = thread_of(graph().node(write).edge(START, "write"), &world);
-        world.breaks("second", 1);
-        thread.run(noted("x")).await.unwrap_err();
-        world.trace();
+        let thread = thread_of(graph().node(write).edge(START, "write"), &probe);
+        probe.fail_next("second", 1);
+        thread.run(with_note("x")).await.unwrap_err();
+        probe.trace();
         assert_eq!(thread.proceed().await.unwrap().state().path, ["x 0", "x 1"]);
-        assert_eq!(world.trace(), again, "{persistence:?}");
+        assert_eq!(probe.trace(), again, "{persistence:?}");
     }
 }
 
 #[tokio::test]
-async fn a_failure_inside_is_gone_on_with_inside() {
-    let world = World::default();
+async fn a_failed_subgraph_resumes_from_its_own_checkpoint() {
+    let probe = Probe::default();
     let middle = with_nodes(["before"])
         .node(subgraph("write", &drafting(), titled, lines))
         .sequence(["before", "write"])
@@ -123,63 +124,64 @@ async fn a_failure_inside_is_gone_on_with_inside() {
         .unwrap();
     let outer =
         subgraph("middle", &middle, Trail::clone, |it: Trail| Trail::update().path(it.path));
-    let thread = thread_of(graph().node(outer).edge(START, "middle"), &world);
-    world.breaks("second", 1);
-    let error = thread.run(noted("x")).await.unwrap_err();
+    let thread = thread_of(graph().node(outer).edge(START, "middle"), &probe);
+    probe.fail_next("second", 1);
+    let error = thread.run(with_note("x")).await.unwrap_err();
     assert_eq!(failed_node(&error), "middle");
-    assert!(error.node_error::<crate::support::Broken>().is_some(), "{error}");
-    assert_eq!(world.trace(), "1: before first | 2: second");
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(world.trace(), "2: second");
-    assert_eq!(exit.state().path, ["before", "x 0", "x 1"]);
+    assert!(error.node_error::<crate::support::InjectedError>().is_some(), "{error}");
+    assert_eq!(probe.trace(), "1: before first | 2: second");
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(probe.trace(), "2: second");
+    assert_eq!(outcome.state().path, ["before", "x 0", "x 1"]);
 }
 
 #[tokio::test]
-async fn a_retried_subgraph_goes_on_inside() {
-    let world = World::default();
-    let at_once = Retry::attempts(3).backoff(Duration::ZERO, 1.0).without_jitter();
-    let write = subgraph("write", &drafting(), titled, lines).retry(at_once);
-    let thread = thread_of(graph().node(write).edge(START, "write"), &world);
-    world.breaks("second", 2);
-    let exit = thread.run(noted("x")).await.unwrap();
-    assert_eq!(exit.state().path, ["x 0", "x 1"]);
-    assert_eq!((world.count("first"), world.count("second")), (1, 3));
+async fn a_retried_subgraph_resumes_from_its_own_checkpoint() {
+    let probe = Probe::default();
+    let retry_immediately =
+        RetryPolicy::max_attempts(3).backoff(Duration::ZERO, 1.0).without_jitter();
+    let write = subgraph("write", &drafting(), titled, lines).retry(retry_immediately);
+    let thread = thread_of(graph().node(write).edge(START, "write"), &probe);
+    probe.fail_next("second", 2);
+    let outcome = thread.run(with_note("x")).await.unwrap();
+    assert_eq!(outcome.state().path, ["x 0", "x 1"]);
+    assert_eq!((probe.count("first"), probe.count("second")), (1, 3));
 }
 
 #[tokio::test]
-async fn states_of_subgraphs_are_shown() {
-    let world = World::default();
+async fn thread_state_can_include_subgraphs() {
+    let probe = Probe::default();
     let write = subgraph("write", &drafting(), titled, lines);
-    let thread = thread_of(graph().node(write).edge(START, "write"), &world);
-    world.breaks("second", 1);
-    thread.run(noted("x")).await.unwrap_err();
+    let thread = thread_of(graph().node(write).edge(START, "write"), &probe);
+    probe.fail_next("second", 1);
+    thread.run(with_note("x")).await.unwrap_err();
     let plain = thread.state().await.unwrap().unwrap();
     assert!(plain.tasks[0].subgraph.is_none());
     let state = thread.state_with_subgraphs().await.unwrap().unwrap();
     let inner = state.tasks[0].subgraph.as_ref().unwrap();
     assert_eq!(inner.next, ["second"]);
     assert_eq!(inner.values["lines"], serde_json::json!(["x 0"]));
-    assert_eq!(inner.tasks[0].error.as_deref(), Some("`second` is broken"));
+    assert_eq!(inner.tasks[0].error.as_deref(), Some("injected failure of `second`"));
 }
 
 async fn leave(_: &Draft) -> Command<Draft> {
-    Command::parent::<Trail>(been("from inside"), goto(landing))
+    Command::parent::<Trail>(visited("from the subgraph"), goto(landing))
 }
 
-async fn landing(_: &Trail, cx: &Context<World>) -> TrailUpdate {
-    been(cx.node())
+async fn landing(_: &Trail, cx: &Context<Probe>) -> TrailUpdate {
+    visited(cx.node())
 }
 
 #[tokio::test]
 async fn a_command_to_the_parent_updates_and_routes_it() {
-    let inner = StateGraph::<Draft, World>::new()
+    let inner = StateGraph::<Draft, Probe>::new()
         .node(leave)
         .node_as("never", line)
         .edge(START, leave)
         .edge(leave, "never")
         .compile()
         .unwrap();
-    let world = World::default();
+    let probe = Probe::default();
     let graph = graph()
         .node(subgraph("inner", &inner, titled, lines))
         .node(landing)
@@ -188,80 +190,80 @@ async fn a_command_to_the_parent_updates_and_routes_it() {
         .edge("inner", "also")
         .compile()
         .unwrap();
-    let state = graph.run(Trail::default(), world.clone()).await.unwrap();
-    assert_eq!(state, trail(["from inside", "also", "landing"]));
-    assert_eq!(world.trace(), "2: also", "the rest of the inner graph is dropped");
+    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
+    assert_eq!(state, trail(["from the subgraph", "also", "landing"]));
+    assert_eq!(probe.trace(), "2: also", "the remaining tasks of the inner graph are dropped");
 }
 
 #[tokio::test]
-async fn a_command_to_a_parent_that_is_not_there_names_its_node() {
-    let inner = StateGraph::<Draft, World>::new().node(leave).edge(START, leave).compile().unwrap();
-    let error = inner.run(Draft::default(), World::default()).await.unwrap_err();
+async fn a_command_without_parent_graph_is_an_error() {
+    let inner = StateGraph::<Draft, Probe>::new().node(leave).edge(START, leave).compile().unwrap();
+    let error = inner.run(Draft::default(), Probe::default()).await.unwrap_err();
     assert!(matches!(&error, RunError::NoParent { node } if node == "leave"), "{error}");
 }
 
-/// Runs a graph twice, and may fail after each.
-async fn twice(_: &Trail, cx: &Context<World>) -> Result<TrailUpdate, NodeError> {
+/// Runs a graph twice and may fail in between.
+async fn twice(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     let inner = chain(["inner"]).compile()?;
-    let first = cx.run_graph(&inner, Persistence::Visit, trail(["1"])).await?;
-    cx.deps().visit(cx.step(), "between").await?;
-    let second = cx.run_graph(&inner, Persistence::Visit, trail(["2"])).await?;
+    let first = cx.run_graph(&inner, Persistence::Invocation, trail(["1"])).await?;
+    cx.deps().enter(cx.step(), "between").await?;
+    let second = cx.run_graph(&inner, Persistence::Invocation, trail(["2"])).await?;
     let both = [first, second].map(|it| it.unwrap_or_default().path.join("+"));
     Ok(Trail::update().path(both))
 }
 
 #[tokio::test]
-async fn a_node_runs_a_graph_twice() {
-    let world = World::default();
+async fn a_node_can_run_a_graph_twice() {
+    let probe = Probe::default();
     let graph = graph().node(twice).edge(START, twice).compile().unwrap();
-    let state = graph.run(Trail::default(), world.clone()).await.unwrap();
+    let state = graph.run(Trail::default(), probe.clone()).await.unwrap();
     assert_eq!(state, trail(["1+inner", "2+inner"]));
-    assert_eq!(world.count("inner"), 2);
+    assert_eq!(probe.count("inner"), 2);
 }
 
 #[tokio::test]
-async fn a_graph_that_a_node_ran_is_not_run_again() {
-    let world = World::default();
-    let thread = thread_of(graph().node(twice).edge(START, twice), &world);
-    world.breaks("between", 1);
+async fn a_finished_graph_called_by_a_node_is_not_run_again() {
+    let probe = Probe::default();
+    let thread = thread_of(graph().node(twice).edge(START, twice), &probe);
+    probe.fail_next("between", 1);
     thread.run(Trail::default()).await.unwrap_err();
-    assert_eq!(world.trace(), "1: between inner");
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["1+inner", "2+inner"]));
-    assert_eq!(world.trace(), "1: between inner", "the first call had finished");
+    assert_eq!(probe.trace(), "1: between inner");
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["1+inner", "2+inner"]));
+    assert_eq!(probe.trace(), "1: between inner", "the first call is not repeated");
 }
 
 #[tokio::test]
-async fn a_graph_that_failed_inside_a_node_goes_on_inside() {
-    let world = World::default();
-    let thread = thread_of(graph().node(twice).edge(START, twice), &world);
-    world.breaks("inner", 1);
+async fn a_failed_graph_called_by_a_node_resumes() {
+    let probe = Probe::default();
+    let thread = thread_of(graph().node(twice).edge(START, twice), &probe);
+    probe.fail_next("inner", 1);
     thread.run(Trail::default()).await.unwrap_err();
-    let exit = thread.proceed().await.unwrap();
-    assert_eq!(exit.state(), &trail(["1+inner", "2+inner"]));
-    assert_eq!((world.count("inner"), world.count("between")), (3, 1));
+    let outcome = thread.proceed().await.unwrap();
+    assert_eq!(outcome.state(), &trail(["1+inner", "2+inner"]));
+    assert_eq!((probe.count("inner"), probe.count("between")), (3, 1));
 }
 
 #[tokio::test]
-async fn context_reaches_into_subgraphs() {
-    async fn deep(_: &Draft, cx: &Context<World>) -> DraftUpdate {
+async fn subgraphs_see_config_and_thread_of_the_run() {
+    async fn deep(_: &Draft, cx: &Context<Probe>) -> DraftUpdate {
         let outer = cx.namespace().split(':').next().unwrap_or_default().to_owned();
         let config = cx.config("who").and_then(|it| it.as_str()).unwrap_or_default().to_owned();
         let thread = cx.thread().unwrap_or_default().to_owned();
         Draft::update().lines([outer, config, thread])
     }
-    let inner = StateGraph::<Draft, World>::new().node(deep).edge(START, deep).compile().unwrap();
+    let inner = StateGraph::<Draft, Probe>::new().node(deep).edge(START, deep).compile().unwrap();
     let built = graph().node(subgraph("sub", &inner, titled, lines)).edge(START, "sub");
     let options = graph_core::RunOptions::new().config("who", "ada");
-    let thread = thread_of(built, &World::default()).with(options);
-    let exit = thread.run(Trail::default()).await.unwrap();
-    assert_eq!(exit.state(), &trail(["sub", "ada", "t"]));
+    let thread = thread_of(built, &Probe::default()).with_options(options);
+    let outcome = thread.run(Trail::default()).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["sub", "ada", "t"]));
 }
 
 #[tokio::test]
-async fn a_subgraph_beside_sends_keeps_task_order() {
+async fn subgraphs_and_sends_keep_task_order() {
     async fn quick(item: Item) -> TrailUpdate {
-        been(&item.0.to_string())
+        visited(&item.0.to_string())
     }
     let graph = graph()
         .node(subgraph("write", &drafting(), titled, lines))
@@ -270,6 +272,6 @@ async fn a_subgraph_beside_sends_keeps_task_order() {
         .branch(START, |_: &Trail| vec![send(quick, Item(8)), send(quick, Item(9))])
         .compile()
         .unwrap();
-    let state = graph.run(noted("x"), World::default()).await.unwrap();
+    let state = graph.run(with_note("x"), Probe::default()).await.unwrap();
     assert_eq!(state.path, ["x 0", "x 1", "8", "9"]);
 }

@@ -1,101 +1,113 @@
-//! What the enum means as a route, and every mistake a user can make in saying so.
+//! Validation of the parsed enum.
 
 use syn::{Fields, Generics, Ident, Type};
 
-use super::parse::{Body, Target, Written, WrittenVariant};
+use super::parse::{Body, ParsedEnum, ParsedVariant, Target};
 use crate::{
-    mistakes::{Mistakes, bind_all, check_lifetimes},
+    diagnostics::{Diagnostics, add_required_bounds, check_lifetimes},
     syntax::argument_of,
 };
 
-/// A route whose code can be written.
+/// A validated route.
 pub(super) struct Route {
     pub(super) ident: Ident,
     pub(super) generics: Generics,
-    /// `None` if no code can be written for them.
+    /// `None` if the input is invalid and no code can be generated for the variants.
     pub(super) variants: Option<Vec<Variant>>,
 }
 
 pub(super) struct Variant {
     pub(super) ident: Ident,
-    pub(super) way: Way,
+    pub(super) destination: Destination,
 }
 
-/// Where a variant leads.
-pub(super) enum Way {
-    /// To these places, with nothing.
-    Go(Vec<Target>),
-    /// To one node, with a payload.
-    One(Target, Box<Type>),
-    /// To one node, with each of the payloads.
-    Each(Target, Box<Type>),
+/// The destination of a variant.
+pub(super) enum Destination {
+    /// Goes to all targets without a payload.
+    Goto(Vec<Target>),
+    /// Sends one payload to a node.
+    Send(Target, Box<Type>),
+    /// Sends each item of a `Vec` to a node. The type is that of the items.
+    SendEach(Target, Box<Type>),
 }
 
-pub(super) fn check(written: Written, mistakes: &mut Mistakes) -> Route {
-    let Written { ident, mut generics, stray, body } = written;
-    for attribute in stray {
-        mistakes.add(attribute, "`#[to(..)]` belongs on a variant");
+const ENUM_HELP: &str = "`Route` can only be derived for enums; add one variant per target";
+
+pub(super) fn check(parsed: ParsedEnum, diagnostics: &mut Diagnostics) -> Route {
+    let ParsedEnum { ident, mut generics, misplaced, body } = parsed;
+    for attribute in misplaced {
+        diagnostics.add(attribute, "`#[to(..)]` must be placed on a variant");
     }
-    let owned = check_lifetimes(&generics, "a route", mistakes);
+    let owned = check_lifetimes(&generics, "a route", diagnostics);
     let variants = match body {
         Body::Variants(variants) => {
-            Some(variants.into_iter().map(|it| check_variant(it, mistakes)).collect())
+            Some(variants.into_iter().map(|it| check_variant(it, diagnostics)).collect())
         }
         Body::Struct(token) => {
-            mistakes.add(token, "a route is an enum: one variant for each way out");
+            diagnostics.add(token, ENUM_HELP);
             None
         }
         Body::Union(token) => {
-            mistakes.add(token, "a route is an enum: one variant for each way out");
+            diagnostics.add(token, ENUM_HELP);
             None
         }
     };
     let variants = variants.filter(|_| owned);
     if variants.is_none() {
-        bind_all(&mut generics);
+        add_required_bounds(&mut generics);
     }
     Route { ident, generics, variants }
 }
 
-fn check_variant(written: WrittenVariant, mistakes: &mut Mistakes) -> Variant {
-    let WrittenVariant { ident, fields, to } = written;
+fn check_variant(parsed: ParsedVariant, diagnostics: &mut Diagnostics) -> Variant {
+    let ParsedVariant { ident, fields, to } = parsed;
     if to.is_empty() {
-        mistakes.add(&ident, format_args!("say where `{ident}` leads: `#[to(node)]`"));
+        diagnostics.add(&ident, format_args!("variant `{ident}` has no target; add `#[to(node)]`"));
     }
     for (attribute, _) in to.iter().skip(1) {
-        mistakes.add(attribute, "write all targets into one attribute: `#[to(a, b)]`");
+        let message =
+            "a variant can have only one `#[to(..)]`; list all targets in it: `#[to(a, b)]`";
+        diagnostics.add(attribute, message);
     }
     let targets = to.into_iter().next().map(|it| it.1).unwrap_or_default();
-    let way = check_way(targets, fields, mistakes);
-    Variant { ident, way }
+    let destination = check_destination(targets, fields, diagnostics);
+    Variant { ident, destination }
 }
 
-fn check_way(mut targets: Vec<Target>, fields: Fields, mistakes: &mut Mistakes) -> Way {
+fn check_destination(
+    mut targets: Vec<Target>,
+    fields: Fields,
+    diagnostics: &mut Diagnostics,
+) -> Destination {
     if fields.is_empty() {
-        return Way::Go(targets);
+        return Destination::Goto(targets);
     }
     let payload = match &fields {
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => fields.unnamed[0].ty.clone(),
         _ => {
-            let help = "a variant carries one payload, `Variant(Payload)`: put these into a struct";
-            mistakes.add(fields, help);
-            return Way::Go(Vec::new());
+            let message = "a variant can carry only one payload, `Variant(Payload)`; \
+                 combine the fields into a struct and use it as payload";
+            diagnostics.add(fields, message);
+            return Destination::Goto(Vec::new());
         }
     };
     if let Some(second) = targets.get(1) {
-        mistakes.add(second, "a payload goes to one node: add a variant for this one");
+        let message = "a payload can be sent to one node only; add another variant for this target";
+        diagnostics.add(second, message);
     }
     let Some(target) = (!targets.is_empty()).then(|| targets.swap_remove(0)) else {
-        return Way::Go(Vec::new());
+        return Destination::Goto(Vec::new());
     };
     if let Target::Path(path) = &target
         && path.path.segments.last().is_some_and(|it| it.ident == "END")
     {
-        mistakes.add(path, "END takes no payload: drop the variant's field, or name a node");
-        return Way::Go(Vec::new());
+        let message =
+            "`END` accepts no payload; remove the variant's field or use a node as target";
+        diagnostics.add(path, message);
+        return Destination::Goto(Vec::new());
     }
     match argument_of(&payload, "Vec") {
-        Some(item) => Way::Each(target, Box::new(item.clone())),
-        None => Way::One(target, Box::new(payload)),
+        Some(item) => Destination::SendEach(target, Box::new(item.clone())),
+        None => Destination::Send(target, Box::new(payload)),
     }
 }

@@ -1,14 +1,14 @@
-//! The code of a route.
+//! Code generation for routes.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Ident, LitStr, Type, ext::IdentExt};
 
 use super::{
-    check::{Route, Variant, Way},
+    check::{Destination, Route, Variant},
     parse::Target,
 };
-use crate::syntax::place_of;
+use crate::syntax::span_of;
 
 pub(super) fn expand(Route { ident, generics, variants }: &Route) -> TokenStream {
     let (parameters, arguments, bounds) = generics.split_for_impl();
@@ -28,7 +28,7 @@ pub(super) fn expand(Route { ident, generics, variants }: &Route) -> TokenStream
     quote! {
         #[automatically_derived]
         impl #parameters ::graph_core::command::Route for #ident #arguments #bounds {
-            const ONE_OF: bool = true;
+            const EXCLUSIVE: bool = true;
 
             fn targets() -> ::core::option::Option<
                 ::std::vec::Vec<::graph_core::command::RouteTarget>,
@@ -44,56 +44,59 @@ pub(super) fn expand(Route { ident, generics, variants }: &Route) -> TokenStream
 }
 
 impl Variant {
-    /// The places the variant can lead to.
+    /// Generates the variant's targets.
     fn targets(&self) -> Vec<TokenStream> {
         let name = LitStr::new(&self.ident.unraw().to_string(), self.ident.span());
-        let (labels, sends) = match &self.way {
-            Way::Go(targets) => (targets.iter().map(place).collect(), false),
-            Way::One(to, payload) | Way::Each(to, payload) => (vec![receiver(to, payload)], true),
+        let (labels, sends) = match &self.destination {
+            Destination::Goto(targets) => (targets.iter().map(target_label).collect(), false),
+            Destination::Send(to, payload) | Destination::SendEach(to, payload) => {
+                (vec![payload_target_label(to, payload)], true)
+            }
         };
-        let target = |label| quote!(::graph_core::command::derive::target(#label, #name, #sends));
+        let target =
+            |label| quote!(::graph_core::command::derive::route_target(#label, #name, #sends));
         labels.into_iter().map(target).collect()
     }
 
-    /// The arm that leads there.
+    /// Generates the match arm that adds the variant's gotos.
     fn arm(&self) -> TokenStream {
         let ident = &self.ident;
-        match &self.way {
-            Way::Go(targets) => {
-                let places = targets.iter().map(place);
+        match &self.destination {
+            Destination::Goto(targets) => {
+                let labels = targets.iter().map(target_label);
                 quote! {
                     Self::#ident { .. } => {
-                        #(::graph_core::command::derive::go(&mut __gotos, #places);)*
+                        #(::graph_core::command::derive::push_goto(&mut __gotos, #labels);)*
                     }
                 }
             }
-            Way::One(to, payload) => self.send("send_one", to, payload),
-            Way::Each(to, payload) => self.send("send_each", to, payload),
+            Destination::Send(to, payload) => self.send_arm("push_send", to, payload),
+            Destination::SendEach(to, payload) => self.send_arm("push_sends", to, payload),
         }
     }
 
-    fn send(&self, function: &str, to: &Target, payload: &Type) -> TokenStream {
+    fn send_arm(&self, function: &str, to: &Target, payload: &Type) -> TokenStream {
         let ident = &self.ident;
-        let to = receiver(to, payload);
-        let function = Ident::new(function, place_of(payload));
-        let send = quote_spanned! { place_of(payload)=>
+        let to = payload_target_label(to, payload);
+        let function = Ident::new(function, span_of(payload));
+        let send = quote_spanned! { span_of(payload)=>
             ::graph_core::command::derive::#function(&mut __gotos, #to, __payload)
         };
         quote!(Self::#ident(__payload) => #send,)
     }
 }
 
-/// The label of a target without payload.
-fn place(target: &Target) -> TokenStream {
-    quote_spanned!(place_of(target)=> ::graph_core::command::derive::place(#target))
+/// Generates the name of a target without payload.
+fn target_label(target: &Target) -> TokenStream {
+    quote_spanned!(span_of(target)=> ::graph_core::command::derive::target_label(#target))
 }
 
-/// The label of a target that takes the payload.
-fn receiver(target: &Target, payload: &Type) -> TokenStream {
+/// Generates the name of a target that accepts the payload.
+fn payload_target_label(target: &Target, payload: &Type) -> TokenStream {
     match target {
         Target::Name(name) => quote!(::graph_core::Label::from(#name)),
-        Target::Path(path) => quote_spanned! { place_of(path)=>
-            ::graph_core::command::derive::receiver::<#payload, _, _>(
+        Target::Path(path) => quote_spanned! { span_of(path)=>
+            ::graph_core::command::derive::payload_target_label::<#payload, _, _>(
                 &#path,
                 ::core::marker::PhantomData,
             )

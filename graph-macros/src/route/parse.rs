@@ -1,4 +1,4 @@
-//! What the user wrote: the enum, its variants, and the targets in their attributes.
+//! Parsing of the enum, its variants, and the targets in their attributes.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -8,36 +8,36 @@ use syn::{
     punctuated::Punctuated,
 };
 
-use crate::mistakes::Mistakes;
+use crate::diagnostics::Diagnostics;
 
-/// The enum as written.
-pub(super) struct Written {
+/// The parsed input, before validation.
+pub(super) struct ParsedEnum {
     pub(super) ident: Ident,
     pub(super) generics: Generics,
-    /// `#[to(..)]` where it does not belong: on the enum, or on a variant's field.
-    pub(super) stray: Vec<Attribute>,
+    /// Misplaced `#[to(..)]` attributes: on the enum, or on a variant's field.
+    pub(super) misplaced: Vec<Attribute>,
     pub(super) body: Body,
 }
 
 pub(super) enum Body {
-    Variants(Vec<WrittenVariant>),
+    Variants(Vec<ParsedVariant>),
     Struct(syn::token::Struct),
     Union(syn::token::Union),
 }
 
-/// A variant as written.
-pub(super) struct WrittenVariant {
+/// A parsed variant.
+pub(super) struct ParsedVariant {
     pub(super) ident: Ident,
     pub(super) fields: Fields,
-    /// Its `#[to(..)]` attributes, as far as they could be read.
+    /// The variant's `#[to(..)]` attributes and the targets that could be parsed.
     pub(super) to: Vec<(Attribute, Vec<Target>)>,
 }
 
-/// One place that `#[to(..)]` names.
+/// A target in `#[to(..)]`.
 pub(super) enum Target {
-    /// A node's function, or END.
+    /// A node function, or END.
     Path(Box<ExprPath>),
-    /// A node's name.
+    /// A node name.
     Name(LitStr),
 }
 
@@ -46,11 +46,11 @@ impl Parse for Target {
         if input.peek(LitStr) {
             return Ok(Self::Name(input.parse()?));
         }
-        let help = "expected a node's function, END, or a node's name in quotes";
+        let message = "expected a node function, `END`, or a node name in quotes";
         input
             .parse()
             .map(|it| Self::Path(Box::new(it)))
-            .map_err(|error| syn::Error::new(error.span(), help))
+            .map_err(|error| syn::Error::new(error.span(), message))
     }
 }
 
@@ -63,38 +63,38 @@ impl ToTokens for Target {
     }
 }
 
-pub(super) fn parse(input: DeriveInput, mistakes: &mut Mistakes) -> Written {
+pub(super) fn parse(input: DeriveInput, diagnostics: &mut Diagnostics) -> ParsedEnum {
     let DeriveInput { attrs, ident, generics, data, .. } = input;
-    let mut stray: Vec<Attribute> = attrs.into_iter().filter(is_to).collect();
+    let mut misplaced: Vec<Attribute> = attrs.into_iter().filter(is_to).collect();
     let body = match data {
         Data::Enum(data) => {
             let fields = data.variants.iter().flat_map(|it| &it.fields);
-            stray.extend(fields.flat_map(|it| &it.attrs).filter(|it| is_to(it)).cloned());
-            Body::Variants(data.variants.into_iter().map(|it| variant(it, mistakes)).collect())
+            misplaced.extend(fields.flat_map(|it| &it.attrs).filter(|it| is_to(it)).cloned());
+            Body::Variants(data.variants.into_iter().map(|it| variant(it, diagnostics)).collect())
         }
         Data::Struct(data) => Body::Struct(data.struct_token),
         Data::Union(data) => Body::Union(data.union_token),
     };
-    Written { ident, generics, stray, body }
+    ParsedEnum { ident, generics, misplaced, body }
 }
 
-fn variant(variant: syn::Variant, mistakes: &mut Mistakes) -> WrittenVariant {
+fn variant(variant: syn::Variant, diagnostics: &mut Diagnostics) -> ParsedVariant {
     let attributes = variant.attrs.into_iter().filter(is_to);
     let to = attributes.map(|it| {
-        let targets = targets(&it, mistakes);
+        let targets = targets(&it, diagnostics);
         (it, targets)
     });
-    WrittenVariant { ident: variant.ident, to: to.collect(), fields: variant.fields }
+    ParsedVariant { ident: variant.ident, to: to.collect(), fields: variant.fields }
 }
 
-fn targets(attribute: &Attribute, mistakes: &mut Mistakes) -> Vec<Target> {
+fn targets(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Vec<Target> {
     match &attribute.meta {
         Meta::List(list) if !list.tokens.is_empty() => {
             let parser = Punctuated::<Target, Token![,]>::parse_terminated;
-            mistakes.take(list.parse_args_with(parser)).into_iter().flatten().collect()
+            diagnostics.ok(list.parse_args_with(parser)).into_iter().flatten().collect()
         }
         _ => {
-            mistakes.add(attribute, "say where the variant leads: `#[to(node)]`");
+            diagnostics.add(attribute, "`#[to]` needs a target, as in `#[to(node)]`");
             Vec::new()
         }
     }

@@ -1,92 +1,109 @@
 use quote::ToTokens;
 
 use super::{
-    check::{Route, Way},
+    check::{Destination, Route},
     parse::Target,
     *,
 };
 
-/// The route that the code means, and the mistakes in it.
+/// Parses and validates an enum, and returns the route and the error messages.
 fn route(code: &str) -> (Route, Vec<String>) {
-    let mut mistakes = Mistakes::default();
-    let written = parse::parse(syn::parse_str(code).unwrap(), &mut mistakes);
-    let route = check::check(written, &mut mistakes);
-    (route, mistakes.messages())
+    let mut diagnostics = Diagnostics::default();
+    let parsed = parse::parse(syn::parse_str(code).unwrap(), &mut diagnostics);
+    let route = check::check(parsed, &mut diagnostics);
+    (route, diagnostics.messages())
 }
 
-/// Checks where each variant of a correct enum leads.
+/// Checks the destinations of the variants of a valid enum.
 #[track_caller]
-fn means(variants: &str, expect: &[&str]) {
-    let (route, mistakes) = route(&format!("enum Way {{ {variants} }}"));
-    assert_eq!(mistakes, [""; 0]);
-    let shown = |it: &Target| it.to_token_stream().to_string();
-    let ways = route.variants.iter().flatten().map(|it| match &it.way {
-        Way::Go(to) => format!("go {}", to.iter().map(shown).collect::<Vec<_>>().join(", ")),
-        Way::One(to, payload) => format!("send {} {}", shown(to), payload.to_token_stream()),
-        Way::Each(to, payload) => format!("send {} each {}", shown(to), payload.to_token_stream()),
+fn check_destinations(variants: &str, expect: &[&str]) {
+    let (route, errors) = route(&format!("enum Next {{ {variants} }}"));
+    assert_eq!(errors, [""; 0]);
+    let show = |it: &Target| it.to_token_stream().to_string();
+    let destinations = route.variants.iter().flatten().map(|it| match &it.destination {
+        Destination::Goto(to) => {
+            format!("goto {}", to.iter().map(show).collect::<Vec<_>>().join(", "))
+        }
+        Destination::Send(to, payload) => {
+            format!("send {} {}", show(to), payload.to_token_stream())
+        }
+        Destination::SendEach(to, payload) => {
+            format!("send {} each {}", show(to), payload.to_token_stream())
+        }
     });
-    assert_eq!(ways.collect::<Vec<_>>(), expect);
+    assert_eq!(destinations.collect::<Vec<_>>(), expect);
 }
 
-/// Checks how a mistake is put, and that the code written after it is still Rust.
+/// Checks the error message, and that the generated code is nevertheless valid Rust.
 #[track_caller]
-fn fails(code: &str, expect: &str) {
+fn check_error(code: &str, expect: &str) {
     assert_eq!(route(code).1, [expect]);
     let code = derive(syn::parse_str(code).unwrap());
     syn::parse2::<syn::File>(code).unwrap();
 }
 
 #[track_caller]
-fn variant_fails(variant: &str, expect: &str) {
-    fails(&format!("enum Way {{ {variant} }}"), expect);
+fn check_variant_error(variant: &str, expect: &str) {
+    check_error(&format!("enum Next {{ {variant} }}"), expect);
 }
 
 #[test]
-fn variants_without_payload_go_somewhere() {
-    means("#[to(plan)] A", &["go plan"]);
-    means("#[to(plan, END, \"name\",)] A", &["go plan, END, \"name\""]);
-    means("#[to(a::b)] A(), #[to(log::<Essay>)] B {}", &["go a :: b", "go log :: < Essay >"]);
-    means("", &[]);
+fn variants_without_payload_go_to_their_targets() {
+    check_destinations("#[to(plan)] A", &["goto plan"]);
+    check_destinations("#[to(plan, END, \"name\",)] A", &["goto plan, END, \"name\""]);
+    check_destinations(
+        "#[to(a::b)] A(), #[to(log::<Essay>)] B {}",
+        &["goto a :: b", "goto log :: < Essay >"],
+    );
+    check_destinations("", &[]);
 }
 
 #[test]
 fn variants_with_payload_send_it() {
-    means("#[to(write)] A(Section)", &["send write Section"]);
-    means("#[to(write)] A(Option<Section>)", &["send write Option < Section >"]);
-    means("#[to(write)] A(Vec<Section>)", &["send write each Section"]);
-    means("#[to(\"name\")] A(std::vec::Vec<Section>)", &["send \"name\" each Section"]);
-}
-
-#[test]
-fn wrong_shapes_say_what_a_route_is() {
-    fails("struct Way;", "a route is an enum: one variant for each way out");
-    fails("union Way { a: u8 }", "a route is an enum: one variant for each way out");
-    fails(
-        "enum Way<'a> { #[to(write)] A(&'a str) }",
-        "a route owns its values: replace what is borrowed for `'a`",
+    check_destinations("#[to(write)] A(Section)", &["send write Section"]);
+    check_destinations("#[to(write)] A(Option<Section>)", &["send write Option < Section >"]);
+    check_destinations("#[to(write)] A(Vec<Section>)", &["send write each Section"]);
+    check_destinations(
+        "#[to(\"name\")] A(std::vec::Vec<Section>)",
+        &["send \"name\" each Section"],
     );
-    fails("#[to(a)] enum Way { #[to(a)] A }", "`#[to(..)]` belongs on a variant");
-    variant_fails("#[to(a)] A(#[to(a)] B)", "`#[to(..)]` belongs on a variant");
 }
 
 #[test]
-fn wrong_targets_say_what_to_write() {
-    variant_fails("A", "say where `A` leads: `#[to(node)]`");
-    variant_fails("#[to] A", "say where the variant leads: `#[to(node)]`");
-    variant_fails("#[to()] A", "say where the variant leads: `#[to(node)]`");
-    let target = "expected a node's function, END, or a node's name in quotes";
-    variant_fails("#[to(3)] A", target);
-    variant_fails("#[to(|it| it)] A", target);
-    let one = "write all targets into one attribute: `#[to(a, b)]`";
-    variant_fails("#[to(a)] #[to(b)] A", one);
+fn unsupported_types_are_rejected() {
+    let message = "`Route` can only be derived for enums; add one variant per target";
+    check_error("struct Next;", message);
+    check_error("union Next { a: u8 }", message);
+    check_error(
+        "enum Next<'a> { #[to(write)] A(&'a str) }",
+        "a route cannot contain references; use owned types and remove the lifetime `'a`",
+    );
+    let misplaced = "`#[to(..)]` must be placed on a variant";
+    check_error("#[to(a)] enum Next { #[to(a)] A }", misplaced);
+    check_variant_error("#[to(a)] A(#[to(a)] B)", misplaced);
 }
 
 #[test]
-fn wrong_payloads_say_what_to_write() {
-    let one = "a variant carries one payload, `Variant(Payload)`: put these into a struct";
-    variant_fails("#[to(a)] A(B, C)", one);
-    variant_fails("#[to(a)] A { b: B }", one);
-    variant_fails("#[to(a, b)] A(B)", "a payload goes to one node: add a variant for this one");
-    let end = "END takes no payload: drop the variant's field, or name a node";
-    variant_fails("#[to(graph_core::END)] A(B)", end);
+fn invalid_targets_are_rejected() {
+    check_variant_error("A", "variant `A` has no target; add `#[to(node)]`");
+    let missing = "`#[to]` needs a target, as in `#[to(node)]`";
+    check_variant_error("#[to] A", missing);
+    check_variant_error("#[to()] A", missing);
+    let target = "expected a node function, `END`, or a node name in quotes";
+    check_variant_error("#[to(3)] A", target);
+    check_variant_error("#[to(|it| it)] A", target);
+    let one = "a variant can have only one `#[to(..)]`; list all targets in it: `#[to(a, b)]`";
+    check_variant_error("#[to(a)] #[to(b)] A", one);
+}
+
+#[test]
+fn invalid_payloads_are_rejected() {
+    let one = "a variant can carry only one payload, `Variant(Payload)`; \
+         combine the fields into a struct and use it as payload";
+    check_variant_error("#[to(a)] A(B, C)", one);
+    check_variant_error("#[to(a)] A { b: B }", one);
+    let second = "a payload can be sent to one node only; add another variant for this target";
+    check_variant_error("#[to(a, b)] A(B)", second);
+    let end = "`END` accepts no payload; remove the variant's field or use a node as target";
+    check_variant_error("#[to(graph_core::END)] A(B)", end);
 }

@@ -1,4 +1,4 @@
-//! What the struct means as a state, and every mistake a user can make in saying so.
+//! Validation of the parsed struct.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident};
@@ -12,18 +12,18 @@ use syn::{
     token,
 };
 
-use super::parse::{Body, Written, WrittenField};
+use super::parse::{Body, ParsedField, ParsedStruct};
 use crate::{
     attribute::{Entry, Value},
-    mistakes::{Mistakes, bind_all, check_lifetimes, unknown},
-    syntax::{argument_of, names_a_type},
+    diagnostics::{Diagnostics, add_required_bounds, check_lifetimes, unknown_name},
+    syntax::{argument_of, looks_like_type},
 };
 
-/// A state whose code can be written.
+/// A validated state.
 pub(super) struct State {
     pub(super) vis: Visibility,
     pub(super) ident: Ident,
-    /// The name of the update type.
+    /// Name of the update type.
     pub(super) update: Ident,
     pub(super) generics: Generics,
     pub(super) version: Option<u32>,
@@ -34,7 +34,7 @@ pub(super) struct Field {
     pub(super) ident: Ident,
     pub(super) ty: Type,
     pub(super) docs: Vec<Attribute>,
-    /// The name in checkpoints and streams.
+    /// Name in checkpoints and streams.
     pub(super) name: LitStr,
     pub(super) reducer: Reducer,
     pub(super) lifetime: Lifetime,
@@ -44,52 +44,52 @@ pub(super) struct Field {
 
 pub(super) enum Reducer {
     /// A type in `graph_core::reduce`.
-    Known(Ident),
-    /// A type of the user's.
-    Own(Path),
-    /// A function of the user's.
-    With(ExprPath),
+    BuiltIn(Ident),
+    /// A user-defined type that implements `Reducer`.
+    Custom(Path),
+    /// A user-defined function.
+    Function(ExprPath),
     Upsert {
         item: Box<Type>,
         key: Key,
     },
 }
 
-/// How long a written value stays: `graph_core::state::Lifetime`.
+/// Mirrors `graph_core::state::Lifetime`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lifetime {
-    Kept,
+    Persistent,
     Step,
     Run,
 }
 
-/// The key of an upserted item: the way to it, and its type.
+/// The key of an upserted item: the expression that accesses it, relative to the item, and its type.
 pub(super) struct Key {
     pub(super) path: TokenStream,
     pub(super) ty: Type,
 }
 
-pub(super) fn check(written: Written, mistakes: &mut Mistakes) -> State {
-    let Written { vis, ident, mut generics, settings, reducers, body } = written;
+pub(super) fn check(parsed: ParsedStruct, diagnostics: &mut Diagnostics) -> State {
+    let ParsedStruct { vis, ident, mut generics, settings, reducers, body } = parsed;
     for entry in &reducers {
-        mistakes.add(entry, "`#[reduce(..)]` belongs on a field");
+        diagnostics.add(entry, "`#[reduce(..)]` must be placed on a field");
     }
-    let owned = check_lifetimes(&generics, "a state", mistakes);
-    let bound = check_bounds(&generics, mistakes);
-    let version = check_version(&settings, mistakes);
-    let fields = check_body(body, &ident, mistakes).filter(|_| owned && bound);
+    let owned = check_lifetimes(&generics, "a state", diagnostics);
+    let bound = check_bounds(&generics, diagnostics);
+    let version = check_version(&settings, diagnostics);
+    let fields = check_body(body, &ident, diagnostics).filter(|_| owned && bound);
     let fields = fields.unwrap_or_else(|| {
-        bind_all(&mut generics);
+        add_required_bounds(&mut generics);
         Vec::new()
     });
     let update = format_ident!("{}Update", ident.unraw(), span = ident.span());
     State { vis, ident, update, generics, version, fields }
 }
 
-/// Refuses type parameters without any bound: each would be dozens of errors in the code we write.
-fn check_bounds(generics: &Generics, mistakes: &mut Mistakes) -> bool {
+/// Rejects type parameters without bounds. Each would cause dozens of errors in the generated code.
+fn check_bounds(generics: &Generics, diagnostics: &mut Diagnostics) -> bool {
     let predicates = generics.where_clause.iter().flat_map(|it| &it.predicates);
-    let bound_below: Vec<String> = predicates
+    let bound_in_where_clause: Vec<String> = predicates
         .filter_map(|it| match it {
             WherePredicate::Type(it) => Some(it.bounded_ty.to_token_stream().to_string()),
             _ => None,
@@ -97,72 +97,83 @@ fn check_bounds(generics: &Generics, mistakes: &mut Mistakes) -> bool {
         .collect();
     let mut all = true;
     for TypeParam { ident, bounds, .. } in generics.type_params() {
-        if bounds.is_empty() && !bound_below.contains(&ident.to_string()) {
+        if bounds.is_empty() && !bound_in_where_clause.contains(&ident.to_string()) {
             let needed = "Clone + Serialize + DeserializeOwned + Send + Sync + 'static";
-            mistakes
-                .add(ident, format_args!("say what a field's type must be: `{ident}: {needed}`"));
+            diagnostics.add(
+                ident,
+                format_args!("type parameter `{ident}` needs bounds; write `{ident}: {needed}`"),
+            );
             all = false;
         }
     }
     all
 }
 
-fn check_body(body: Body, ident: &Ident, mistakes: &mut Mistakes) -> Option<Vec<Field>> {
+fn check_body(body: Body, ident: &Ident, diagnostics: &mut Diagnostics) -> Option<Vec<Field>> {
     match body {
-        Body::Fields(fields) => return Some(check_fields(fields, mistakes)),
-        Body::Tuple(fields) => mistakes.add(
+        Body::Fields(fields) => return Some(check_fields(fields, diagnostics)),
+        Body::Tuple(fields) => diagnostics.add(
             fields,
-            format_args!("a state's fields need names: `struct {ident} {{ field: Type }}`"),
+            format_args!("a state needs named fields; write `struct {ident} {{ field: Type }}`"),
         ),
         Body::Enum(token) => {
-            mistakes.add(token, "a state is a struct: put the enum into a field of one");
+            let message =
+                "`State` can only be derived for structs; put the enum into a field of a struct";
+            diagnostics.add(token, message);
         }
         Body::Union(token) => {
-            mistakes.add(token, "a state is a struct: write `struct` instead of `union`");
+            diagnostics.add(token, "`State` can only be derived for structs, not for unions");
         }
     }
     None
 }
 
-fn check_version(settings: &[Entry], mistakes: &mut Mistakes) -> Option<u32> {
+fn check_version(settings: &[Entry], diagnostics: &mut Diagnostics) -> Option<u32> {
     let mut version = None;
     for (index, entry) in settings.iter().enumerate() {
-        let word = entry.word();
-        match (word.as_str(), &entry.value) {
-            ("version", _) if stands_before(entry, &settings[..index]) => {
-                mistakes.add(entry, "`version` stands here twice: drop one of them");
+        let name = entry.name();
+        match (name.as_str(), &entry.value) {
+            ("version", _) if is_repeated(entry, &settings[..index]) => {
+                diagnostics.add(entry, "`version` is set twice; remove one of them");
             }
-            ("version", Value::Is(value)) if whole_number(value).is_some() => {
-                version = whole_number(value);
+            ("version", Value::Assigned(value)) if integer_literal(value).is_some() => {
+                version = integer_literal(value);
             }
-            ("version", _) => mistakes.add(entry, "write a whole number: `version = 2`"),
+            ("version", _) => {
+                diagnostics
+                    .add(entry, "`version` must be a non-negative integer, as in `version = 2`");
+            }
             ("input" | "output" | "private" | "rename", _) => {
-                mistakes.add(entry, format_args!("`{word}` belongs on a field"));
+                let message = format_args!("`{name}` must be placed on a field, not on the struct");
+                diagnostics.add(entry, message);
             }
             _ => {
-                let help = "a struct can have `version = 2`";
-                mistakes.add(&entry.path, unknown(&word, &["version"], help));
+                let help = "the only option of a struct is `version = 2`";
+                let message = unknown_name("option", &name, &["version"], help);
+                diagnostics.add(&entry.path, message);
             }
         }
     }
     version
 }
 
-fn check_fields(written: Vec<WrittenField>, mistakes: &mut Mistakes) -> Vec<Field> {
+fn check_fields(parsed: Vec<ParsedField>, diagnostics: &mut Diagnostics) -> Vec<Field> {
     let settings: Vec<Settings> =
-        written.iter().map(|it| check_settings(&it.settings, mistakes)).collect();
+        parsed.iter().map(|it| check_settings(&it.settings, diagnostics)).collect();
     let some_input = settings.iter().any(|it| it.input);
     let some_output = settings.iter().any(|it| it.output);
     let mut fields = Vec::<Field>::new();
-    for (written, settings) in written.into_iter().zip(settings) {
-        let WrittenField { ident, ty, docs, reducers, .. } = written;
-        let own_name = || LitStr::new(&ident.unraw().to_string(), ident.span());
-        let name = settings.name.unwrap_or_else(own_name);
+    for (parsed, settings) in parsed.into_iter().zip(settings) {
+        let ParsedField { ident, ty, docs, reducers, .. } = parsed;
+        let field_name = || LitStr::new(&ident.unraw().to_string(), ident.span());
+        let name = settings.name.unwrap_or_else(field_name);
         if fields.iter().any(|it| it.name.value() == name.value()) {
             let stored = name.value();
-            mistakes.add(&name, format_args!("two fields are stored as `{stored}`: rename one"));
+            let message =
+                format_args!("another field is already named `{stored}`; rename one of them");
+            diagnostics.add(&name, message);
         }
-        let (reducer, lifetime) = check_reducers(&reducers, &ty, mistakes);
+        let (reducer, lifetime) = check_reducers(&reducers, &ty, diagnostics);
         let input = !settings.private && (settings.input || !some_input);
         let output = !settings.private && (settings.output || !some_output);
         fields.push(Field { ident, ty, docs, name, reducer, lifetime, input, output });
@@ -170,7 +181,7 @@ fn check_fields(written: Vec<WrittenField>, mistakes: &mut Mistakes) -> Vec<Fiel
     fields
 }
 
-/// The `#[state(..)]` of a field.
+/// The validated `#[state(..)]` of a field.
 #[derive(Default)]
 struct Settings {
     name: Option<LitStr>,
@@ -179,75 +190,88 @@ struct Settings {
     private: bool,
 }
 
-fn check_settings(entries: &[Entry], mistakes: &mut Mistakes) -> Settings {
+fn check_settings(entries: &[Entry], diagnostics: &mut Diagnostics) -> Settings {
     let mut settings = Settings::default();
     for (index, entry) in entries.iter().enumerate() {
-        let word = entry.word();
-        if stands_before(entry, &entries[..index]) {
-            mistakes.add(entry, format_args!("`{word}` stands here twice: drop one of them"));
+        let name = entry.name();
+        if is_repeated(entry, &entries[..index]) {
+            diagnostics.add(entry, format_args!("`{name}` is set twice; remove one of them"));
             continue;
         }
-        match (word.as_str(), &entry.value) {
+        match (name.as_str(), &entry.value) {
             ("input", Value::None) => settings.input = true,
             ("output", Value::None) => settings.output = true,
             ("private", Value::None) => settings.private = true,
             ("input" | "output" | "private", _) => {
-                mistakes.add(entry, format_args!("write `{word}` alone"));
+                diagnostics
+                    .add(entry, format_args!("`{name}` takes no value; write just `{name}`"));
             }
-            ("rename", Value::Is(value)) if text(value).is_some() => settings.name = text(value),
-            ("rename", _) => mistakes.add(entry, "write the name in quotes: `rename = \"name\"`"),
-            ("version", _) => mistakes.add(entry, "`version` belongs on the struct"),
+            ("rename", Value::Assigned(value)) if string_literal(value).is_some() => {
+                settings.name = string_literal(value);
+            }
+            ("rename", _) => {
+                diagnostics.add(entry, "`rename` needs a string, as in `rename = \"name\"`");
+            }
+            ("version", _) => {
+                diagnostics.add(entry, "`version` must be placed on the struct, not on a field");
+            }
             _ => {
-                let words = ["input", "output", "private", "rename"];
-                let help = "write `input`, `output`, `private` or `rename = \"name\"`";
-                mistakes.add(&entry.path, unknown(&word, &words, help));
+                let known = ["input", "output", "private", "rename"];
+                let help = "the options of a field are `input`, `output`, `private` and `rename = \"name\"`";
+                diagnostics.add(&entry.path, unknown_name("option", &name, &known, help));
             }
         }
         if settings.private && (settings.input || settings.output) {
-            mistakes
-                .add(entry, "a private field is neither input nor output: drop one of the words");
+            let message =
+                "a private field cannot be `input` or `output`; remove one of the options";
+            diagnostics.add(entry, message);
         }
     }
     settings
 }
 
-/// The reducers that are one word, the types in `graph_core::reduce` that they mean, and how long a value stays.
-const WORDS: [(&str, &str, Lifetime); 9] = [
-    ("add", "Add", Lifetime::Kept),
+/// The built-in reducers without arguments: attribute name, type in `graph_core::reduce`, lifetime of a value.
+const BUILT_IN_REDUCERS: [(&str, &str, Lifetime); 9] = [
+    ("add", "Add", Lifetime::Persistent),
     ("any", "Any", Lifetime::Step),
-    ("append", "Append", Lifetime::Kept),
+    ("append", "Append", Lifetime::Persistent),
     ("ephemeral", "Last", Lifetime::Step),
-    ("max", "Max", Lifetime::Kept),
-    ("merge", "Merge", Lifetime::Kept),
-    ("min", "Min", Lifetime::Kept),
+    ("max", "Max", Lifetime::Persistent),
+    ("merge", "Merge", Lifetime::Persistent),
+    ("min", "Min", Lifetime::Persistent),
     ("topic", "Topic", Lifetime::Step),
     ("untracked", "Last", Lifetime::Run),
 ];
 
-const ALL_REDUCERS: &str = "write `add`, `any`, `append`, `ephemeral`, `max`, `merge`, `min`, `topic`, \
+const REDUCER_HELP: &str = "use `add`, `any`, `append`, `ephemeral`, `max`, `merge`, `min`, `topic`, \
      `topic(keep)`, `untracked`, `upsert(key)`, `with = function`, or a type that implements `Reducer`";
 
-fn check_reducers(entries: &[Entry], ty: &Type, mistakes: &mut Mistakes) -> (Reducer, Lifetime) {
-    let last = (Reducer::Known(Ident::new("Last", ty.span())), Lifetime::Kept);
+fn check_reducers(
+    entries: &[Entry],
+    ty: &Type,
+    diagnostics: &mut Diagnostics,
+) -> (Reducer, Lifetime) {
+    let last = (Reducer::BuiltIn(Ident::new("Last", ty.span())), Lifetime::Persistent);
     let Some((entry, more)) = entries.split_first() else { return last };
     for entry in more {
-        mistakes.add(entry, "a field has one reducer: drop this one or the one before");
+        let message = "a field can have only one reducer; remove this one or the previous one";
+        diagnostics.add(entry, message);
     }
-    mistakes.take(check_reducer(entry, ty)).unwrap_or(last)
+    diagnostics.ok(check_reducer(entry, ty)).unwrap_or(last)
 }
 
 fn check_reducer(entry: &Entry, ty: &Type) -> syn::Result<(Reducer, Lifetime)> {
-    let word = entry.word();
-    let mistake = |message: &str| Err(syn::Error::new_spanned(entry, message));
-    let known = |name| Reducer::Known(Ident::new(name, entry.path.span()));
-    match (word.as_str(), &entry.value) {
-        ("topic", Value::Holds(more)) if more.to_string() == "keep" => {
-            Ok((known("Append"), Lifetime::Kept))
+    let name = entry.name();
+    let error = |message: &str| Err(syn::Error::new_spanned(entry, message));
+    let built_in = |name| Reducer::BuiltIn(Ident::new(name, entry.path.span()));
+    match (name.as_str(), &entry.value) {
+        ("topic", Value::Nested(argument)) if argument.to_string() == "keep" => {
+            Ok((built_in("Append"), Lifetime::Persistent))
         }
-        ("topic", Value::Holds(_) | Value::Is(_)) => {
-            mistake("write `topic`, or `topic(keep)` to keep the items of earlier steps")
-        }
-        ("upsert", Value::Holds(key)) => {
+        ("topic", Value::Nested(_) | Value::Assigned(_)) => error(
+            "invalid argument of `topic`; write `topic`, or `topic(keep)` to keep the items of earlier steps",
+        ),
+        ("upsert", Value::Nested(key)) => {
             let key = syn::parse2(key.clone())?;
             let Some(item) = argument_of(ty, "Vec") else {
                 return Err(syn::Error::new_spanned(
@@ -255,35 +279,38 @@ fn check_reducer(entry: &Entry, ty: &Type) -> syn::Result<(Reducer, Lifetime)> {
                     "`upsert` needs a field of type `Vec<Item>`",
                 ));
             };
-            Ok((Reducer::Upsert { item: Box::new(item.clone()), key }, Lifetime::Kept))
+            Ok((Reducer::Upsert { item: Box::new(item.clone()), key }, Lifetime::Persistent))
         }
-        ("upsert", _) => mistake(KEY_HELP),
-        ("with", Value::Is(value)) if matches!(**value, Expr::Path(_)) => {
-            Ok((Reducer::With(syn::parse2(value.to_token_stream())?), Lifetime::Kept))
+        ("upsert", _) => error(KEY_HELP),
+        ("with", Value::Assigned(value)) if matches!(**value, Expr::Path(_)) => {
+            Ok((Reducer::Function(syn::parse2(value.to_token_stream())?), Lifetime::Persistent))
         }
-        ("with", _) => mistake("name a function `fn(&mut T, T)`: `with = path::to::function`"),
+        ("with", _) => {
+            error("`with` needs a function `fn(&mut T, T)`, as in `with = path::to::function`")
+        }
         (_, value) => {
-            let (reducer, lifetime) = match WORDS.iter().find(|it| it.0 == word) {
-                Some((_, name, lifetime)) => (known(name), *lifetime),
-                None if names_a_type(&entry.path) => {
-                    (Reducer::Own(entry.path.clone()), Lifetime::Kept)
+            let (reducer, lifetime) = match BUILT_IN_REDUCERS.iter().find(|it| it.0 == name) {
+                Some((_, type_name, lifetime)) => (built_in(type_name), *lifetime),
+                None if looks_like_type(&entry.path) => {
+                    (Reducer::Custom(entry.path.clone()), Lifetime::Persistent)
                 }
                 None => {
-                    let words = WORDS.iter().map(|it| it.0).chain(["upsert", "with"]);
-                    let message = unknown(&word, &words.collect::<Vec<_>>(), ALL_REDUCERS);
+                    let known = BUILT_IN_REDUCERS.iter().map(|it| it.0).chain(["upsert", "with"]);
+                    let known = known.collect::<Vec<_>>();
+                    let message = unknown_name("reducer", &name, &known, REDUCER_HELP);
                     return Err(syn::Error::new_spanned(&entry.path, message));
                 }
             };
             match value {
                 Value::None => Ok((reducer, lifetime)),
-                _ => mistake("this reducer stands alone: drop what follows its name"),
+                _ => error(&format!("reducer `{name}` takes no arguments; write just `{name}`")),
             }
         }
     }
 }
 
-const KEY_HELP: &str = "say which key the items have: `upsert(id)` for a `String`, `upsert(id: u64)` for another \
-     type, `upsert(id())` for a method";
+const KEY_HELP: &str = "`upsert` needs the key of the items: `upsert(id)` for a field of type `String`, \
+     `upsert(id: u64)` for another type, `upsert(id())` for a method";
 
 impl Parse for Key {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
@@ -293,11 +320,11 @@ impl Parse for Key {
             input.parse::<Member>().map_err(help)?.to_tokens(&mut path);
             if input.peek(token::Paren) {
                 let arguments;
-                let brackets = syn::parenthesized!(arguments in input);
+                let parentheses = syn::parenthesized!(arguments in input);
                 if !arguments.is_empty() {
                     return Err(arguments.error(KEY_HELP));
                 }
-                brackets.surround(&mut path, |_| {});
+                parentheses.surround(&mut path, |_| {});
             }
             let Some(dot) = input.parse::<Option<Token![.]>>()? else { break };
             dot.to_tokens(&mut path);
@@ -313,11 +340,12 @@ impl Parse for Key {
     }
 }
 
-fn stands_before(entry: &Entry, before: &[Entry]) -> bool {
-    before.iter().any(|it| it.word() == entry.word())
+/// Returns whether an earlier entry has the same name.
+fn is_repeated(entry: &Entry, earlier: &[Entry]) -> bool {
+    earlier.iter().any(|it| it.name() == entry.name())
 }
 
-fn whole_number(value: &Expr) -> Option<u32> {
+fn integer_literal(value: &Expr) -> Option<u32> {
     match value {
         Expr::Lit(value) => match &value.lit {
             Lit::Int(number) => number.base10_parse().ok(),
@@ -327,10 +355,10 @@ fn whole_number(value: &Expr) -> Option<u32> {
     }
 }
 
-fn text(value: &Expr) -> Option<LitStr> {
+fn string_literal(value: &Expr) -> Option<LitStr> {
     match value {
         Expr::Lit(value) => match &value.lit {
-            Lit::Str(text) => Some(text.clone()),
+            Lit::Str(literal) => Some(literal.clone()),
             _ => None,
         },
         _ => None,

@@ -1,4 +1,4 @@
-//! The code of a state: its update type, and the impls that the engine works with.
+//! Code generation for states: the update type and the trait implementations.
 
 mod reducer;
 mod update;
@@ -7,21 +7,21 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
 use self::{
-    reducer::own_reducers,
+    reducer::generated_reducers,
     update::{methods, update_type},
 };
 use super::check::{Field, Lifetime, State};
-use crate::syntax::place_of;
+use crate::syntax::span_of;
 
 pub(super) fn expand(state: &State) -> TokenStream {
     let update = update_type(state);
-    let own = own_reducers(state);
+    let reducers = generated_reducers(state);
     let impls = [methods(state), state_impl(state), conversions(state)];
     quote! {
         #update
         const _: () = {
             type __Result<T> = ::core::result::Result<T, ::graph_core::state::FieldError>;
-            #own
+            #reducers
             #(#impls)*
         };
     }
@@ -32,14 +32,14 @@ fn state_impl(state: &State) -> TokenStream {
     let (parameters, arguments, bounds) = generics.split_for_impl();
     let version = version.map(|it| quote!(const VERSION: u32 = #it;));
     let indices: Vec<usize> = (0..fields.len()).collect();
-    let constants = fields.iter().zip(&indices).map(|(it, index)| it.constant(state, *index));
+    let metadata = fields.iter().zip(&indices).map(|(it, index)| it.metadata(state, *index));
     let folds = fields.iter().zip(&indices).map(|(it, index)| it.fold(state, *index));
-    let inputs = fields.iter().map(Field::as_input);
+    let inputs = fields.iter().map(Field::input_write);
     let idents: Vec<_> = fields.iter().map(|it| &it.ident).collect();
     let names: Vec<_> = fields.iter().map(|it| &it.name).collect();
-    let (values, setters): (Vec<_>, Vec<_>) = fields.iter().map(Field::json).unzip();
-    let (pushes, pulls): (Vec<_>, Vec<_>) = fields.iter().map(Field::write_json).unzip();
-    let clears = fields.iter().zip(&indices).filter(|(it, _)| it.lifetime != Lifetime::Kept).map(
+    let (getters, setters): (Vec<_>, Vec<_>) = fields.iter().map(Field::json_accessors).unzip();
+    let (pushes, pulls): (Vec<_>, Vec<_>) = fields.iter().map(Field::write_conversions).unzip();
+    let clears = fields.iter().zip(&indices).filter(|(it, _)| it.lifetime != Lifetime::Persistent).map(
         |(Field { ident, .. }, index)| {
             quote!(#index => self.#ident = ::core::default::Default::default(),)
         },
@@ -51,13 +51,13 @@ fn state_impl(state: &State) -> TokenStream {
             #version
 
             fn fields(&self) -> &[::graph_core::state::Field] {
-                const { &[#(#constants),*] }
+                const { &[#(#metadata),*] }
             }
 
-            fn touched(&self, __update: &Self::Update) -> ::graph_core::state::Touched {
-                let mut __touched = ::graph_core::state::Touched::default();
-                #(__touched.note(#indices, &__update.#idents);)*
-                __touched
+            fn write_set(&self, __update: &Self::Update) -> ::graph_core::state::WriteSet {
+                let mut __write_set = ::graph_core::state::WriteSet::default();
+                #(__write_set.add(#indices, &__update.#idents);)*
+                __write_set
             }
 
             fn fold(
@@ -87,7 +87,7 @@ fn state_impl(state: &State) -> TokenStream {
                 __field: usize,
             ) -> __Result<::core::option::Option<::graph_core::serde_json::Value>> {
                 match __field {
-                    #(#indices => #values,)*
+                    #(#indices => #getters,)*
                     _ => ::core::result::Result::Ok(::core::option::Option::None),
                 }
             }
@@ -123,8 +123,8 @@ fn state_impl(state: &State) -> TokenStream {
                         #(#names => #pulls,)*
                         _ => return ::core::result::Result::Err(::graph_core::state::FieldError::new(
                             __write.field,
-                            "the state has no such field; if it was renamed or removed, \
-                             raise the state's version and add a migration",
+                            "the state does not contain this field; if the field was renamed or removed, \
+                             increase the state's version and add a migration",
                         )),
                     }
                 }
@@ -134,32 +134,33 @@ fn state_impl(state: &State) -> TokenStream {
     }
 }
 
-/// What else an update can do: start empty, be copied and shown, and become what the engine takes.
+/// Generates the standard traits of the update type and its conversions into node outputs and inputs.
 fn conversions(State { ident, update, generics, fields, .. }: &State) -> TokenStream {
     let (parameters, arguments, bounds) = generics.split_for_impl();
     let idents: Vec<_> = fields.iter().map(|it| &it.ident).collect();
     let names = fields.iter().map(|it| &it.name);
-    let shown = update.to_string();
-    let used = (!generics.params.is_empty()).then(|| quote!(__state: ::core::marker::PhantomData,));
+    let type_name = update.to_string();
+    let marker =
+        (!generics.params.is_empty()).then(|| quote!(__state: ::core::marker::PhantomData,));
     quote! {
         #[automatically_derived]
         impl #parameters ::core::default::Default for #update #arguments #bounds {
             fn default() -> Self {
-                Self { #(#idents: ::core::option::Option::None,)* #used }
+                Self { #(#idents: ::core::option::Option::None,)* #marker }
             }
         }
 
         #[automatically_derived]
         impl #parameters ::core::clone::Clone for #update #arguments #bounds {
             fn clone(&self) -> Self {
-                Self { #(#idents: ::core::clone::Clone::clone(&self.#idents),)* #used }
+                Self { #(#idents: ::core::clone::Clone::clone(&self.#idents),)* #marker }
             }
         }
 
         #[automatically_derived]
         impl #parameters ::core::fmt::Debug for #update #arguments #bounds {
             fn fmt(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                let mut __written = __f.debug_tuple(#shown);
+                let mut __written = __f.debug_tuple(#type_name);
                 #(if self.#idents.is_some() {
                     __written.field(&::core::format_args!("{}", #names));
                 })*
@@ -168,14 +169,14 @@ fn conversions(State { ident, update, generics, fields, .. }: &State) -> TokenSt
         }
 
         #[automatically_derived]
-        impl #parameters ::graph_core::node::IntoOutcome<#ident #arguments>
+        impl #parameters ::graph_core::node::IntoNodeOutput<#ident #arguments>
             for #update #arguments #bounds
         {
-            fn into_outcome(
+            fn into_node_output(
                 self,
-            ) -> ::core::result::Result<::graph_core::node::Outcome, ::graph_core::NodeError> {
+            ) -> ::core::result::Result<::graph_core::node::NodeOutput, ::graph_core::NodeError> {
                 ::core::result::Result::Ok(
-                    ::graph_core::node::Outcome::update::<#ident #arguments>(self),
+                    ::graph_core::node::NodeOutput::update::<#ident #arguments>(self),
                 )
             }
         }
@@ -192,15 +193,16 @@ fn conversions(State { ident, update, generics, fields, .. }: &State) -> TokenSt
 }
 
 impl Field {
-    fn constant(&self, state: &State, index: usize) -> TokenStream {
+    /// Generates the field's `graph_core::state::Field`.
+    fn metadata(&self, state: &State, index: usize) -> TokenStream {
         let Self { name, ty, input, output, .. } = self;
         let reducer = self.reducer(state, index);
         let lifetime = match self.lifetime {
-            Lifetime::Kept => quote!(Kept),
+            Lifetime::Persistent => quote!(Persistent),
             Lifetime::Step => quote!(Step),
             Lifetime::Run => quote!(Run),
         };
-        quote_spanned! { self.blamed()=>
+        quote_spanned! { self.error_span()=>
             ::graph_core::state::Field::new(#name)
                 .many_writers(<#reducer as ::graph_core::reduce::Reducer<#ty>>::MANY_WRITERS)
                 .lifetime(::graph_core::state::Lifetime::#lifetime)
@@ -208,22 +210,24 @@ impl Field {
         }
     }
 
+    /// Generates the fold of the field's write.
     fn fold(&self, state: &State, index: usize) -> TokenStream {
         let Self { ident, ty, .. } = self;
         let reducer = self.reducer(state, index);
-        quote_spanned! { self.blamed()=>
+        quote_spanned! { self.error_span()=>
             __fold.field::<#reducer, #ty>(#index, &mut self.#ident, &mut __update.#ident)?;
         }
     }
 
-    fn as_input(&self) -> Option<TokenStream> {
+    /// Generates the write of the field's value for `into_update`. `None` if the field is not part of the input.
+    fn input_write(&self) -> Option<TokenStream> {
         let ident = &self.ident;
-        let value = if self.is_written_whole() {
+        let value = if self.writes_field_type() {
             quote!(self.#ident)
-        } else if self.is_shared() {
+        } else if self.unwraps_arc() {
             quote!(::core::convert::Into::into(::std::sync::Arc::unwrap_or_clone(self.#ident)))
         } else {
-            quote_spanned!(place_of(&self.ty)=> ::core::convert::Into::into(self.#ident))
+            quote_spanned!(span_of(&self.ty)=> ::core::convert::Into::into(self.#ident))
         };
         self.input.then(|| {
             quote! {
@@ -234,33 +238,33 @@ impl Field {
         })
     }
 
-    /// How the field is turned into JSON, and set from it.
+    /// Generates the conversion of the field to JSON, and the assignment of the field from JSON.
     ///
-    /// What an `Arc` holds is taken by itself, as serde knows `Arc` only by a feature of its own.
-    fn json(&self) -> (TokenStream, TokenStream) {
+    /// Converts the value inside an `Arc`, because serde supports `Arc` itself only with its `rc` feature.
+    fn json_accessors(&self) -> (TokenStream, TokenStream) {
         let Self { ident, name, ty, .. } = self;
-        let value = quote_spanned!(place_of(ty)=> self.#ident);
-        let new = quote_spanned! { place_of(ty)=>
+        let value = quote_spanned!(span_of(ty)=> self.#ident);
+        let new = quote_spanned! { span_of(ty)=>
             ::graph_core::state::derive::from_value(#name, __value)?
         };
-        let (old, new) = if self.is_shared() {
+        let (old, new) = if self.unwraps_arc() {
             (quote!(*#value), quote!(::std::sync::Arc::new(#new)))
         } else {
             (value.clone(), new)
         };
-        let get = quote_spanned! { place_of(ty)=>
+        let get = quote_spanned! { span_of(ty)=>
             ::graph_core::state::derive::to_value(#name, &#old)
         };
         (get, quote!(#value = #new))
     }
 
-    /// How a write of the field is turned into JSON, and made from it.
-    fn write_json(&self) -> (TokenStream, TokenStream) {
+    /// Generates the conversion of the field's write to JSON, and from JSON.
+    fn write_conversions(&self) -> (TokenStream, TokenStream) {
         let Self { ident, name, ty, .. } = self;
-        let push = quote_spanned! { place_of(ty)=>
+        let push = quote_spanned! { span_of(ty)=>
             ::graph_core::state::derive::push_write(&mut __writes, #name, &__update.#ident)?;
         };
-        let pull = quote_spanned! { place_of(ty)=>
+        let pull = quote_spanned! { span_of(ty)=>
             __update.#ident = ::graph_core::state::derive::pull_write(__write)?
         };
         (push, pull)

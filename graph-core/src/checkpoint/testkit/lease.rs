@@ -6,99 +6,99 @@ use super::support::*;
 use crate::checkpoint::{CheckpointError, Lease};
 
 checks! {
-    "lease: a thread that does not exist yet can be taken" => of_unknown(),
-    "lease: a second taker is refused" => second(),
-    "lease: a refused taker does not end the lease" => third(),
-    "lease: the thread is free once the lease is dropped" => free_after_drop(),
-    "lease: the thread can be taken over and over" => over_and_over(),
-    "lease: other threads are free" => others_free(),
-    "lease: a lease makes no thread" => makes_no_thread(),
-    "lease: the holder reads and writes" => holder_writes(),
-    "lease: the head check holds under a lease" => head_check(),
-    "lease: readers need none" => readers(),
+    "lease: a thread that does not exist can be leased" => of_unknown(),
+    "lease: a second lease is rejected" => second(),
+    "lease: a rejected attempt does not end the lease" => still_held(),
+    "lease: dropping the lease releases the thread" => released_on_drop(),
+    "lease: a thread can be leased repeatedly" => repeatedly(),
+    "lease: other threads are not affected" => others_unaffected(),
+    "lease: a lease creates no thread" => creates_no_thread(),
+    "lease: the holder can read and write" => holder_access(),
+    "lease: the head check applies to the holder" => head_check(),
+    "lease: readers need no lease" => readers(),
 }
 
-async fn of_unknown(saver: Saver) -> Outcome {
+async fn of_unknown(saver: Saver) -> CheckResult {
     saver.lease("new").await?;
     Ok(())
 }
 
-async fn second(saver: Saver) -> Outcome {
+async fn second(saver: Saver) -> CheckResult {
     let lease = saver.lease(THREAD).await?;
-    refused!(saver.lease(THREAD).await, CheckpointError::Busy { thread } if thread == THREAD);
+    expect_err!(saver.lease(THREAD).await, CheckpointError::Busy { thread } if thread == THREAD);
     drop(lease);
     Ok(())
 }
 
-async fn third(saver: Saver) -> Outcome {
+async fn still_held(saver: Saver) -> CheckResult {
     let lease = saver.lease(THREAD).await?;
     for _ in 0..3 {
-        refused!(saver.lease(THREAD).await, CheckpointError::Busy { .. });
+        expect_err!(saver.lease(THREAD).await, CheckpointError::Busy { .. });
     }
     drop(lease);
     Ok(())
 }
 
-async fn free_after_drop(saver: Saver) -> Outcome {
+async fn released_on_drop(saver: Saver) -> CheckResult {
     drop(saver.lease(THREAD).await?);
-    let _lease = take(&saver, THREAD).await?;
-    refused!(saver.lease(THREAD).await, CheckpointError::Busy { .. });
+    let _lease = lease_eventually(&saver, THREAD).await?;
+    expect_err!(saver.lease(THREAD).await, CheckpointError::Busy { .. });
     Ok(())
 }
 
-async fn over_and_over(saver: Saver) -> Outcome {
+async fn repeatedly(saver: Saver) -> CheckResult {
     for _ in 0..20 {
-        drop(take(&saver, THREAD).await?);
+        drop(lease_eventually(&saver, THREAD).await?);
     }
     Ok(())
 }
 
-async fn others_free(saver: Saver) -> Outcome {
+async fn others_unaffected(saver: Saver) -> CheckResult {
     let one = saver.lease("one").await?;
     let two = saver.lease("two").await?;
     drop(one);
-    let _one = take(&saver, "one").await?;
-    refused!(saver.lease("two").await, CheckpointError::Busy { thread } if thread == "two");
+    let _one = lease_eventually(&saver, "one").await?;
+    expect_err!(saver.lease("two").await, CheckpointError::Busy { thread } if thread == "two");
     drop(two);
     Ok(())
 }
 
-async fn makes_no_thread(saver: Saver) -> Outcome {
+async fn creates_no_thread(saver: Saver) -> CheckResult {
     let _lease = saver.lease(THREAD).await?;
-    same("the threads", saver.threads().await?, vec![])?;
+    expect_eq("the threads", saver.threads().await?, vec![])?;
     first().put(&saver).await?;
     Ok(())
 }
 
-async fn holder_writes(saver: Saver) -> Outcome {
+async fn holder_access(saver: Saver) -> CheckResult {
     let _lease = saver.lease(THREAD).await?;
     let ids = chain(&saver, 2).await?;
-    saver.record(&place(ids[1]), vec![record("a", done(1))]).await?;
-    holds(&saver, ids[1], logged(1)).await
+    saver.record(&key(ids[1]), vec![record("a", done(1))]).await?;
+    expect_values(&saver, ids[1], chain_values(1)).await
 }
 
-async fn head_check(saver: Saver) -> Outcome {
+async fn head_check(saver: Saver) -> CheckResult {
     let _lease = saver.lease(THREAD).await?;
     let ids = chain(&saver, 2).await?;
-    refused!(after(ids[0]).put(&saver).await, CheckpointError::HeadMoved { .. });
+    expect_err!(after(ids[0]).put(&saver).await, CheckpointError::HeadMoved { .. });
     Ok(())
 }
 
-async fn readers(saver: Saver) -> Outcome {
+async fn readers(saver: Saver) -> CheckResult {
     let chain = chain(&saver, 2).await?;
     let _lease = saver.lease(THREAD).await?;
-    same("the head", head(&saver, THREAD, ROOT).await?, Some(chain[1]))?;
-    same("the checkpoints", ids(&saver, &history()).await?, reversed(&chain))
+    expect_eq("the head", head(&saver, THREAD, ROOT).await?, Some(chain[1]))?;
+    expect_eq("the checkpoints", ids(&saver, &history()).await?, reversed(&chain))
 }
 
-/// Takes the thread, a little later if need be: a saver may give it free in the background.
-async fn take(saver: &Saver, thread: &str) -> Result<Lease, CheckpointError> {
+/// Leases the thread, retrying for up to two seconds: a saver may release it in the background.
+async fn lease_eventually(saver: &Saver, thread: &str) -> Result<Lease, CheckpointError> {
     for _ in 0..200 {
         match saver.lease(thread).await {
             Err(CheckpointError::Busy { .. }) => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            answer => return answer,
+            result => return result,
         }
     }
     saver.lease(thread).await

@@ -1,115 +1,115 @@
-//! Threads and namespaces: which there are, and that none is mistaken for another.
+//! Threads and namespaces: listing them and telling unusual names apart.
 
 use serde_json::json;
 
 use super::support::*;
 
 checks! {
-    "threads: an empty saver has none" => no_threads(),
-    "threads: they are sorted, each once" => sorted_threads(),
-    "threads: one that has only a subgraph's checkpoints is there" => only_subgraph(),
+    "threads: an empty saver lists none" => no_threads(),
+    "threads: they are sorted and unique" => sorted_threads(),
+    "threads: a thread with only subgraph checkpoints is listed" => only_subgraph(),
     "threads: they do not share values" => own_values(),
-    "threads: unusual names are kept apart" => unusual_threads(),
+    "threads: unusual names are distinct" => unusual_threads(),
     "namespaces: they are sorted and counted" => counted(),
     "namespaces: an unknown thread has none" => of_unknown(),
-    "namespaces: they are those of the thread alone" => of_thread(),
-    "namespaces: one whose name begins another's is another" => prefixes(),
-    "namespaces: unusual names are kept apart" => unusual_namespaces(),
-    "namespaces: a refused checkpoint is not counted" => refused_not_counted(),
+    "namespaces: other threads are excluded" => of_thread(),
+    "namespaces: a name and its prefix are distinct" => prefixes(),
+    "namespaces: unusual names are distinct" => unusual_namespaces(),
+    "namespaces: a rejected checkpoint is not counted" => rejected_not_counted(),
 }
 
-/// Names that a careless saver takes for one another, or for a part of its query.
+/// Names that an incorrect saver confuses with each other or interprets as part of a query.
 const UNUSUAL: [&str; 16] = [
     "", " ", "a", "A", "a ", " a", "a/b", "a|b", "a:b", "a%", "a_", "a'b", "a\"b", "a\\b", "ä",
     "线",
 ];
 
-async fn no_threads(saver: Saver) -> Outcome {
-    same("the threads", saver.threads().await?, vec![])
+async fn no_threads(saver: Saver) -> CheckResult {
+    expect_eq("the threads", saver.threads().await?, vec![])
 }
 
-async fn sorted_threads(saver: Saver) -> Outcome {
+async fn sorted_threads(saver: Saver) -> CheckResult {
     for thread in ["c", "a", "b"] {
         chain_like(&saver, &first().thread(thread), 2).await?;
         first().thread(thread).namespace("child:1").put(&saver).await?;
     }
-    same("the threads", saver.threads().await?, ["a", "b", "c"].map(str::to_owned).into())
+    expect_eq("the threads", saver.threads().await?, ["a", "b", "c"].map(str::to_owned).into())
 }
 
-async fn only_subgraph(saver: Saver) -> Outcome {
+async fn only_subgraph(saver: Saver) -> CheckResult {
     first().namespace("child:1").put(&saver).await?;
-    same("the threads", saver.threads().await?, vec![THREAD.to_owned()])?;
-    same("the namespaces", saver.namespaces(THREAD).await?, vec![("child:1".to_owned(), 1)])
+    expect_eq("the threads", saver.threads().await?, vec![THREAD.to_owned()])?;
+    expect_eq("the namespaces", saver.namespaces(THREAD).await?, vec![("child:1".to_owned(), 1)])
 }
 
-async fn own_values(saver: Saver) -> Outcome {
+async fn own_values(saver: Saver) -> CheckResult {
     let one = first().thread("one").extend("list", [1]).put(&saver).await?;
     let two = first().thread("two").extend("list", [2]).put(&saver).await?;
     let next = after(one).thread("one").extend("list", [3]).put(&saver).await?;
-    holds_at(&saver, &place_in("one", ROOT, next), json!({"list": [1, 3]})).await?;
-    holds_at(&saver, &place_in("two", ROOT, two), json!({"list": [2]})).await
+    expect_values_at(&saver, &key_in("one", ROOT, next), json!({"list": [1, 3]})).await?;
+    expect_values_at(&saver, &key_in("two", ROOT, two), json!({"list": [2]})).await
 }
 
-async fn unusual_threads(saver: Saver) -> Outcome {
+async fn unusual_threads(saver: Saver) -> CheckResult {
     for name in UNUSUAL {
         first().thread(name).set("name", name).put(&saver).await?;
     }
     for name in UNUSUAL {
         let id = head(&saver, name, ROOT).await?.ok_or_else(|| missing(name))?;
-        holds_at(&saver, &place_in(name, ROOT, id), json!({"name": name})).await?;
+        expect_values_at(&saver, &key_in(name, ROOT, id), json!({"name": name})).await?;
     }
     let mut found = saver.threads().await?;
     found.sort();
-    same("the threads", found, sorted_unusual())
+    expect_eq("the threads", found, sorted_unusual())
 }
 
-async fn counted(saver: Saver) -> Outcome {
+async fn counted(saver: Saver) -> CheckResult {
     for (namespace, n) in [("node:2", 3), ("", 2), ("node:1", 1)] {
         chain_like(&saver, &first().namespace(namespace), n).await?;
     }
     let expected = [("", 2), ("node:1", 1), ("node:2", 3)].map(|(name, n)| (name.to_owned(), n));
-    same("the namespaces", saver.namespaces(THREAD).await?, expected.into())
+    expect_eq("the namespaces", saver.namespaces(THREAD).await?, expected.into())
 }
 
-async fn of_unknown(saver: Saver) -> Outcome {
+async fn of_unknown(saver: Saver) -> CheckResult {
     chain(&saver, 1).await?;
-    same("the namespaces", saver.namespaces("other").await?, vec![])
+    expect_eq("the namespaces", saver.namespaces("other").await?, vec![])
 }
 
-async fn of_thread(saver: Saver) -> Outcome {
+async fn of_thread(saver: Saver) -> CheckResult {
     first().thread("one").namespace("x:1").put(&saver).await?;
     first().thread("two").namespace("y:1").put(&saver).await?;
-    same("the namespaces", saver.namespaces("one").await?, vec![("x:1".to_owned(), 1)])
+    expect_eq("the namespaces", saver.namespaces("one").await?, vec![("x:1".to_owned(), 1)])
 }
 
-async fn prefixes(saver: Saver) -> Outcome {
+async fn prefixes(saver: Saver) -> CheckResult {
     for (idx, namespace) in ["", "a:1", "a:1|b:2", "a:12"].into_iter().enumerate() {
         first().namespace(namespace).set("n", idx).put(&saver).await?;
     }
     for (idx, namespace) in ["", "a:1", "a:1|b:2", "a:12"].into_iter().enumerate() {
         let id = head(&saver, THREAD, namespace).await?.ok_or_else(|| missing(namespace))?;
-        holds_at(&saver, &place_in(THREAD, namespace, id), json!({"n": idx})).await?;
+        expect_values_at(&saver, &key_in(THREAD, namespace, id), json!({"n": idx})).await?;
     }
     Ok(())
 }
 
-async fn unusual_namespaces(saver: Saver) -> Outcome {
+async fn unusual_namespaces(saver: Saver) -> CheckResult {
     for name in UNUSUAL {
         first().namespace(name).set("name", name).put(&saver).await?;
     }
     for name in UNUSUAL {
         let id = head(&saver, THREAD, name).await?.ok_or_else(|| missing(name))?;
-        holds_at(&saver, &place_in(THREAD, name, id), json!({"name": name})).await?;
+        expect_values_at(&saver, &key_in(THREAD, name, id), json!({"name": name})).await?;
     }
     let mut found: Vec<_> = saver.namespaces(THREAD).await?.into_iter().map(|it| it.0).collect();
     found.sort();
-    same("the namespaces", found, sorted_unusual())
+    expect_eq("the namespaces", found, sorted_unusual())
 }
 
-async fn refused_not_counted(saver: Saver) -> Outcome {
+async fn rejected_not_counted(saver: Saver) -> CheckResult {
     let ids = chain(&saver, 2).await?;
-    same("a late writer is refused", after(ids[0]).put(&saver).await.is_err(), true)?;
-    same("the namespaces", saver.namespaces(THREAD).await?, vec![(ROOT.to_owned(), 2)])
+    expect_eq("a stale writer is rejected", after(ids[0]).put(&saver).await.is_err(), true)?;
+    expect_eq("the namespaces", saver.namespaces(THREAD).await?, vec![(ROOT.to_owned(), 2)])
 }
 
 fn sorted_unusual() -> Vec<String> {
@@ -118,6 +118,6 @@ fn sorted_unusual() -> Vec<String> {
     names.into()
 }
 
-fn missing(name: &str) -> Problem {
-    Problem::differs("reading", &name, &"nothing")
+fn missing(name: &str) -> CheckProblem {
+    CheckProblem::differs("the checkpoint", &name, &"none")
 }

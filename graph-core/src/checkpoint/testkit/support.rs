@@ -1,5 +1,5 @@
-//! What the checks have in common: a builder for checkpoints, short ways to read, and comparisons that say
-//! what was expected and what was found.
+//! Helpers of the checks: a builder for checkpoints, functions to read them, and assertions that report expected and
+//! actual values.
 
 use std::{
     fmt,
@@ -13,12 +13,13 @@ use tokio::{sync::Barrier, task::JoinSet};
 use crate::{
     FieldWrite,
     checkpoint::{
-        Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Cursor, Event, GotoRecord,
-        Header, History, Lookup, NewCheckpoint, Place, Source, TaskId, TaskRecord,
+        Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, Checkpointer,
+        FrontierRecord, GotoRecord, Header, HistoryQuery, Lookup, NewCheckpoint, Source, TaskEvent,
+        TaskId, TaskRecord,
     },
 };
 
-/// Names the checks of a file: each is an async function of the saver and of the arguments given here.
+/// Declares the checks of a file. Each is an async function that takes the saver and the given arguments.
 macro_rules! checks {
     ($($name:literal => $check:ident($($arg:expr),*),)+) => {
         pub(super) const CHECKS: &[$crate::checkpoint::testkit::Check] = &[
@@ -30,15 +31,15 @@ macro_rules! checks {
     };
 }
 
-/// Fails the check unless the result is an error of this kind.
-macro_rules! refused {
+/// Fails the check unless the result is an error that matches the pattern.
+macro_rules! expect_err {
     ($result:expr, $error:pat $(if $guard:expr)?) => {
         match &$result {
             Err($error) $(if $guard)? => {}
             other => {
                 let expected = stringify!($error $(if $guard)?);
-                return Err($crate::checkpoint::testkit::support::Problem::differs(
-                    "the answer", &format_args!("Err({expected})"), other,
+                return Err($crate::checkpoint::testkit::support::CheckProblem::differs(
+                    "the result", &format_args!("Err({expected})"), other,
                 ));
             }
         }
@@ -46,50 +47,54 @@ macro_rules! refused {
 }
 
 pub(super) type Saver = Arc<dyn Checkpointer>;
-pub(super) type Outcome<T = ()> = Result<T, Problem>;
+pub(super) type CheckResult<T = ()> = Result<T, CheckProblem>;
 
 /// Why a check failed.
 #[derive(Debug)]
-pub(super) struct Problem(String);
+pub(super) struct CheckProblem(String);
 
-impl Problem {
+impl CheckProblem {
     pub(super) fn differs(what: &str, expected: &dyn fmt::Debug, found: &dyn fmt::Debug) -> Self {
-        Self(format!("{what}: expected {}, found {}", short(expected), short(found)))
+        Self(format!("{what}: expected {}, found {}", truncated(expected), truncated(found)))
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for CheckProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<CheckpointError> for Problem {
+impl From<CheckpointError> for CheckProblem {
     fn from(error: CheckpointError) -> Self {
-        Self(format!("the saver gave an error where none was expected: {error}"))
+        Self(format!("unexpected error: {error}"))
     }
 }
 
-/// Fails unless what was found is what was expected.
+/// Fails the check unless both values are equal.
 #[expect(clippy::needless_pass_by_value, reason = "hundreds of calls read better without `&`")]
-pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> Outcome {
-    if found == expected { Ok(()) } else { Err(Problem::differs(what, &expected, &found)) }
+pub(super) fn expect_eq<T: PartialEq + fmt::Debug>(
+    what: &str,
+    found: T,
+    expected: T,
+) -> CheckResult {
+    if found == expected { Ok(()) } else { Err(CheckProblem::differs(what, &expected, &found)) }
 }
 
-/// The thread and the namespace of all that names no other.
+/// Default thread and namespace of the checkpoints.
 pub(super) const THREAD: &str = "thread";
 pub(super) const ROOT: &str = "";
 
-/// A checkpoint in the making.
+/// A builder for a checkpoint.
 #[derive(Clone, Debug)]
 #[must_use]
 pub(super) struct Draft(pub(super) NewCheckpoint);
 
-/// The first checkpoint of a namespace.
+/// Starts a builder for the first checkpoint of a namespace.
 pub(super) fn first() -> Draft {
     let id = CheckpointId::next();
     Draft(NewCheckpoint {
-        place: place(id),
+        key: key(id),
         expected_head: None,
         base: None,
         header: Header {
@@ -103,12 +108,12 @@ pub(super) fn first() -> Draft {
             parents: [].into(),
             metadata: Map::new(),
         },
-        cursor: Cursor::default(),
+        frontier: FrontierRecord::default(),
         changes: Vec::new(),
     })
 }
 
-/// The step that follows the head.
+/// Starts a builder for the checkpoint of the step after `head`.
 pub(super) fn after(head: CheckpointId) -> Draft {
     let mut draft = first().expecting(head).based_on(head).source(Source::Loop);
     draft.0.header.parent = Some(head);
@@ -119,16 +124,16 @@ pub(super) fn after(head: CheckpointId) -> Draft {
 
 impl Draft {
     pub(super) fn id(&self) -> CheckpointId {
-        self.0.place.id
+        self.0.key.id
     }
 
     pub(super) fn thread(mut self, thread: &str) -> Self {
-        self.0.place.thread = thread.to_owned();
+        self.0.key.thread = thread.to_owned();
         self
     }
 
     pub(super) fn namespace(mut self, namespace: &str) -> Self {
-        self.0.place.namespace = namespace.to_owned();
+        self.0.key.namespace = namespace.to_owned();
         self
     }
 
@@ -195,24 +200,24 @@ impl Draft {
     }
 }
 
-/// Puts so many checkpoints in a row; see [`chain_like`].
-pub(super) async fn chain(saver: &Saver, n: usize) -> Outcome<Vec<CheckpointId>> {
+/// Stores `n` consecutive checkpoints; see [`chain_like`].
+pub(super) async fn chain(saver: &Saver, n: usize) -> CheckResult<Vec<CheckpointId>> {
     chain_like(saver, &first(), n).await
 }
 
-/// Puts so many checkpoints in a row, where and by whom the draft says.
+/// Stores `n` consecutive checkpoints with the thread, namespace and run of `like`.
 ///
-/// The last one has the field `n`, its number, and the field `log`, the numbers so far: see [`logged`].
+/// Each has the field `n`, its index, and the field `log`, the indices so far: see [`chain_values`].
 pub(super) async fn chain_like(
     saver: &Saver,
     like: &Draft,
     n: usize,
-) -> Outcome<Vec<CheckpointId>> {
+) -> CheckResult<Vec<CheckpointId>> {
     let mut ids = Vec::new();
     for idx in 0..n {
         let mut draft = ids.last().map_or_else(first, |head| after(*head));
-        draft.0.place.thread.clone_from(&like.0.place.thread);
-        draft.0.place.namespace.clone_from(&like.0.place.namespace);
+        draft.0.key.thread.clone_from(&like.0.key.thread);
+        draft.0.key.namespace.clone_from(&like.0.key.namespace);
         draft.0.header.run.clone_from(&like.0.header.run);
         draft.0.header.step = i64::try_from(idx).unwrap_or(i64::MAX) - 1;
         ids.push(draft.set("n", idx).extend("log", [idx]).put(saver).await?);
@@ -220,69 +225,73 @@ pub(super) async fn chain_like(
     Ok(ids)
 }
 
-/// The values of checkpoint `idx` of a [`chain`].
-pub(super) fn logged(idx: usize) -> Value {
+/// Returns the expected values of checkpoint `idx` of a [`chain`].
+pub(super) fn chain_values(idx: usize) -> Value {
     json!({"n": idx, "log": (0..=idx).collect::<Vec<_>>()})
 }
 
-/// Reads a checkpoint of the root namespace that must be there.
-pub(super) async fn read(saver: &Saver, id: CheckpointId) -> Outcome<Checkpoint> {
-    read_at(saver, &place(id)).await
+/// Reads a checkpoint of the root namespace; fails the check if it does not exist.
+pub(super) async fn read(saver: &Saver, id: CheckpointId) -> CheckResult<Checkpoint> {
+    read_at(saver, &key(id)).await
 }
 
-/// Reads a checkpoint that must be there.
-pub(super) async fn read_at(saver: &Saver, at: &Place) -> Outcome<Checkpoint> {
+/// Reads a checkpoint; fails the check if it does not exist.
+pub(super) async fn read_at(saver: &Saver, at: &CheckpointKey) -> CheckResult<Checkpoint> {
     let lookup = Lookup::exact(&at.thread, &at.namespace, at.id);
-    saver.get(&lookup).await?.ok_or_else(|| Problem::differs("reading", at, &"nothing"))
+    saver.get(&lookup).await?.ok_or_else(|| CheckProblem::differs("the checkpoint", at, &"none"))
 }
 
-/// Fails unless the checkpoint is there and has just these values.
-pub(super) async fn holds(saver: &Saver, id: CheckpointId, values: Value) -> Outcome {
-    holds_at(saver, &place(id), values).await
+/// Fails the check unless the checkpoint exists and has exactly these values.
+pub(super) async fn expect_values(saver: &Saver, id: CheckpointId, values: Value) -> CheckResult {
+    expect_values_at(saver, &key(id), values).await
 }
 
-/// Fails unless the checkpoint is there and has just these values.
-pub(super) async fn holds_at(saver: &Saver, at: &Place, values: Value) -> Outcome {
+/// Fails the check unless the checkpoint exists and has exactly these values.
+pub(super) async fn expect_values_at(
+    saver: &Saver,
+    at: &CheckpointKey,
+    values: Value,
+) -> CheckResult {
     let found = Value::Object(read_at(saver, at).await?.values);
-    same("the values", found, values)
+    expect_eq("the values", found, values)
 }
 
-/// Fails unless the checkpoint is not there.
-pub(super) async fn absent(saver: &Saver, at: &Place) -> Outcome {
+/// Fails the check if the checkpoint exists.
+pub(super) async fn expect_absent(saver: &Saver, at: &CheckpointKey) -> CheckResult {
     let found = saver.get(&Lookup::exact(&at.thread, &at.namespace, at.id)).await?;
-    same("reading what is not there", found.map(|it| it.place), None)
+    expect_eq("the checkpoint", found.map(|it| it.key), None)
 }
 
-/// The newest checkpoint of a namespace.
+/// Returns the newest checkpoint of a namespace.
 pub(super) async fn head(
     saver: &Saver,
     thread: &str,
     namespace: &str,
-) -> Outcome<Option<CheckpointId>> {
-    Ok(saver.get(&Lookup::head(thread, namespace)).await?.map(|it| it.place.id))
+) -> CheckResult<Option<CheckpointId>> {
+    Ok(saver.get(&Lookup::head(thread, namespace)).await?.map(|it| it.key.id))
 }
 
-/// The ids of a listing.
-pub(super) async fn ids(saver: &Saver, query: &History) -> Outcome<Vec<CheckpointId>> {
-    Ok(saver.list(query).await?.iter().map(|it| it.place.id).collect())
+/// Lists checkpoints and returns their ids.
+pub(super) async fn ids(saver: &Saver, query: &HistoryQuery) -> CheckResult<Vec<CheckpointId>> {
+    Ok(saver.list(query).await?.iter().map(|it| it.key.id).collect())
 }
 
-/// The whole history of the root namespace.
-pub(super) fn history() -> History {
-    History::of(THREAD, ROOT)
+/// Returns a query for the whole history of the root namespace.
+pub(super) fn history() -> HistoryQuery {
+    HistoryQuery::new(THREAD, ROOT)
 }
 
-/// The ids, newest first.
+/// Returns the ids in reverse order, newest first.
 pub(super) fn reversed(ids: &[CheckpointId]) -> Vec<CheckpointId> {
     ids.iter().rev().copied().collect()
 }
 
-pub(super) fn place(id: CheckpointId) -> Place {
-    place_in(THREAD, ROOT, id)
+pub(super) fn key(id: CheckpointId) -> CheckpointKey {
+    key_in(THREAD, ROOT, id)
 }
 
-pub(super) fn place_in(thread: &str, namespace: &str, id: CheckpointId) -> Place {
-    Place { thread: thread.to_owned(), namespace: namespace.to_owned(), id }
+pub(super) fn key_in(thread: &str, namespace: &str, id: CheckpointId) -> CheckpointKey {
+    CheckpointKey { thread: thread.to_owned(), namespace: namespace.to_owned(), id }
 }
 
 pub(super) fn time(secs: u64) -> SystemTime {
@@ -290,23 +299,23 @@ pub(super) fn time(secs: u64) -> SystemTime {
 }
 
 pub(super) fn object(value: Value) -> Map<String, Value> {
-    let Value::Object(map) = value else { panic!("{value} is no map") };
+    let Value::Object(map) = value else { panic!("{value} is not a map") };
     map
 }
 
-/// A record of the task with this name.
-pub(super) fn record(task: &str, event: Event) -> TaskRecord {
-    TaskRecord { task: TaskId::of(&[task.as_bytes()]), node: task.to_owned(), event }
+/// Returns a record of the task with this name.
+pub(super) fn record(task: &str, event: TaskEvent) -> TaskRecord {
+    TaskRecord { task: TaskId::from_parts(&[task.as_bytes()]), node: task.to_owned(), event }
 }
 
-/// The task wrote this.
-pub(super) fn done(value: impl Into<Value>) -> Event {
-    Event::Done { writes: vec![write("field", value)], gotos: vec![goto("next")] }
+/// Returns the event of a finished task that wrote `value`.
+pub(super) fn done(value: impl Into<Value>) -> TaskEvent {
+    TaskEvent::Done { writes: vec![write("field", value)], gotos: vec![goto("next")] }
 }
 
-/// An outside call with this key brought this.
-pub(super) fn effect(key: &str, result: impl Into<Value>) -> Event {
-    Event::Effect { key: key.to_owned(), result: result.into() }
+/// Returns the event of an external call.
+pub(super) fn effect(key: &str, result: impl Into<Value>) -> TaskEvent {
+    TaskEvent::Effect { key: key.to_owned(), result: result.into() }
 }
 
 pub(super) fn write(field: &str, value: impl Into<Value>) -> FieldWrite {
@@ -317,25 +326,25 @@ pub(super) fn goto(to: &str) -> GotoRecord {
     GotoRecord { to: to.to_owned(), payload: None }
 }
 
-/// Runs the futures as tasks that all start together.
-pub(super) async fn at_once<T: Send + 'static>(
+/// Runs the futures as concurrent tasks that start together.
+pub(super) async fn run_concurrently<T: Send + 'static>(
     work: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
 ) -> Vec<T> {
     let work: Vec<_> = work.into_iter().collect();
     let start = Arc::new(Barrier::new(work.len()));
     let mut tasks = JoinSet::new();
-    for it in work {
+    for task in work {
         let start = start.clone();
         tasks.spawn(async move {
             start.wait().await;
-            it.await
+            task.await
         });
     }
     tasks.join_all().await
 }
 
-/// What is shown of a value in a failure: a report should not hold a text of a megabyte.
-fn short(value: &dyn fmt::Debug) -> String {
+/// Formats a value for a report, truncated to 400 characters.
+fn truncated(value: &dyn fmt::Debug) -> String {
     const SHOWN: usize = 400;
     let text = format!("{value:?}");
     match text.char_indices().nth(SHOWN) {

@@ -1,4 +1,4 @@
-//! Whether the kit has teeth: each of these savers has one fault, and the kit must name it.
+//! Tests of the suite itself: each of these savers has one fault, which the suite must detect.
 
 use std::{
     collections::BTreeMap,
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use super::Report;
 use crate::checkpoint::{
-    Change, Checkpoint, CheckpointError, Checkpointer, Event, History, Keep, Lease, Lookup,
-    MemorySaver, NewCheckpoint, Place, Pruned, TaskId, TaskRecord,
+    Change, Checkpoint, CheckpointError, CheckpointKey, Checkpointer, HistoryQuery, Keep, Lease,
+    Lookup, MemorySaver, NewCheckpoint, PruneStats, TaskEvent, TaskId, TaskRecord,
 };
 
 #[tokio::test]
-async fn the_kit_notices_every_fault() {
-    for (fault, noticed_by) in FAULTS {
+async fn the_suite_detects_every_fault() {
+    for (fault, detected_by) in FAULTS {
         let report = report(*fault).await;
-        let noticed = report.failed.iter().any(|it| it.check == *noticed_by);
-        assert!(noticed, "{fault:?} is not noticed by `{noticed_by}`: {report}");
-        // A kit that fails for everything would notice every fault, too.
+        let detected = report.failed.iter().any(|it| it.check == *detected_by);
+        assert!(detected, "{fault:?} is not detected by `{detected_by}`: {report}");
+        // A suite in which every check fails would detect every fault, too.
         assert!(report.passed.len() > 50, "{fault:?}: {report}");
     }
 }
@@ -28,14 +28,14 @@ async fn the_kit_notices_every_fault() {
 #[tokio::test]
 async fn a_panic_and_an_unexpected_error_are_failures() {
     let report = report(Fault::PanicsOnThreads).await;
-    let failure = report.failed.iter().find(|it| it.check == "threads: an empty saver has none");
-    assert_eq!(failure.unwrap().problem, "it panicked: no threads today");
+    let failure = report.failed.iter().find(|it| it.check == "threads: an empty saver lists none");
+    assert_eq!(failure.unwrap().problem, "panicked: injected panic");
     let text = report.to_string();
-    assert!(text.contains("\n- threads: an empty saver has none\n  it panicked"), "{text}");
+    assert!(text.contains("\n- threads: an empty saver lists none\n  panicked"), "{text}");
 }
 
 #[test]
-fn every_check_has_its_own_name() {
+fn check_names_are_unique() {
     let mut names: Vec<_> = super::checks().map(|it| it.name()).collect();
     let n = names.len();
     names.sort_unstable();
@@ -51,10 +51,10 @@ enum Fault {
     ReplacesDone,
     ClearsToNull,
     RoundsFloats,
-    RefusesSecondPut,
+    RejectsSecondPut,
     LosesEarlyRecords,
     ReversesRecords,
-    GivesLeaseTwice,
+    LeasesTwice,
     IgnoresLimit,
     IgnoresBefore,
     IgnoresMetadata,
@@ -62,48 +62,48 @@ enum Fault {
     MixesNamespaces,
     PrunesAll,
     DeletesOnlyRoot,
-    CopiesOver,
+    OverwritesOnCopy,
     PanicsOnThreads,
 }
 
 const FAULTS: &[(Fault, &str)] = &[
     (Fault::ForgetsExtends, "changes: extend appends in order"),
-    (Fault::IgnoresHead, "head check: a second beginning is refused"),
+    (Fault::IgnoresHead, "head check: a second initial checkpoint is rejected"),
     (Fault::ReplacesDone, "slots: a second done is ignored"),
-    (Fault::ClearsToNull, "changes: clear takes the value away"),
-    (Fault::RoundsFloats, "values: floats are kept to the last digit"),
-    (Fault::RefusesSecondPut, "put: a second time is no error and changes nothing"),
-    (Fault::LosesEarlyRecords, "records: they may come before their checkpoint"),
-    (Fault::ReversesRecords, "records: they come in the order recorded within one call"),
-    (Fault::GivesLeaseTwice, "lease: a second taker is refused"),
-    (Fault::IgnoresLimit, "list: a limit gives the newest so many"),
-    (Fault::IgnoresBefore, "list: before leaves out the checkpoint itself and all newer ones"),
-    (Fault::IgnoresMetadata, "list: only checkpoints with the metadata"),
+    (Fault::ClearsToNull, "changes: clear removes the value"),
+    (Fault::RoundsFloats, "values: floats keep full precision"),
+    (Fault::RejectsSecondPut, "put: putting twice is not an error and changes nothing"),
+    (Fault::LosesEarlyRecords, "records: they may be stored before their checkpoint"),
+    (Fault::ReversesRecords, "records: the order within one call is kept"),
+    (Fault::LeasesTwice, "lease: a second lease is rejected"),
+    (Fault::IgnoresLimit, "list: a limit of n returns the n newest"),
+    (Fault::IgnoresBefore, "list: before excludes the checkpoint itself and all newer ones"),
+    (Fault::IgnoresMetadata, "list: metadata filters checkpoints"),
     (Fault::ListsOldestFirst, "list: the newest comes first"),
-    (Fault::MixesNamespaces, "list: only this namespace's checkpoints"),
-    (Fault::PrunesAll, "prune: the newest none still keeps one"),
-    (Fault::DeletesOnlyRoot, "delete_thread: all its namespaces are gone"),
-    (Fault::CopiesOver, "copy_thread: a thread that exists is not written over"),
-    (Fault::PanicsOnThreads, "threads: an empty saver has none"),
+    (Fault::MixesNamespaces, "list: other namespaces are excluded"),
+    (Fault::PrunesAll, "prune: newest 0 still keeps one"),
+    (Fault::DeletesOnlyRoot, "delete_thread: all its namespaces are deleted"),
+    (Fault::OverwritesOnCopy, "copy_thread: an existing thread is not overwritten"),
+    (Fault::PanicsOnThreads, "threads: an empty saver lists none"),
 ];
 
 async fn report(fault: Fault) -> Report {
     super::run(|| async move {
-        let broken = Broken { inner: MemorySaver::new(), fault, last_done: Mutex::default() };
-        Arc::new(broken) as Arc<dyn Checkpointer>
+        let saver = FaultySaver { inner: MemorySaver::new(), fault, last_done: Mutex::default() };
+        Arc::new(saver) as Arc<dyn Checkpointer>
     })
     .await
 }
 
 #[derive(Debug)]
-struct Broken {
+struct FaultySaver {
     inner: MemorySaver,
     fault: Fault,
-    last_done: Mutex<BTreeMap<(Place, TaskId), Event>>,
+    last_done: Mutex<BTreeMap<(CheckpointKey, TaskId), TaskEvent>>,
 }
 
-impl Broken {
-    fn spoil_put(&self, checkpoint: &mut NewCheckpoint) {
+impl FaultySaver {
+    fn corrupt_put(&self, checkpoint: &mut NewCheckpoint) {
         for (_, change) in &mut checkpoint.changes {
             match (self.fault, &mut *change) {
                 (Fault::ForgetsExtends, Change::Extend(items)) => items.clear(),
@@ -114,21 +114,21 @@ impl Broken {
         }
     }
 
-    fn spoil_read(&self, mut checkpoint: Checkpoint) -> Checkpoint {
+    fn corrupt_read(&self, mut checkpoint: Checkpoint) -> Checkpoint {
         if self.fault == Fault::ReversesRecords {
             checkpoint.records.reverse();
         }
         let last_done = self.last_done.lock().unwrap();
         for record in &mut checkpoint.records {
-            let last = last_done.get(&(checkpoint.place.clone(), record.task));
-            if let (Event::Done { .. }, Some(last)) = (&record.event, last) {
+            let last = last_done.get(&(checkpoint.key.clone(), record.task));
+            if let (TaskEvent::Done { .. }, Some(last)) = (&record.event, last) {
                 record.event = last.clone();
             }
         }
         checkpoint
     }
 
-    async fn exists(&self, at: &Place) -> bool {
+    async fn exists(&self, at: &CheckpointKey) -> bool {
         let at = Lookup::exact(&at.thread, &at.namespace, at.id);
         self.inner.get(&at).await.unwrap().is_some()
     }
@@ -143,33 +143,37 @@ fn round(value: &mut Value) {
 }
 
 #[async_trait]
-impl Checkpointer for Broken {
+impl Checkpointer for FaultySaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
         match self.fault {
-            Fault::GivesLeaseTwice => Ok(Lease::new(())),
+            Fault::LeasesTwice => Ok(Lease::new(())),
             _ => self.inner.lease(thread).await,
         }
     }
 
     async fn put(&self, mut checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.spoil_put(&mut checkpoint);
-        let place = &checkpoint.place;
+        self.corrupt_put(&mut checkpoint);
+        let key = &checkpoint.key;
         if self.fault == Fault::IgnoresHead {
-            let head = self.inner.get(&Lookup::head(&place.thread, &place.namespace)).await?;
-            checkpoint.expected_head = head.map(|it| it.place.id);
+            let head = self.inner.get(&Lookup::head(&key.thread, &key.namespace)).await?;
+            checkpoint.expected_head = head.map(|it| it.key.id);
         }
-        if self.fault == Fault::RefusesSecondPut && self.exists(&checkpoint.place).await {
-            return Err(CheckpointError::HeadMoved { thread: checkpoint.place.thread });
+        if self.fault == Fault::RejectsSecondPut && self.exists(&checkpoint.key).await {
+            return Err(CheckpointError::HeadMoved { thread: checkpoint.key.thread });
         }
         self.inner.put(checkpoint).await
     }
 
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
         if self.fault == Fault::LosesEarlyRecords && !self.exists(at).await {
             return Ok(());
         }
         if self.fault == Fault::ReplacesDone {
-            let dones = records.iter().filter(|it| matches!(it.event, Event::Done { .. }));
+            let dones = records.iter().filter(|it| matches!(it.event, TaskEvent::Done { .. }));
             let dones = dones.map(|it| ((at.clone(), it.task), it.event.clone()));
             self.last_done.lock().unwrap().extend(dones);
         }
@@ -177,10 +181,10 @@ impl Checkpointer for Broken {
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        Ok(self.inner.get(at).await?.map(|it| self.spoil_read(it)))
+        Ok(self.inner.get(at).await?.map(|it| self.corrupt_read(it)))
     }
 
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         let mut query = query.clone();
         match self.fault {
             Fault::IgnoresLimit => query.limit = None,
@@ -193,11 +197,11 @@ impl Checkpointer for Broken {
         if self.fault == Fault::ListsOldestFirst {
             found.reverse();
         }
-        Ok(found.into_iter().map(|it| self.spoil_read(it)).collect())
+        Ok(found.into_iter().map(|it| self.corrupt_read(it)).collect())
     }
 
     async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
-        assert!(self.fault != Fault::PanicsOnThreads, "no threads today");
+        assert!(self.fault != Fault::PanicsOnThreads, "injected panic");
         self.inner.threads().await
     }
 
@@ -218,13 +222,13 @@ impl Checkpointer for Broken {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
-        if self.fault == Fault::CopiesOver && from != to {
+        if self.fault == Fault::OverwritesOnCopy && from != to {
             self.inner.delete_thread(to).await?;
         }
         self.inner.copy_thread(from, to).await
     }
 
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
         if self.fault == Fault::PrunesAll && keep == Keep::Newest(0) {
             for thread in threads {
                 self.inner.delete_thread(thread).await?;

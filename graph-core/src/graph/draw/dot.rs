@@ -1,4 +1,4 @@
-//! Graphviz's DOT language.
+//! Output in Graphviz's DOT language.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub(super) fn text(drawing: &Drawing) -> String {
     let mut lines = vec![
         "digraph {".to_owned(),
         "    compound=true;".to_owned(),
-        // Of an edge that ends at a subgraph's border, the default leaves only the head.
+        // With the default, only the head of an edge that ends at a cluster's border would be visible.
         "    ranksep=0.8;".to_owned(),
         "    node [shape=box, style=rounded];".to_owned(),
     ];
@@ -20,9 +20,9 @@ pub(super) fn text(drawing: &Drawing) -> String {
 }
 
 fn add_nodes(drawing: &Drawing, parent: Option<&str>, indent: &str, lines: &mut Vec<String>) {
-    for (at, node) in drawing.inside(parent) {
-        let label = quoted(&node.lines().join("\n"));
-        if drawing.doors(at).is_none() {
+    for (at, node) in drawing.children(parent) {
+        let label = quoted(&node.label_lines().join("\n"));
+        if drawing.first_and_last_inside(at).is_none() {
             lines.push(format!("{indent}{} [label={label}{}];", quoted(&node.id), shape(node)));
             continue;
         }
@@ -41,7 +41,8 @@ fn shape(node: &DrawnNode) -> &'static str {
     }
 }
 
-/// An edge; one of an opened subgraph runs between nodes inside, and is cut off at the subgraph's border.
+/// Formats an edge. DOT edges cannot connect clusters, so an edge of an expanded subgraph connects a node inside it and
+/// is clipped at the cluster's border with `ltail` and `lhead`.
 fn edge_line(
     drawing: &Drawing,
     edge: &DrawnEdge,
@@ -56,11 +57,11 @@ fn edge_line(
     }
     options.extend(drawing.caption(edge).map(|it| format!("label={}", quoted(&it))));
     let (mut tail, mut head) = (from, to);
-    if let Some((_, last)) = drawing.doors(from) {
+    if let Some((_, last)) = drawing.first_and_last_inside(from) {
         tail = last;
         options.extend((from != to).then(|| format!("ltail={}", cluster(&edge.from))));
     }
-    if let Some((first, _)) = drawing.doors(to) {
+    if let Some((first, _)) = drawing.first_and_last_inside(to) {
         head = first;
         options.extend((from != to).then(|| format!("lhead={}", cluster(&edge.to))));
     }
@@ -74,7 +75,7 @@ fn cluster(id: &str) -> String {
     quoted(&format!("cluster_{id}"))
 }
 
-/// Text as a quoted string, which reads the same as a label and stays unique as an id.
+/// Quotes a text so that it displays correctly as a label and stays unique as an id.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,6 +1,6 @@
-//! Mermaid flowcharts.
+//! Output as Mermaid flowcharts.
 //!
-//! Nodes get ids of their own and users' text stands only in quoted labels, so no name can break the syntax.
+//! Nodes get generated ids, and user text appears only in quoted labels, so no name can break the syntax.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,17 @@ pub(super) fn text(drawing: &Drawing) -> String {
 }
 
 fn add_nodes(drawing: &Drawing, parent: Option<&str>, indent: &str, lines: &mut Vec<String>) {
-    for (at, node) in drawing.inside(parent) {
-        if drawing.doors(at).is_none() {
+    for (at, node) in drawing.children(parent) {
+        if drawing.first_and_last_inside(at).is_none() {
             lines.push(format!("{indent}n{at}{}", shape(node)));
             continue;
         }
-        lines.push(format!("{indent}subgraph n{at}[\"{}\"]", escape(&node.lines().join(", "))));
+        lines.push(format!(
+            "{indent}subgraph n{at}[\"{}\"]",
+            escape(&node.label_lines().join(", "))
+        ));
         let inner = format!("{indent}    ");
-        // Without it Mermaid turns the inside of a block by a quarter.
+        // Without an explicit direction, Mermaid lays out the contents of a block from left to right.
         lines.push(format!("{inner}direction TB"));
         add_nodes(drawing, Some(&node.id), &inner, lines);
         lines.push(format!("{indent}end"));
@@ -30,10 +33,10 @@ fn add_nodes(drawing: &Drawing, parent: Option<&str>, indent: &str, lines: &mut 
 }
 
 fn shape(node: &DrawnNode) -> String {
-    let lines: Vec<_> = node.lines().iter().map(|it| escape(it)).collect();
+    let lines: Vec<_> = node.label_lines().iter().map(|it| escape(it)).collect();
     let label = lines.join("<br/>");
     match node.kind {
-        // Not escaped, to be legible in the text too: some versions show `__start__` as a bold `start`.
+        // Not escaped, to keep the source readable, although some versions render `__start__` as a bold "start".
         DrawnKind::Start | DrawnKind::End => format!("([\"{}\"])", node.name),
         DrawnKind::Node => format!("[\"{label}\"]"),
         DrawnKind::Subgraph => format!("[[\"{label}\"]]"),
@@ -46,8 +49,8 @@ fn edge_line(
     positions: &BTreeMap<&str, usize>,
 ) -> Option<String> {
     let (from, to) = (*positions.get(edge.from.as_str())?, *positions.get(edge.to.as_str())?);
-    // Older versions fail on a block that leads to itself, so its END leads to its START.
-    let (from, to) = match drawing.doors(from) {
+    // Older versions fail on an edge from a block to itself, so connect its last node with its first.
+    let (from, to) = match drawing.first_and_last_inside(from) {
         Some((first, last)) if from == to => (last, first),
         _ => (from, to),
     };
@@ -60,10 +63,10 @@ fn edge_line(
     Some(format!("    n{from} {arrow}{} n{to}", caption.unwrap_or_default()))
 }
 
-/// Text as the inside of a quoted label.
+/// Escapes a text for use inside a quoted label.
 ///
-/// Some versions take labels for Markdown, show `1. plan` as an unsupported list, `fa:fa-car` as an icon and
-/// `$$x$$` as a formula, so all punctuation but the harmless becomes an entity.
+/// Some versions interpret labels as Markdown and render `1. plan` as an unsupported list, `fa:fa-car` as an icon and
+/// `$$x$$` as a formula. Therefore all punctuation that is not known to be harmless becomes an entity.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut last = None;

@@ -1,26 +1,26 @@
-//! What drawings of graphs of every kind look like.
+//! Drawings of all kinds of graphs.
 
 use serde_json::json;
 
 use super::*;
 use crate::{
-    Configure, END, JsonKind, JsonSchema, JsonState, NodeError, Persistence, START, StateGraph,
-    Stops,
+    END, JsonFieldKind, JsonState, JsonStateSchema, NodeError, NodeExt, Persistence, START,
+    StateGraph, Stops,
     command::{Command, Goto, Gotos, Route},
     json::{JsonBranch, json_subgraph},
 };
 
-/// Compares a drawing with an expected one, which may be indented as the code around it is.
+/// Compares a drawing with the expected one, ignoring the indentation of the latter as a whole.
 #[track_caller]
 fn check(actual: &str, expected: &str) {
     let lines: Vec<_> = expected.lines().filter(|it| !it.trim().is_empty()).collect();
     let indent = lines.first().map_or(0, |it| it.len() - it.trim_start().len());
-    let own = lines.iter().map(|it| &it[indent..]);
-    assert_eq!(actual, own.collect::<Vec<_>>().join("\n") + "\n");
+    let unindented = lines.iter().map(|it| &it[indent..]);
+    assert_eq!(actual, unindented.collect::<Vec<_>>().join("\n") + "\n");
 }
 
 fn graph<const N: usize>(nodes: [&'static str; N]) -> StateGraph<JsonState> {
-    let graph = JsonSchema::new([("x", JsonKind::Last)]).unwrap().graph();
+    let graph = JsonStateSchema::new([("x", JsonFieldKind::Last)]).unwrap().graph();
     nodes.into_iter().fold(graph, |graph, name| graph.node_as(name, run))
 }
 
@@ -31,7 +31,7 @@ fn branch(name: &'static str) -> JsonBranch {
 }
 
 #[test]
-fn line() {
+fn sequence() {
     let graph = graph(["write", "plan"]).sequence(["plan", "write"]).compile().unwrap();
     check(
         &graph.mermaid(),
@@ -71,8 +71,8 @@ fn loop_with_a_branch() {
     let graph = graph(["write", "review", "shorten"])
         .edge(START, "write")
         .edge("write", "review")
-        .json_branch("review", branch("verdict").map(verdict))
-        .json_branch("shorten", branch("next").ends(["write", "shorten"]))
+        .json_branch("review", branch("verdict").path_map(verdict))
+        .json_branch("shorten", branch("next").destinations(["write", "shorten"]))
         .compile()
         .unwrap();
     check(
@@ -182,7 +182,7 @@ fn joins() {
     );
 }
 
-/// A route that sends, ends or goes on, as `#[derive(Route)]` would write it.
+/// A route with all kinds of targets, as `#[derive(Route)]` would generate it.
 struct Fan;
 
 impl Route for Fan {
@@ -216,7 +216,7 @@ async fn hidden(_: &JsonState) -> Goto {
 }
 
 #[test]
-fn sends_by_branches_and_commands() {
+fn sends_of_branches_and_commands() {
     let graph = graph(["merge", "split"])
         .node(write)
         .node(plan)
@@ -256,33 +256,34 @@ fn sends_by_branches_and_commands() {
     );
 }
 
-/// `outer` holds `child`, which holds `inner`; both levels have a join.
+/// A graph that contains the subgraph `child`, which contains the subgraph `inner`. The outermost and the innermost
+/// graph have a join.
 fn nested() -> CompiledGraph<JsonState> {
     let inner = graph(["deep", "b"])
         .edge(START, "deep")
         .edge(START, "b")
         .join(["b", "deep"], END)
-        .stop_after(Stops::Everywhere)
+        .stop_after(Stops::All)
         .compile()
         .unwrap();
     let child = graph([])
-        .node(json_subgraph("inner", &inner, Persistence::Visit))
+        .node(json_subgraph("inner", &inner, Persistence::Invocation))
         .edge(START, "inner")
-        .json_branch("inner", branch("again").ends(["inner"]))
+        .json_branch("inner", branch("again").destinations(["inner"]))
         .compile()
         .unwrap();
     graph(["a", "b"])
-        .node(json_subgraph("child", &child, Persistence::Visit))
+        .node(json_subgraph("child", &child, Persistence::Invocation))
         .edge(START, "a")
         .edge(START, "b")
         .join(["a", "b"], "child")
-        .json_branch("child", branch("next").ends(["a", "__end__"]))
+        .json_branch("child", branch("next").destinations(["a", "__end__"]))
         .compile()
         .unwrap()
 }
 
 #[test]
-fn subgraphs_closed() {
+fn collapsed_subgraphs() {
     check(
         &nested().mermaid(),
         r#"
@@ -303,9 +304,9 @@ fn subgraphs_closed() {
 }
 
 #[test]
-fn subgraphs_opened_once() {
+fn subgraphs_expanded_one_level() {
     check(
-        &nested().mermaid_open(1),
+        &nested().mermaid_expanded(1),
         r#"
         flowchart TD
             n0(["__start__"])
@@ -330,11 +331,11 @@ fn subgraphs_opened_once() {
 }
 
 #[test]
-fn subgraphs_opened_twice() {
+fn subgraphs_expanded_two_levels() {
     let graph = nested();
     assert_eq!(graph.drawing(2), graph.drawing(usize::MAX));
     check(
-        &graph.mermaid_open(2),
+        &graph.mermaid_expanded(2),
         r#"
         flowchart TD
             n0(["__start__"])
@@ -405,9 +406,8 @@ fn subgraphs_opened_twice() {
     );
 }
 
-/// Joins of all levels have numbers of their own.
 #[test]
-fn joins_of_subgraphs() {
+fn join_numbers_are_unique_across_subgraphs() {
     let drawing = nested().drawing(2);
     let joins = drawing.edges.iter().filter_map(|it| Some((it.from.as_str(), it.join?)));
     let expected = [("a", 0), ("b", 0), ("child:inner:b", 1), ("child:inner:deep", 1)];
@@ -415,7 +415,7 @@ fn joins_of_subgraphs() {
 }
 
 #[test]
-fn nasty_names() {
+fn names_are_escaped() {
     let names = [
         "end",
         "subgraph x",
@@ -438,7 +438,7 @@ fn nasty_names() {
         "graph\\\"",
     ];
     let labels = [("fa:fa-car | \"x\"", "n0"), ("style:#1;", "n0"), (" ", "n0")];
-    let graph = graph(names).sequence(names).json_branch("end", branch("choice").map(labels));
+    let graph = graph(names).sequence(names).json_branch("end", branch("choice").path_map(labels));
     let graph = graph.compile().unwrap();
     check(
         &graph.mermaid(),
@@ -546,22 +546,22 @@ fn nasty_names() {
     );
 }
 
-async fn mend(_: &JsonState) {}
+async fn handle_error(_: &JsonState) {}
 
 #[test]
-fn marks() {
+fn flags_and_metadata() {
     let child = graph(["a"]).edge(START, "a").compile().unwrap();
     let graph = graph(["ask", "tell"])
         .node_as("collect", run.defer().metadata("owner", "ann").metadata("cost", json!([1, "$"])))
-        .node_as("fetch", run.on_error(mend))
-        .node(json_subgraph("child", &child, Persistence::Visit))
+        .node_as("fetch", run.on_error(handle_error))
+        .node(json_subgraph("child", &child, Persistence::Invocation))
         .stop_before(Stops::at(["ask", "child", "collect"]))
         .stop_after(Stops::at(["ask"]))
         .sequence(["fetch", "ask", "child", "tell", "collect"])
         .compile()
         .unwrap();
     check(
-        &graph.mermaid_open(1),
+        &graph.mermaid_expanded(1),
         r#"
         flowchart TD
             n0(["__start__"])
@@ -591,9 +591,9 @@ fn json() {
     let child = graph(["a"]).edge(START, "a").compile().unwrap();
     let graph = graph([])
         .node_as("wait", run.defer().metadata("owner", "ann"))
-        .node(json_subgraph("child", &child, Persistence::Visit))
+        .node(json_subgraph("child", &child, Persistence::Invocation))
         .edge(START, "child")
-        .json_branch("child", branch("next").map([("more", "wait")]))
+        .json_branch("child", branch("next").path_map([("more", "wait")]))
         .join(["wait", "child"], END)
         .compile()
         .unwrap();

@@ -1,13 +1,13 @@
-//! Ranking: from the items found to the page of a search.
+//! Ranking and paging of search hits.
 
 use std::ops::Range;
 
 use super::super::{Search, StoreError, similarity};
 
-/// Collects the hits of a search, and gives the page of them that it asks for.
+/// Collects the hits of a search and selects the requested page.
 ///
-/// Hits are offered in the order of namespace and key, which is their order unless there is a query.
-/// It keeps about twice as many as the page needs, however many are offered.
+/// Offer hits sorted by namespace and key; without a query they keep this order. However many hits are offered, only
+/// about twice as many as the page needs are kept in memory.
 ///
 /// ```
 /// use graph_core::store::{Search, backend::Ranking};
@@ -30,49 +30,50 @@ pub struct Ranking<'a, T> {
 }
 
 impl<'a, T> Ranking<'a, T> {
-    /// Starts with no hits; `query` is the vector of the search's query.
+    /// Creates a ranking without hits. `query` is the vector of the search's query.
     pub fn new(search: &Search, query: Option<&'a [f32]>) -> Result<Self, StoreError> {
         Ok(Self { page: search.page()?, query, hits: Vec::new() })
     }
 
-    /// Gives the score of an item: that of the vector most similar to the query.
+    /// Returns the score of an item: the similarity of its best vector to the query. `None` if there is no query or no
+    /// comparable vector.
     ///
-    /// A vector of another length is from another index, and cannot be compared.
+    /// Vectors of a different length were written with another index and are ignored.
     pub fn score<'v>(&self, vectors: impl IntoIterator<Item = &'v [f32]>) -> Option<f32> {
         let query = self.query?;
         let comparable = vectors.into_iter().filter(|it| it.len() == query.len());
         comparable.map(|it| similarity(it, query)).max_by(f32::total_cmp)
     }
 
-    /// Adds a hit with its score.
+    /// Adds a hit.
     pub fn offer(&mut self, score: Option<f32>, hit: T) {
         self.hits.push((score, hit));
         if self.hits.len() > self.page.end.saturating_mul(2).saturating_add(SLACK) {
-            self.cut();
+            self.truncate();
         }
     }
 
-    /// Tells whether no later hit can come into the page.
+    /// Returns whether the page is complete, so that further hits would be ignored.
     pub fn is_full(&self) -> bool {
         self.query.is_none() && self.hits.len() >= self.page.end
     }
 
-    /// Gives the hits wanted, best first.
+    /// Returns the hits of the requested page, best first.
     pub fn into_page(mut self) -> impl Iterator<Item = (Option<f32>, T)> {
-        self.cut();
+        self.truncate();
         self.hits.into_iter().skip(self.page.start)
     }
 
-    /// Drops what is behind the page.
-    fn cut(&mut self) {
+    /// Sorts the hits and drops those beyond the end of the page.
+    fn truncate(&mut self) {
         let rank = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
-        // A stable sort: of two equal ones the one offered first stays first.
+        // The sort must be stable: equal scores keep the order in which they were offered.
         self.hits.sort_by(|(left, _), (right, _)| rank(*right).total_cmp(&rank(*left)));
         self.hits.truncate(self.page.end);
     }
 }
 
-/// How many hits are kept beyond those needed, so that a small page does not sort all the time.
+/// Number of extra hits to keep, so that a small page is not sorted on almost every offer.
 const SLACK: usize = 100;
 
 #[cfg(test)]
@@ -80,8 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ranking_that_was_cut_is_that_of_all_hits() {
-        // Scores repeat, so that the order of equal ones shows.
+    fn truncation_does_not_change_the_page() {
+        // Scores repeat, to test the order of equal scores.
         let score = |n: u32| (n * 7919 % 50) as f32 / 50.0;
         let all = 1_000;
         let mut expect: Vec<u32> = (0..all).collect();
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_query_a_full_page_ends_the_search() {
+    fn ranking_without_query_is_full_when_the_page_is_complete() {
         let mut ranking = Ranking::new(&Search::everything().offset(1).limit(2), None).unwrap();
         for n in 0..3 {
             assert!(!ranking.is_full());

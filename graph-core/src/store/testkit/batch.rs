@@ -1,18 +1,18 @@
-//! Batches. What a store with the default implementation cannot promise is not asked: that all is done or nothing.
+//! Batches, apart from atomicity, which not every store guarantees.
 
 use serde_json::json;
 
 use super::support::*;
 use crate::store::{
-    Address, Get, ListNamespaces, Namespace, Op, Outcome as Answer, Put, Search, StoreError,
+    Address, Get, ListNamespaces, Namespace, Op, OpOutput, Put, Search, StoreError,
 };
 
 checks! {
-    "batch: operations run in order, with one outcome each" => plain, in_order(),
-    "batch: the last of several puts at one address stays" => plain, last_put(),
-    "batch: one that is wrong is refused" => plain, refused(),
-    "batch: an empty one gives nothing" => plain, empty(),
-    "batch: one that only reads" => plain, only_reads(),
+    "batch: operations run in order and return one output each" => plain, in_order(),
+    "batch: the last of several puts at one address wins" => plain, last_put(),
+    "batch: an invalid operation is rejected" => plain, invalid_operation(),
+    "batch: an empty batch returns no outputs" => plain, empty(),
+    "batch: a batch may consist of reads only" => plain, only_reads(),
 }
 
 fn put(key: &str, n: usize) -> Result<Op, StoreError> {
@@ -23,7 +23,7 @@ fn get(key: &str) -> Result<Op, StoreError> {
     Get::new(&["a"], key).map(Op::Get)
 }
 
-async fn in_order(bench: Bench) -> Outcome {
+async fn in_order(fixture: Fixture) -> CheckResult {
     let ops = vec![
         put("k", 1)?,
         get("k")?,
@@ -32,50 +32,52 @@ async fn in_order(bench: Bench) -> Outcome {
         Op::Delete(Address::new(&["a"], "k")?),
         get("k")?,
     ];
-    let answers = bench.store.batch(ops).await?;
-    let [Answer::Done, Answer::Item(Some(item)), Answer::Items(items), rest @ ..] = &answers[..]
+    let outputs = fixture.store.batch(ops).await?;
+    let [OpOutput::Done, OpOutput::Item(Some(item)), OpOutput::Items(items), rest @ ..] =
+        &outputs[..]
     else {
-        panic!("{answers:?}");
+        panic!("{outputs:?}");
     };
     assert_eq!(item.value, json!({"n": 1}));
     assert_eq!(items, std::slice::from_ref(item));
-    let namespaces = Answer::Namespaces(vec![Namespace::new(&["a"])?]);
-    assert_eq!(rest, [namespaces, Answer::Done, Answer::Item(None)]);
+    let namespaces = OpOutput::Namespaces(vec![Namespace::new(&["a"])?]);
+    assert_eq!(rest, [namespaces, OpOutput::Done, OpOutput::Item(None)]);
     Ok(())
 }
 
-async fn last_put(bench: Bench) -> Outcome {
-    bench.store.batch(vec![put("k", 1)?, put("l", 1)?, put("k", 2)?]).await?;
-    assert_eq!(bench.k().await?.value, json!({"n": 2}));
+async fn last_put(fixture: Fixture) -> CheckResult {
+    fixture.store.batch(vec![put("k", 1)?, put("l", 1)?, put("k", 2)?]).await?;
+    assert_eq!(fixture.get_k().await?.value, json!({"n": 2}));
     Ok(())
 }
 
-async fn refused(bench: Bench) -> Outcome {
-    for (wrong, option) in [
+async fn invalid_operation(fixture: Fixture) -> CheckResult {
+    for (invalid, option) in [
         (Op::Search(Search::everything().limit(0)), "limit"),
         (Op::List(ListNamespaces::new().max_depth(0)), "max_depth"),
     ] {
-        let refused = bench.store.batch(vec![wrong, put("k", 1)?]).await;
-        assert!(matches!(refused, Err(StoreError::Zero { option: it }) if it == option));
-        assert!(!bench.has("k").await?);
+        let result = fixture.store.batch(vec![invalid, put("k", 1)?]).await;
+        assert!(matches!(result, Err(StoreError::ZeroOption { option: it }) if it == option));
+        assert!(!fixture.has("k").await?);
     }
     let query = Op::Search(Search::everything().query("tea"));
-    let refused = bench.store.batch(vec![query, put("k", 1)?]).await;
-    assert!(matches!(refused, Err(StoreError::NoIndex { .. })));
-    assert!(!bench.has("k").await?);
+    let result = fixture.store.batch(vec![query, put("k", 1)?]).await;
+    assert!(matches!(result, Err(StoreError::NoIndex { .. })));
+    assert!(!fixture.has("k").await?);
     Ok(())
 }
 
-async fn empty(bench: Bench) -> Outcome {
-    assert_eq!(bench.store.batch(Vec::new()).await?, []);
+async fn empty(fixture: Fixture) -> CheckResult {
+    assert_eq!(fixture.store.batch(Vec::new()).await?, []);
     Ok(())
 }
 
-async fn only_reads(bench: Bench) -> Outcome {
-    bench.put_k(json!({"n": 1})).await?;
-    let item = bench.k().await?;
+async fn only_reads(fixture: Fixture) -> CheckResult {
+    fixture.put_k(json!({"n": 1})).await?;
+    let item = fixture.get_k().await?;
     let ops = vec![get("k")?, get("l")?, Op::Search(Search::everything())];
-    let expect = [Answer::Item(Some(item.clone())), Answer::Item(None), Answer::Items(vec![item])];
-    assert_eq!(bench.store.batch(ops).await?, expect);
+    let expect =
+        [OpOutput::Item(Some(item.clone())), OpOutput::Item(None), OpOutput::Items(vec![item])];
+    assert_eq!(fixture.store.batch(ops).await?, expect);
     Ok(())
 }

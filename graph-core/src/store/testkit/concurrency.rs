@@ -1,4 +1,4 @@
-//! Several tasks on one store at the same time.
+//! Concurrent access to one store.
 
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -7,57 +7,56 @@ use super::support::*;
 use crate::store::{Op, Put, Search, StoreError};
 
 checks! {
-    "at once: puts of many items are all there" => plain, many_items(),
-    "at once: of many puts of one item one stays, whole" => plain, one_item(),
-    "at once: batches that cross each other all end" => plain, crossing(),
+    "concurrency: no put of a different item is lost" => plain, many_items(),
+    "concurrency: puts of the same item do not mix" => plain, one_item(),
+    "concurrency: batches that lock items in opposite order do not deadlock" => plain, crossing(),
 }
 
-/// How many tasks work at once, and how often each does it.
-const TASKS: usize = 8;
-const TIMES: usize = 10;
+/// Number of concurrent tasks.
+const TASKS: usize = 80;
 
-/// Runs `work` in many tasks, with the number of each time.
-async fn at_once<F>(work: impl Fn(usize) -> F) -> Outcome
+/// Runs `work` in concurrent tasks, passing each its number.
+async fn run_concurrently<F>(work: impl Fn(usize) -> F) -> CheckResult
 where
     F: Future<Output = Result<(), StoreError>> + Send + 'static,
 {
-    let mut tasks: JoinSet<_> = (0..TASKS * TIMES).map(work).collect();
+    let mut tasks: JoinSet<_> = (0..TASKS).map(work).collect();
     while let Some(done) = tasks.join_next().await {
         done??;
     }
     Ok(())
 }
 
-async fn many_items(bench: Bench) -> Outcome {
-    at_once(|n| {
-        let store = bench.store.clone();
+async fn many_items(fixture: Fixture) -> CheckResult {
+    run_concurrently(|n| {
+        let store = fixture.store.clone();
         async move { store.put(&["a"], &n.to_string(), json!({"n": n})).await }
     })
     .await?;
-    let all = bench.store.search(Search::everything().limit(usize::MAX)).await?;
-    assert_eq!(all.len(), TASKS * TIMES);
+    let all = fixture.store.search(Search::everything().limit(usize::MAX)).await?;
+    assert_eq!(all.len(), TASKS);
     assert!(all.iter().all(|it| it.value["n"].as_u64() == it.key.parse().ok()));
     Ok(())
 }
 
-async fn one_item(bench: Bench) -> Outcome {
-    let created_at = bench.clock.now();
-    bench.put_k(json!({})).await?;
-    bench.clock.advance(1);
-    at_once(|n| {
-        let store = bench.store.clone();
+async fn one_item(fixture: Fixture) -> CheckResult {
+    let created_at = fixture.clock.now();
+    fixture.put_k(json!({})).await?;
+    fixture.clock.advance(1);
+    run_concurrently(|n| {
+        let store = fixture.store.clone();
         async move { store.put(&["a"], "k", json!({"n": n, "again": n})).await }
     })
     .await?;
-    let item = bench.k().await?;
+    let item = fixture.get_k().await?;
     assert_eq!(item.value["n"], item.value["again"]);
-    assert_eq!((item.created_at, item.updated_at), (created_at, bench.clock.now()));
+    assert_eq!((item.created_at, item.updated_at), (created_at, fixture.clock.now()));
     Ok(())
 }
 
-async fn crossing(bench: Bench) -> Outcome {
-    at_once(|n| {
-        let store = bench.store.clone();
+async fn crossing(fixture: Fixture) -> CheckResult {
+    run_concurrently(|n| {
+        let store = fixture.store.clone();
         async move {
             let put = |key| Put::new(&["a"], key, json!({"n": n})).map(Op::Put);
             let (first, last) = if n % 2 == 0 { ("x", "y") } else { ("y", "x") };
@@ -65,6 +64,6 @@ async fn crossing(bench: Bench) -> Outcome {
         }
     })
     .await?;
-    assert_eq!(bench.found(Search::everything()).await?, "x y");
+    assert_eq!(fixture.found_keys(Search::everything()).await?, "x y");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Single items: what is put is read, as it was, until it is deleted.
+//! Single items: put, get, delete, and values that must round-trip.
 
 use serde_json::{Value, json};
 
@@ -6,25 +6,26 @@ use super::support::*;
 use crate::store::{Put, Search, StoreError};
 
 checks! {
-    "put: an item is read as it was put" => plain, put_and_read(),
-    "put: a second one replaces the value and keeps the creation" => plain, replaced(),
-    "put: an update is never dated before the creation" => plain, clock_set_back(),
-    "put: an item after a delete is a new one" => plain, new_after_delete(),
-    "put: what is wrong is not written" => plain, bad_input(),
-    "get: another namespace or key is nothing" => plain, elsewhere(),
-    "delete: only the item itself goes, and twice is no error" => plain, delete(),
-    "values: an empty object" => plain, keeps(json!({})),
-    "values: numbers are kept to the last digit" => plain, keeps(numbers()),
-    "values: texts of any characters" => plain, keeps(texts()),
-    "values: objects in lists in objects, a hundred levels deep" => plain, keeps(deep()),
-    "values: a text of a megabyte" => plain, keeps(json!({"text": "é".repeat(500_000)})),
+    "put: an item reads back unchanged" => plain, put_and_read(),
+    "put: replacing an item keeps its creation time" => plain, replaced(),
+    "put: the update time is never before the creation time" => plain, clock_set_back(),
+    "put: an item put after a delete has a new creation time" => plain, new_after_delete(),
+    "put: invalid input is not written" => plain, invalid_input(),
+    "get: another namespace or key finds nothing" => plain, other_address(),
+    "delete: only the addressed item is removed, and deleting twice succeeds" => plain, delete(),
+    "values: an empty object" => plain, round_trips(json!({})),
+    "values: numbers keep full precision" => plain, round_trips(numbers()),
+    "values: strings with any characters" => plain, round_trips(strings()),
+    "values: nested objects and arrays, a hundred levels deep" => plain, round_trips(deep()),
+    "values: a string of one megabyte" => plain, round_trips(json!({"text": "é".repeat(500_000)})),
 }
 
-async fn put_and_read(bench: Bench) -> Outcome {
-    let now = bench.clock.now();
-    bench.store.put(&["users", "ada"], "profile", json!({"age": 36})).await?;
-    bench.clock.advance(1);
-    let item = bench.store.get(&["users", "ada"], "profile").await?.ok_or("it was put")?;
+async fn put_and_read(fixture: Fixture) -> CheckResult {
+    let now = fixture.clock.now();
+    fixture.store.put(&["users", "ada"], "profile", json!({"age": 36})).await?;
+    fixture.clock.advance(1);
+    let item =
+        fixture.store.get(&["users", "ada"], "profile").await?.ok_or("the item is missing")?;
     assert_eq!(item.namespace.labels(), ["users", "ada"]);
     assert_eq!(item.key, "profile");
     assert_eq!(item.value, json!({"age": 36}));
@@ -33,77 +34,77 @@ async fn put_and_read(bench: Bench) -> Outcome {
     Ok(())
 }
 
-async fn replaced(bench: Bench) -> Outcome {
-    let created_at = bench.clock.now();
-    bench.put_k(json!({"old": 1})).await?;
-    bench.clock.advance(5);
-    bench.put_k(json!({"new": 2})).await?;
-    let item = bench.k().await?;
+async fn replaced(fixture: Fixture) -> CheckResult {
+    let created_at = fixture.clock.now();
+    fixture.put_k(json!({"old": 1})).await?;
+    fixture.clock.advance(5);
+    fixture.put_k(json!({"new": 2})).await?;
+    let item = fixture.get_k().await?;
     assert_eq!(item.value, json!({"new": 2}));
-    assert_eq!((item.created_at, item.updated_at), (created_at, bench.clock.now()));
+    assert_eq!((item.created_at, item.updated_at), (created_at, fixture.clock.now()));
     Ok(())
 }
 
-async fn clock_set_back(bench: Bench) -> Outcome {
-    bench.put_k(json!({})).await?;
-    bench.clock.set_back(60);
-    bench.put_k(json!({})).await?;
-    let item = bench.k().await?;
+async fn clock_set_back(fixture: Fixture) -> CheckResult {
+    fixture.put_k(json!({})).await?;
+    fixture.clock.set_back(60);
+    fixture.put_k(json!({})).await?;
+    let item = fixture.get_k().await?;
     assert_eq!(item.updated_at, item.created_at);
     Ok(())
 }
 
-async fn new_after_delete(bench: Bench) -> Outcome {
-    bench.put_k(json!({})).await?;
-    bench.store.delete(&["a"], "k").await?;
-    bench.clock.advance(5);
-    bench.put_k(json!({})).await?;
-    assert_eq!(bench.k().await?.created_at, bench.clock.now());
+async fn new_after_delete(fixture: Fixture) -> CheckResult {
+    fixture.put_k(json!({})).await?;
+    fixture.store.delete(&["a"], "k").await?;
+    fixture.clock.advance(5);
+    fixture.put_k(json!({})).await?;
+    assert_eq!(fixture.get_k().await?.created_at, fixture.clock.now());
     Ok(())
 }
 
-async fn bad_input(bench: Bench) -> Outcome {
+async fn invalid_input(fixture: Fixture) -> CheckResult {
     for (namespace, key, value) in
         [(&[][..], "k", json!({})), (&["a"], "", json!({})), (&["a"], "k", json!([1]))]
     {
-        let put = bench.store.put(namespace, key, value).await;
+        let put = fixture.store.put(namespace, key, value).await;
         assert!(put.is_err(), "{namespace:?} {key:?}");
     }
-    assert_eq!(bench.store.search(Search::everything()).await?, []);
-    let get = bench.store.get(&["a"], "").await;
+    assert_eq!(fixture.store.search(Search::everything()).await?, []);
+    let get = fixture.store.get(&["a"], "").await;
     assert!(matches!(get, Err(StoreError::EmptyKey { .. })), "{get:?}");
-    let delete = bench.store.delete(&[], "k").await;
+    let delete = fixture.store.delete(&[], "k").await;
     assert!(matches!(delete, Err(StoreError::EmptyNamespace)), "{delete:?}");
     Ok(())
 }
 
-async fn elsewhere(bench: Bench) -> Outcome {
-    bench.store.put(&["a", "b"], "k", json!({})).await?;
+async fn other_address(fixture: Fixture) -> CheckResult {
+    fixture.store.put(&["a", "b"], "k", json!({})).await?;
     for (namespace, key) in [(&["a"][..], "k"), (&["a", "b", "c"], "k"), (&["a", "b"], "K")] {
-        assert_eq!(bench.store.get(namespace, key).await?, None, "{namespace:?} {key}");
+        assert_eq!(fixture.store.get(namespace, key).await?, None, "{namespace:?} {key}");
     }
     Ok(())
 }
 
-async fn delete(bench: Bench) -> Outcome {
+async fn delete(fixture: Fixture) -> CheckResult {
     for (namespace, key) in [(&["a"][..], "k"), (&["a"], "l"), (&["a", "b"], "k")] {
-        bench.store.put(namespace, key, json!({})).await?;
+        fixture.store.put(namespace, key, json!({})).await?;
     }
-    bench.store.delete(&["a"], "k").await?;
-    bench.store.delete(&["a"], "k").await?;
-    assert!(!bench.has("k").await?);
-    assert!(bench.has("l").await?);
-    assert!(bench.store.get(&["a", "b"], "k").await?.is_some());
+    fixture.store.delete(&["a"], "k").await?;
+    fixture.store.delete(&["a"], "k").await?;
+    assert!(!fixture.has("k").await?);
+    assert!(fixture.has("l").await?);
+    assert!(fixture.store.get(&["a", "b"], "k").await?.is_some());
     Ok(())
 }
 
-async fn keeps(bench: Bench, value: Value) -> Outcome {
-    bench.store.put_item(Put::new(&["a"], "k", &value)?).await?;
-    let hits = bench.store.search(Search::everything()).await?;
-    for read in [bench.k().await?, hits[0].clone()] {
-        // As text, for `1` equals `1.0` otherwise.
+async fn round_trips(fixture: Fixture, value: Value) -> CheckResult {
+    fixture.store.put_item(Put::new(&["a"], "k", &value)?).await?;
+    let hits = fixture.store.search(Search::everything()).await?;
+    for read in [fixture.get_k().await?, hits[0].clone()] {
+        // Compared as text, because `1` and `1.0` are different values but may compare as equal.
         let (read, put) = (read.value.to_string(), value.to_string());
-        assert!(read == put, "{read} is not what was put");
+        assert!(read == put, "{read} differs from the value that was put");
     }
     Ok(())
 }
@@ -115,7 +116,7 @@ fn numbers() -> Value {
     })
 }
 
-fn texts() -> Value {
+fn strings() -> Value {
     json!({"a\0b": "\0", "": "", "quotes": "'\"`\\", "é\u{1F980}": "\u{10FFFF}\u{FEFF}\n\r\t", "null": null})
 }
 

@@ -6,19 +6,19 @@ use super::support::*;
 use crate::store::{ListNamespaces, StoreError};
 
 checks! {
-    "list: namespaces match by both ends" => plain, both_ends(),
-    "list: a namespace is cut and listed once" => plain, cut(),
-    "list: pages" => plain, pages(),
-    "list: a hundred unless told otherwise" => plain, default_limit(),
-    "list: a namespace goes with its last item" => plain, last_item(),
-    "list: a limit or a depth of 0 is an error" => plain, zero(),
+    "list: namespaces match by prefix and suffix" => plain, prefix_and_suffix(),
+    "list: truncated namespaces are listed once" => plain, truncated(),
+    "list: limit and offset select a page" => plain, pages(),
+    "list: the default limit is 100" => plain, default_limit(),
+    "list: a namespace disappears with its last item" => plain, last_item(),
+    "list: a limit or depth of 0 is an error" => plain, zero(),
 }
 
 fn all() -> ListNamespaces {
     ListNamespaces::new()
 }
 
-async fn fill(bench: &Bench) -> Outcome {
+async fn fill(fixture: &Fixture) -> CheckResult {
     for namespace in [
         &["docs", "v1"][..],
         &["users", "ada", "notes"],
@@ -27,14 +27,14 @@ async fn fill(bench: &Bench) -> Outcome {
         &["users"],
     ] {
         for key in ["1", "2"] {
-            bench.store.put(namespace, key, json!({})).await?;
+            fixture.store.put(namespace, key, json!({})).await?;
         }
     }
     Ok(())
 }
 
-async fn both_ends(bench: Bench) -> Outcome {
-    fill(&bench).await?;
+async fn prefix_and_suffix(fixture: Fixture) -> CheckResult {
+    fill(&fixture).await?;
     let everything = "docs.v1 users users.ada.notes users.bob.notes.old users.bob.v1";
     for (list, expect) in [
         (all(), everything),
@@ -46,49 +46,53 @@ async fn both_ends(bench: Bench) -> Outcome {
         (all().suffix(&["notes", "*"])?, "users.bob.notes.old"),
         (all().prefix(&["users"])?.suffix(&["v1"])?, "users.bob.v1"),
     ] {
-        assert_eq!(bench.listed(list.clone()).await?, expect, "{list:?}");
+        assert_eq!(fixture.listed_namespaces(list.clone()).await?, expect, "{list:?}");
     }
     Ok(())
 }
 
-async fn cut(bench: Bench) -> Outcome {
-    fill(&bench).await?;
-    assert_eq!(bench.listed(all().max_depth(2)).await?, "docs.v1 users users.ada users.bob");
-    assert_eq!(bench.listed(all().max_depth(1).offset(1)).await?, "users");
-    let notes = all().suffix(&["v1"])?.max_depth(1);
-    assert_eq!(bench.listed(notes).await?, "docs users", "the whole namespace is compared");
+async fn truncated(fixture: Fixture) -> CheckResult {
+    fill(&fixture).await?;
+    assert_eq!(
+        fixture.listed_namespaces(all().max_depth(2)).await?,
+        "docs.v1 users users.ada users.bob"
+    );
+    assert_eq!(fixture.listed_namespaces(all().max_depth(1).offset(1)).await?, "users");
+    let by_suffix = all().suffix(&["v1"])?.max_depth(1);
+    let listed = fixture.listed_namespaces(by_suffix).await?;
+    assert_eq!(listed, "docs users", "the suffix is compared before truncation");
     Ok(())
 }
 
-async fn pages(bench: Bench) -> Outcome {
-    fill(&bench).await?;
-    assert_eq!(bench.listed(all().limit(1).offset(1)).await?, "users");
-    assert_eq!(bench.listed(all().offset(9)).await?, "");
-    assert_eq!(bench.listed(all().offset(4).limit(usize::MAX)).await?, "users.bob.v1");
+async fn pages(fixture: Fixture) -> CheckResult {
+    fill(&fixture).await?;
+    assert_eq!(fixture.listed_namespaces(all().limit(1).offset(1)).await?, "users");
+    assert_eq!(fixture.listed_namespaces(all().offset(9)).await?, "");
+    assert_eq!(fixture.listed_namespaces(all().offset(4).limit(usize::MAX)).await?, "users.bob.v1");
     Ok(())
 }
 
-async fn default_limit(bench: Bench) -> Outcome {
+async fn default_limit(fixture: Fixture) -> CheckResult {
     for n in 0..101 {
-        bench.store.put(&["n", &n.to_string()], "k", json!({})).await?;
+        fixture.store.put(&["n", &n.to_string()], "k", json!({})).await?;
     }
-    assert_eq!(bench.store.list_namespaces(all()).await?.len(), 100);
+    assert_eq!(fixture.store.list_namespaces(all()).await?.len(), 100);
     Ok(())
 }
 
-async fn last_item(bench: Bench) -> Outcome {
-    fill(&bench).await?;
-    bench.store.delete(&["docs", "v1"], "1").await?;
-    assert_eq!(bench.listed(all().max_depth(1)).await?, "docs users");
-    bench.store.delete(&["docs", "v1"], "2").await?;
-    assert_eq!(bench.listed(all().max_depth(1)).await?, "users");
+async fn last_item(fixture: Fixture) -> CheckResult {
+    fill(&fixture).await?;
+    fixture.store.delete(&["docs", "v1"], "1").await?;
+    assert_eq!(fixture.listed_namespaces(all().max_depth(1)).await?, "docs users");
+    fixture.store.delete(&["docs", "v1"], "2").await?;
+    assert_eq!(fixture.listed_namespaces(all().max_depth(1)).await?, "users");
     Ok(())
 }
 
-async fn zero(bench: Bench) -> Outcome {
-    let refused = bench.store.list_namespaces(all().limit(0)).await;
-    assert!(matches!(refused, Err(StoreError::Zero { option: "limit" })), "{refused:?}");
-    let refused = bench.store.list_namespaces(all().max_depth(0)).await;
-    assert!(matches!(refused, Err(StoreError::Zero { option: "max_depth" })), "{refused:?}");
+async fn zero(fixture: Fixture) -> CheckResult {
+    let result = fixture.store.list_namespaces(all().limit(0)).await;
+    assert!(matches!(result, Err(StoreError::ZeroOption { option: "limit" })), "{result:?}");
+    let result = fixture.store.list_namespaces(all().max_depth(0)).await;
+    assert!(matches!(result, Err(StoreError::ZeroOption { option: "max_depth" })), "{result:?}");
     Ok(())
 }

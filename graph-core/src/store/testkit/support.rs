@@ -1,4 +1,4 @@
-//! What the checks have in common: a clock and an embedder that they control, and short ways to ask.
+//! Helpers for the checks: a controllable clock and embedder, and shorthands for common operations.
 
 use std::{
     error::Error,
@@ -17,54 +17,58 @@ use crate::store::{
     backend::Settings,
 };
 
-/// Names the checks of a file: each is an async function of the bench and of the arguments given here, on a
-/// store with the settings before the name of the function.
+/// Declares the checks of a module as `"name" => settings, function(arguments)`.
+///
+/// `function` is an async function that takes the fixture and the arguments; `settings` prepares the store's settings.
 macro_rules! checks {
     ($($name:literal => $settings:expr, $check:ident($($arg:expr),*),)+) => {
         pub(super) const CHECKS: &[$crate::store::testkit::Check] = &[
             $($crate::store::testkit::Check {
                 name: $name,
                 settings: $settings,
-                body: |bench| Box::pin($check(bench, $($arg),*)),
+                body: |fixture| Box::pin($check(fixture, $($arg),*)),
             }),+
         ];
     };
 }
 
-pub(super) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(super) type CheckResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What a check works on. It gives a store where one is wanted.
+/// The store under test, with the clock and the embedder it was created with.
 #[derive(Clone)]
-pub(super) struct Bench {
+pub(super) struct Fixture {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Clock,
-    pub(super) words: Arc<Words>,
+    pub(super) embedder: Arc<WordEmbedder>,
 }
 
-impl Bench {
-    /// Puts a value at key `k` of namespace `a`.
+impl Fixture {
+    /// Writes a value to key `k` of namespace `a`.
     pub(super) async fn put_k(&self, value: Value) -> Result<(), StoreError> {
         self.store.put(&["a"], "k", value).await
     }
 
-    /// Reads what lies at key `k` of namespace `a` and must be there.
-    pub(super) async fn k(&self) -> Outcome<Item> {
-        Ok(self.store.get(&["a"], "k").await?.ok_or("there is nothing at `a/k`")?)
+    /// Reads key `k` of namespace `a`. Fails if it does not exist.
+    pub(super) async fn get_k(&self) -> CheckResult<Item> {
+        Ok(self.store.get(&["a"], "k").await?.ok_or("item `a/k` does not exist")?)
     }
 
-    /// Whether a key of namespace `a` is there; this look prolongs no life.
+    /// Returns whether a key exists in namespace `a`, without refreshing its lifetime.
     pub(super) async fn has(&self, key: &str) -> Result<bool, StoreError> {
         let get = Get::new(&["a"], key)?.refresh_ttl(false);
         Ok(self.store.get_item(get).await?.is_some())
     }
 
-    /// The keys that a search finds, in order, with blanks in between.
-    pub(super) async fn found(&self, search: Search) -> Result<String, StoreError> {
+    /// Returns the keys that a search finds, in order, separated by spaces.
+    pub(super) async fn found_keys(&self, search: Search) -> Result<String, StoreError> {
         Ok(keys(&self.store.search(search).await?).join(" "))
     }
 
-    /// The namespaces of a listing, in order, with blanks in between.
-    pub(super) async fn listed(&self, list: ListNamespaces) -> Result<String, StoreError> {
+    /// Returns the namespaces of a listing, in order, separated by spaces.
+    pub(super) async fn listed_namespaces(
+        &self,
+        list: ListNamespaces,
+    ) -> Result<String, StoreError> {
         let namespaces = self.store.list_namespaces(list).await?;
         Ok(namespaces.iter().map(Namespace::to_string).collect::<Vec<_>>().join(" "))
     }
@@ -74,53 +78,57 @@ pub(super) fn keys(items: &[Item]) -> Vec<&str> {
     items.iter().map(|it| it.key.as_str()).collect()
 }
 
-/// Neither index nor default lifetime.
-pub(super) fn plain(settings: Settings, _: Arc<Words>) -> Settings {
+/// Settings without index or default lifetime.
+pub(super) fn plain(settings: Settings, _: Arc<WordEmbedder>) -> Settings {
     settings
 }
 
-/// With an index of the field `text`.
-pub(super) fn indexed(settings: Settings, words: Arc<Words>) -> Settings {
-    indexed_by(settings, words, &["text"])
+/// Settings with an index on the field `text`.
+pub(super) fn indexed(settings: Settings, embedder: Arc<WordEmbedder>) -> Settings {
+    indexed_by(settings, embedder, &["text"])
 }
 
-/// With an index of these fields, by vectors of three numbers.
-pub(super) fn indexed_by(settings: Settings, words: Arc<Words>, fields: &[&str]) -> Settings {
-    let index = IndexConfig::new(words, 3).fields(fields);
-    settings.with_index(index.expect("the checks write valid paths"))
+/// Settings with an index on these fields. The vectors have three dimensions.
+pub(super) fn indexed_by(
+    settings: Settings,
+    embedder: Arc<WordEmbedder>,
+    fields: &[&str],
+) -> Settings {
+    let index = IndexConfig::new(embedder, 3).fields(fields);
+    settings.with_index(index.expect("the checks use valid paths"))
 }
 
-/// Expired items stay until a sweep.
-pub(super) fn shown_until_swept(settings: Settings, _: Arc<Words>) -> Settings {
+/// Settings with which expired items remain visible until a sweep.
+pub(super) fn visible_until_swept(settings: Settings, _: Arc<WordEmbedder>) -> Settings {
     settings.with_ttl(TtlConfig { omit_expired: false, ..TtlConfig::default() })
 }
 
-/// Counts how often a text says tea, cake and rust; other words do not count. Unless it is told what to give.
+/// An embedder whose vectors count the words "tea", "cake" and "rust" in a text, unless a fixed result is set.
 #[derive(Default)]
-pub(super) struct Words {
+pub(super) struct WordEmbedder {
     calls: AtomicUsize,
-    told: Mutex<Option<Told>>,
+    fixed: Mutex<Option<FixedResult>>,
 }
 
-/// What the embedder gives, whatever the texts.
-pub(super) type Told = Result<Vec<Vec<f32>>, &'static str>;
+/// A result that the embedder returns for any texts.
+pub(super) type FixedResult = Result<Vec<Vec<f32>>, &'static str>;
 
-impl Words {
+impl WordEmbedder {
     pub(super) fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
 
-    pub(super) fn tell(&self, told: Told) {
-        *lock(&self.told) = Some(told);
+    pub(super) fn set_result(&self, result: FixedResult) {
+        *lock(&self.fixed) = Some(result);
     }
 }
 
 #[async_trait]
-impl Embed for Words {
+impl Embed for WordEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if let Some(told) = &*lock(&self.told) {
-            return told.clone().map_err(StoreError::embed);
+        if let Some(result) = &*lock(&self.fixed) {
+            return result.clone().map_err(StoreError::embed);
         }
         let count = |text: &String, word| text.matches(word).count() as f32;
         let vector = |text| ["tea", "cake", "rust"].map(|word| count(text, word)).to_vec();
@@ -128,13 +136,13 @@ impl Embed for Words {
     }
 }
 
-/// A clock that moves only when a check moves it.
+/// A clock that only advances when a check advances it.
 #[derive(Clone)]
 pub(super) struct Clock(Arc<Mutex<SystemTime>>);
 
 impl Clock {
     pub(super) fn new() -> Self {
-        // No round number: a store must keep times as they are.
+        // Not a whole second: a store must not round times.
         let start = Duration::new(1_000_000_000, 123_456_700);
         Self(Arc::new(Mutex::new(SystemTime::UNIX_EPOCH + start)))
     }

@@ -1,4 +1,4 @@
-//! Whether the kit has teeth: each of these stores has one fault, and the kit must name it.
+//! Tests of the suite itself: each of these stores has one fault, which the suite must detect.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -6,12 +6,12 @@ use async_trait::async_trait;
 
 use super::{run, run_atomic};
 use crate::store::{
-    Address, Get, InMemoryStore, Item, ListNamespaces, Namespace, Op, Outcome, Put, Search, Store,
+    Address, Get, InMemoryStore, Item, ListNamespaces, Namespace, Op, OpOutput, Put, Search, Store,
     StoreError, backend::Settings,
 };
 
 #[tokio::test]
-async fn the_store_in_memory_conforms() {
+async fn in_memory_store_conforms() {
     let report = run_atomic(|settings| async {
         Arc::new(InMemoryStore::new().with_settings(settings)) as Arc<dyn Store>
     });
@@ -21,32 +21,32 @@ async fn the_store_in_memory_conforms() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_a_batch_one_by_one_conforms() {
+async fn store_without_atomic_batches_conforms() {
     run(|settings| faulty(settings, None)).await.assert();
 }
 
 #[tokio::test]
-async fn the_kit_notices_every_fault() {
-    for (fault, noticed_by) in FAULTS {
-        let check = super::checks().find(|it| it.name() == *noticed_by).unwrap();
-        let noticed = check.run(|settings| faulty(settings, Some(*fault))).await;
-        assert!(noticed.is_err(), "{fault:?} is not noticed by `{noticed_by}`");
+async fn every_fault_is_detected() {
+    for (fault, detected_by) in FAULTS {
+        let check = super::checks().find(|it| it.name() == *detected_by).unwrap();
+        let result = check.run(|settings| faulty(settings, Some(*fault))).await;
+        assert!(result.is_err(), "`{detected_by}` does not detect {fault:?}");
     }
 }
 
 #[tokio::test]
-async fn a_batch_that_is_half_done_is_noticed() {
+async fn partial_batches_are_detected() {
     let report = run_atomic(|settings| faulty(settings, None)).await;
     let failed: Vec<_> = report.failed.iter().map(|it| it.check).collect();
     assert!(
-        failed.contains(&"atomic: what is wrong at the end leaves nothing written"),
+        failed.contains(&"atomic: an invalid last operation leaves nothing written"),
         "{report}"
     );
     assert!(failed.iter().all(|it| it.starts_with("atomic: ")), "{report}");
 }
 
 #[test]
-fn every_check_has_its_own_name() {
+fn check_names_are_unique() {
     let mut names: Vec<_> = super::checks().map(|it| it.name()).collect();
     let n = names.len();
     names.sort_unstable();
@@ -58,39 +58,42 @@ fn every_check_has_its_own_name() {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     RoundsTimes,
-    FailsOnOddKeys,
+    RejectsNulInKeys,
     IgnoresOffset,
     IgnoresFilter,
-    MatchesHalfLabels,
+    MatchesPartialLabels,
     NeverRefreshes,
     AlwaysRefreshes,
     SweepsNothing,
     ListsBackwards,
-    ForgetsScores,
+    DropsScores,
     LosesPuts,
     KeepsDeleted,
 }
 
 const FAULTS: &[(Fault, &str)] = &[
-    (Fault::RoundsTimes, "put: an item is read as it was put"),
-    (Fault::FailsOnOddKeys, "names: odd keys are kept apart"),
-    (Fault::IgnoresOffset, "search: filters first, then pages"),
-    (Fault::IgnoresFilter, "search: filters look into values"),
-    (Fault::MatchesHalfLabels, "names: a prefix matches whole labels"),
-    (Fault::NeverRefreshes, "ttl: reads prolong a life"),
-    (Fault::AlwaysRefreshes, "ttl: a read may be told not to prolong"),
-    (Fault::SweepsNothing, "sweep: it removes what has expired"),
-    (Fault::ListsBackwards, "list: namespaces match by both ends"),
-    (Fault::ForgetsScores, "query: the most similar comes first"),
-    (Fault::LosesPuts, "at once: puts of many items are all there"),
-    (Fault::KeepsDeleted, "delete: only the item itself goes, and twice is no error"),
+    (Fault::RoundsTimes, "put: an item reads back unchanged"),
+    (Fault::RejectsNulInKeys, "names: unusual keys stay distinct and sorted"),
+    (Fault::IgnoresOffset, "search: filters apply before limit and offset"),
+    (Fault::IgnoresFilter, "search: filters match on nested values"),
+    (Fault::MatchesPartialLabels, "names: a prefix matches whole labels"),
+    (Fault::NeverRefreshes, "ttl: reads refresh the lifetime"),
+    (Fault::AlwaysRefreshes, "ttl: a read can disable the refresh"),
+    (Fault::SweepsNothing, "sweep: expired items are removed"),
+    (Fault::ListsBackwards, "list: namespaces match by prefix and suffix"),
+    (Fault::DropsScores, "query: the most similar item comes first"),
+    (Fault::LosesPuts, "concurrency: no put of a different item is lost"),
+    (
+        Fault::KeepsDeleted,
+        "delete: only the addressed item is removed, and deleting twice succeeds",
+    ),
 ];
 
 async fn faulty(settings: Settings, fault: Option<Fault>) -> Arc<dyn Store> {
     Arc::new(Faulty { inner: InMemoryStore::new().with_settings(settings), fault })
 }
 
-/// A store that does the operations of a batch one by one, with a fault or without.
+/// A store that runs the operations of a batch one by one, optionally with a fault.
 #[derive(Debug)]
 struct Faulty {
     inner: InMemoryStore,
@@ -102,11 +105,11 @@ impl Faulty {
         self.fault == Some(fault)
     }
 
-    fn refresh(&self, asked: Option<bool>) -> Option<bool> {
+    fn refresh(&self, requested: Option<bool>) -> Option<bool> {
         match self.fault {
             Some(Fault::NeverRefreshes) => Some(false),
             Some(Fault::AlwaysRefreshes) => Some(true),
-            _ => asked,
+            _ => requested,
         }
     }
 
@@ -115,7 +118,7 @@ impl Faulty {
             let secs = item.created_at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
             item.created_at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(secs);
         }
-        if self.has(Fault::ForgetsScores) {
+        if self.has(Fault::DropsScores) {
             item.score = None;
         }
         item
@@ -124,23 +127,23 @@ impl Faulty {
 
 #[async_trait]
 impl Store for Faulty {
-    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError> {
         let mut outcomes = Vec::new();
         for op in ops {
             outcomes.push(match op {
-                Op::Put(put) => self.put_item(put).await.map(|()| Outcome::Done)?,
-                Op::Get(get) => Outcome::Item(self.get_item(get).await?),
-                Op::Delete(at) => self.delete_item(at).await.map(|()| Outcome::Done)?,
-                Op::Search(search) => Outcome::Items(self.search(search).await?),
-                Op::List(list) => Outcome::Namespaces(self.list_namespaces(list).await?),
+                Op::Put(put) => self.put_item(put).await.map(|()| OpOutput::Done)?,
+                Op::Get(get) => OpOutput::Item(self.get_item(get).await?),
+                Op::Delete(at) => self.delete_item(at).await.map(|()| OpOutput::Done)?,
+                Op::Search(search) => OpOutput::Items(self.search(search).await?),
+                Op::List(list) => OpOutput::Namespaces(self.list_namespaces(list).await?),
             });
         }
         Ok(outcomes)
     }
 
     async fn put_item(&self, put: Put) -> Result<(), StoreError> {
-        if self.has(Fault::FailsOnOddKeys) && put.at.key().contains('\0') {
-            return Err(StoreError::backend("a key with a zero"));
+        if self.has(Fault::RejectsNulInKeys) && put.at.key().contains('\0') {
+            return Err(StoreError::backend("the key contains NUL"));
         }
         if self.has(Fault::LosesPuts) && put.at.key() == "77" {
             return Ok(());
@@ -168,7 +171,7 @@ impl Store for Faulty {
         if self.has(Fault::IgnoresFilter) {
             search.filter = Default::default();
         }
-        if self.has(Fault::MatchesHalfLabels) && search.prefix.len() == 1 {
+        if self.has(Fault::MatchesPartialLabels) && search.prefix.len() == 1 {
             let (prefix, page) = (std::mem::take(&mut search.prefix), search.page()?);
             let all = self.inner.search(search.limit(usize::MAX).offset(0)).await?;
             let hits = all.into_iter().filter(|it| it.namespace[0].starts_with(&prefix[0]));

@@ -1,4 +1,4 @@
-//! A branch that is async.
+//! A branch must not be async.
 
 use graph_core::Goto;
 use graph_core::{START, State, StateGraph};

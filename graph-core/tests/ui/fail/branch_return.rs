@@ -1,4 +1,4 @@
-//! A branch that returns a name instead of a route.
+//! A branch must return a route, not a name.
 
 use graph_core::{START, State, StateGraph};
 

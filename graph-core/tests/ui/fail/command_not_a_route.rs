@@ -1,4 +1,4 @@
-//! A command whose route has no derive.
+//! The route of a command must implement `Route`.
 
 use graph_core::Command;
 use graph_core::{START, State, StateGraph};

@@ -1,4 +1,4 @@
-//! An edge to a node of another state.
+//! An edge cannot connect nodes that take another state.
 
 use graph_core::{START, State, StateGraph};
 

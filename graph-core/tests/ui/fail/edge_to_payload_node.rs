@@ -1,4 +1,4 @@
-//! An edge to a node that takes a payload.
+//! An edge cannot lead to a node that takes a payload.
 
 use graph_core::{START, State, StateGraph};
 

@@ -1,4 +1,4 @@
-//! A field that cannot be stored.
+//! A field must be serialisable.
 
 use graph_core::State;
 

@@ -1,4 +1,4 @@
-//! A node whose future cannot move between threads.
+//! The future of a node must be `Send`.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! A goto to a node that takes a payload.
+//! `goto` needs a node that runs on the state.
 
 use graph_core::goto;
 

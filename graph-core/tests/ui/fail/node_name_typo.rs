@@ -1,4 +1,4 @@
-//! A node's name that is misspelt.
+//! A misspelt node function is reported by the compiler.
 
 use graph_core::{START, State, StateGraph};
 

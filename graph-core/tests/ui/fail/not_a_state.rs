@@ -1,4 +1,4 @@
-//! A graph over a type that is no state.
+//! The state of a graph must implement `State`.
 
 use graph_core::StateGraph;
 

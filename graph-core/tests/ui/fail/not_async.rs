@@ -1,4 +1,4 @@
-//! A node that is not async.
+//! A node must be async.
 
 use graph_core::{START, State, StateGraph};
 

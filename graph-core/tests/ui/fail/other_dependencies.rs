@@ -1,4 +1,4 @@
-//! A node that wants other dependencies than the graph has.
+//! A node must take the dependencies of its graph.
 
 use graph_core::Context;
 use graph_core::{START, State, StateGraph};

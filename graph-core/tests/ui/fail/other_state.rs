@@ -1,4 +1,4 @@
-//! A node of another state.
+//! A node must take the state of its graph.
 
 use graph_core::{START, State, StateGraph};
 

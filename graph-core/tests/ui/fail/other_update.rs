@@ -1,4 +1,4 @@
-//! A node that returns the update of another state.
+//! A node must return the update of its graph's state.
 
 use graph_core::{START, State, StateGraph};
 

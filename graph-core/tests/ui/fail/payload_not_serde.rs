@@ -1,4 +1,4 @@
-//! A payload that cannot be stored.
+//! A payload must be serialisable.
 
 use graph_core::{START, State, StateGraph};
 

@@ -1,4 +1,4 @@
-//! Reducers written wrongly.
+//! Reducers with invalid arguments.
 
 use graph_core::State;
 

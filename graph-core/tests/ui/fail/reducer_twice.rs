@@ -1,4 +1,4 @@
-//! Two reducers for one field.
+//! A field can have only one reducer.
 
 use graph_core::State;
 

@@ -1,4 +1,4 @@
-//! A reducer that does not exist.
+//! Unknown reducers.
 
 use graph_core::State;
 

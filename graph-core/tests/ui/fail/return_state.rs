@@ -1,4 +1,4 @@
-//! A node that returns the state instead of an update.
+//! A node must return an update, not the state.
 
 use graph_core::{START, State, StateGraph};
 

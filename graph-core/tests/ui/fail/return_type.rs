@@ -1,4 +1,4 @@
-//! A node that returns what is no answer.
+//! A node must return a supported type.
 
 use graph_core::{START, State, StateGraph};
 

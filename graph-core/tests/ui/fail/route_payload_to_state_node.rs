@@ -1,4 +1,4 @@
-//! A route that sends a payload to a node which runs on the state.
+//! A route cannot send a payload to a node that runs on the state.
 
 use graph_core::{Route, State};
 

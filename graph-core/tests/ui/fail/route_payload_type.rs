@@ -1,4 +1,4 @@
-//! A route whose payload is not what the node takes.
+//! The payload of a route must have the type that the node takes.
 
 use graph_core::Route;
 use serde::{Deserialize, Serialize};

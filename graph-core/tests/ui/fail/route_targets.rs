@@ -1,4 +1,4 @@
-//! Routes to what is no node.
+//! The targets of a route must be nodes.
 
 use graph_core::{Route, State};
 

@@ -1,4 +1,4 @@
-//! Routes written wrongly.
+//! Invalid route variants.
 
 use graph_core::{Route, State};
 
@@ -12,7 +12,7 @@ async fn write(_: u32) {}
 
 #[derive(Route)]
 enum Next {
-    Nowhere,
+    Missing,
     #[to]
     Empty,
     #[to(review)]
@@ -36,5 +36,5 @@ enum Next {
 struct Struct;
 
 fn main() {
-    let _ = Next::Nowhere;
+    let _ = Next::Missing;
 }

@@ -1,4 +1,4 @@
-//! A route to a node that takes a payload, without one.
+//! A route to a node that takes a payload must have one.
 
 use graph_core::Route;
 

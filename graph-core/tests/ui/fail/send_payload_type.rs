@@ -1,4 +1,4 @@
-//! A send whose payload is not what the node takes.
+//! The payload of a send must have the type that the node takes.
 
 use graph_core::send;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A send to a node that runs on the state.
+//! A payload cannot be sent to a node that runs on the state.
 
 use graph_core::{State, send};
 

@@ -1,4 +1,4 @@
-//! A state that cannot be cloned.
+//! A state must implement `Clone`.
 
 use graph_core::State;
 

@@ -1,4 +1,4 @@
-//! Updates with values of a wrong type.
+//! The values of an update must have the type of the field.
 
 use graph_core::State;
 

@@ -1,4 +1,4 @@
-//! Every signature of a node, and everything it may return.
+//! All node signatures and return types.
 
 use graph_core::{
     Command, Context, Goto, NodeError, Route, START, State, StateGraph, Terminal, goto, send,
@@ -53,7 +53,7 @@ async fn routed(_: &Essay) -> Command<Essay, Next> {
 async fn fallible_routed(_: &Essay) -> Result<Command<Essay, Vec<Goto>>, NodeError> {
     Ok(Command::goto(vec![goto(on_state), send(on_payload, Section("b".into()))]))
 }
-async fn gone(_: &Essay) -> Goto {
+async fn goto_end(_: &Essay) -> Goto {
     Goto::end()
 }
 async fn generic<T: Default + Send + Sync + 'static>(_: &Essay) -> EssayUpdate {
@@ -86,7 +86,7 @@ fn branch(_: &Essay) -> Next {
     Next::One(Section("c".into()))
 }
 fn branch_with(_: &Essay, _: &Llm) -> Result<Option<Next>, NodeError> {
-    Ok(Some([Next::Both, Next::Closure, Next::End].into_iter().next().expect("three")))
+    Ok(Some([Next::Both, Next::Closure, Next::End].into_iter().next().expect("the array is not empty")))
 }
 
 fn main() {
@@ -104,7 +104,7 @@ fn main() {
         .node(command)
         .node(routed)
         .node(fallible_routed)
-        .node(gone)
+        .node(goto_end)
         .node(generic::<u8>)
         .node(Agent::act)
         .node_as("closure", async |_: &Essay| Essay::update())

@@ -1,4 +1,4 @@
-//! Every form of a state and of its fields.
+//! All kinds of states and fields.
 #![deny(warnings)]
 
 use std::{
@@ -44,11 +44,11 @@ impl Reducer<u32> for Twice {
     }
 }
 
-/// A state of all kinds of fields.
+/// A state with all kinds of fields.
 #[derive(State, Clone, Debug, Default)]
 #[state(version = 2)]
 pub struct All {
-    /// A field with a doc.
+    /// A field with a doc comment.
     plain: String,
     number: u8,
     optional: Option<u32>,
@@ -101,7 +101,7 @@ pub struct All {
 }
 
 #[derive(State, Clone, Debug, Default)]
-struct Faces {
+struct Visibilities {
     #[state(input)]
     question: String,
     #[state(output)]
@@ -141,9 +141,9 @@ fn main() {
         .twice(2_u32)
         .r#type("t")
         .goto(7);
-    let _ = Faces::update().question("q").answer("a").both(1);
+    let _ = Visibilities::update().question("q").answer("a").both(1);
     let _ = Holder::<u8>::update().value(3).all([1, 2]);
     let _ = Empty::update();
-    let Faces { question, answer, both } = Faces::default();
+    let Visibilities { question, answer, both } = Visibilities::default();
     let _ = (question, answer, both, Holder::<u8>::default().value);
 }

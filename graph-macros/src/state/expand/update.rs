@@ -1,44 +1,44 @@
-//! The update type, and its methods.
+//! The update type and its methods.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
 use super::super::check::{Field, Reducer, State};
-use crate::syntax::{argument_of, is_called, place_of};
+use crate::syntax::{argument_of, is_named, span_of};
 
-/// The number types that a literal has only where it is told so; the others are `i32` and `f64`.
+/// The number types that are not the default of a literal; the defaults are `i32` and `f64`.
 const NUMBERS: [&str; 12] =
     ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i64", "i128", "isize", "f32"];
 
-/// The struct that nodes return.
+/// Generates the update type.
 pub(super) fn update_type(
     State { vis, ident, update, generics, fields, .. }: &State,
 ) -> TokenStream {
     let (_, arguments, bounds) = generics.split_for_impl();
     let (names, types): (Vec<_>, Vec<_>) =
-        fields.iter().map(|it| (&it.ident, it.written())).unzip();
-    // A type parameter that no field uses would be an error of its own after a mistake.
-    let used = (!generics.params.is_empty())
+        fields.iter().map(|it| (&it.ident, it.write_type())).unzip();
+    // If fields were left out because of an error, a type parameter may be unused, which would be another error.
+    let marker = (!generics.params.is_empty())
         .then(|| quote!(__state: ::core::marker::PhantomData<fn() -> #ident #arguments>,));
-    let doc = format!("Some fields of [`{ident}`], as a node writes them.");
+    let doc = format!("An update of [`{ident}`]: writes to some of its fields.");
     quote! {
         #[doc = #doc]
         #[must_use = "an update does nothing until a node returns it"]
         #vis struct #update #generics #bounds {
             #(#names: ::core::option::Option<::graph_core::state::Write<#types>>,)*
-            #used
+            #marker
         }
     }
 }
 
-/// `Essay::update()`, and the methods of `EssayUpdate`.
+/// Generates `Essay::update()` and the methods of `EssayUpdate`.
 pub(super) fn methods(state: &State) -> TokenStream {
     let State { vis, ident, update, generics, fields, .. } = state;
     let (parameters, arguments, bounds) = generics.split_for_impl();
-    let writers = fields.iter().map(|it| it.writer(state));
+    let write_methods = fields.iter().map(|it| it.write_method(state));
     let goto = (!fields.iter().any(|it| it.ident == "goto")).then(|| {
         quote! {
-            /// Goes somewhere after the update.
+            /// Combines the update with a route into a command.
             #vis fn goto<__R: ::graph_core::command::Route>(
                 self,
                 route: __R,
@@ -47,37 +47,39 @@ pub(super) fn methods(state: &State) -> TokenStream {
             }
         }
     });
-    let doc = format!("An update of [`{ident}`] that writes nothing yet.");
+    let doc = format!("Creates an empty update of [`{ident}`].");
     quote! {
         impl #parameters #ident #arguments #bounds {
             #[doc = #doc]
-            #[allow(dead_code, reason = "a graph may have no node that writes")]
+            #[allow(dead_code, reason = "a graph may have no node that updates the state")]
             #vis fn update() -> #update #arguments {
                 ::core::default::Default::default()
             }
         }
 
-        #[allow(dead_code, reason = "a field may be written by nothing but a run's input")]
+        #[allow(dead_code, reason = "some fields may only be written by a run's input")]
         #[allow(private_bounds, reason = "a public state may have a private field of a private type")]
         impl #parameters #update #arguments #bounds {
-            #(#writers)*
+            #(#write_methods)*
             #goto
         }
     }
 }
 
 impl Field {
-    /// The method of the update type that writes the field.
-    fn writer(&self, state: &State) -> TokenStream {
+    /// Generates the method of the update type that writes the field.
+    fn write_method(&self, state: &State) -> TokenStream {
         let Self { ident, docs, .. } = self;
         let vis = &state.vis;
-        let written = self.written();
-        let (into, call) = if self.wants_exact_type() {
-            let call = quote!(::graph_core::state::ExactWrite::<#written, __M>::into_write(value));
-            (quote!(::graph_core::state::ExactWrite<#written, __M>), call)
+        let write_type = self.write_type();
+        let (into, call) = if self.needs_exact_type() {
+            let call =
+                quote!(::graph_core::state::ExactWrite::<#write_type, __M>::into_write(value));
+            (quote!(::graph_core::state::ExactWrite<#write_type, __M>), call)
         } else {
-            let call = quote!(::graph_core::state::IntoWrite::<#written, __M>::into_write(value));
-            (quote!(::graph_core::state::IntoWrite<#written, __M>), call)
+            let call =
+                quote!(::graph_core::state::IntoWrite::<#write_type, __M>::into_write(value));
+            (quote!(::graph_core::state::IntoWrite<#write_type, __M>), call)
         };
         let doc = format!("Writes the field `{}`.", self.name.value());
         let blank = (!docs.is_empty()).then(|| quote!(#[doc = ""]));
@@ -92,14 +94,14 @@ impl Field {
         }
     }
 
-    /// The type of one write.
-    fn written(&self) -> TokenStream {
+    /// Generates the type of a written value.
+    fn write_type(&self) -> TokenStream {
         let ty = &self.ty;
         match &self.reducer {
-            Reducer::Own(path) => quote_spanned! { place_of(path)=>
+            Reducer::Custom(path) => quote_spanned! { span_of(path)=>
                 <#path as ::graph_core::reduce::Reducer<#ty>>::Update
             },
-            Reducer::Known(name) if name == "Append" => {
+            Reducer::BuiltIn(name) if name == "Append" => {
                 let list = argument_of(ty, "Arc").unwrap_or(ty);
                 quote!(#list)
             }
@@ -107,22 +109,22 @@ impl Field {
         }
     }
 
-    /// Whether a write is known to have the type of the field.
-    pub(super) fn is_written_whole(&self) -> bool {
-        !matches!(self.reducer, Reducer::Own(_)) && !self.is_shared()
+    /// Returns whether a written value is known to have the type of the field.
+    pub(super) fn writes_field_type(&self) -> bool {
+        !matches!(self.reducer, Reducer::Custom(_)) && !self.unwraps_arc()
     }
 
-    /// Whether the reducer looks through the `Arc` around the field's value.
-    pub(super) fn is_shared(&self) -> bool {
-        let looks_through = match &self.reducer {
-            Reducer::Known(name) => name == "Append",
-            Reducer::Own(_) => true,
-            Reducer::With(_) | Reducer::Upsert { .. } => false,
+    /// Returns whether the field is an `Arc` and its reducer works on the value inside it.
+    pub(super) fn unwraps_arc(&self) -> bool {
+        let supports_arc = match &self.reducer {
+            Reducer::BuiltIn(name) => name == "Append",
+            Reducer::Custom(_) => true,
+            Reducer::Function(_) | Reducer::Upsert { .. } => false,
         };
-        looks_through && argument_of(&self.ty, "Arc").is_some()
+        supports_arc && argument_of(&self.ty, "Arc").is_some()
     }
 
-    fn wants_exact_type(&self) -> bool {
-        self.is_written_whole() && is_called(&self.ty, &NUMBERS)
+    fn needs_exact_type(&self) -> bool {
+        self.writes_field_type() && is_named(&self.ty, &NUMBERS)
     }
 }

@@ -1,4 +1,4 @@
-//! What can be no state.
+//! Types for which `State` cannot be derived.
 
 use graph_core::State;
 

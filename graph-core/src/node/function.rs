@@ -1,4 +1,4 @@
-//! The four forms of a node function.
+//! The four signatures of node functions.
 
 use std::{future::Future, marker::PhantomData, sync::Arc};
 
@@ -6,14 +6,14 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    Accepts, BoxFuture, ErasedNode, InputError, IntoOutcome, Node, NodeBody, Outcome, Private,
-    RunsOnState, TaskInput,
+    AcceptsPayload, BoxFuture, ErasedNode, IntoNodeOutput, Node, NodeBody, NodeOutput, Private,
+    RunsOnState, TaskInput, TaskInputError,
 };
 use crate::{
     Context, NodeError, State, command::RouteTarget, context::TaskContext, state::state_json,
 };
 
-/// `AsyncFn(A)` whose future is `Send`: the standard trait cannot say that yet.
+/// `AsyncFn(A)` with a `Send` future, a bound that `AsyncFn` cannot express yet.
 pub trait SendFn1<'a, A: 'a>: Send + Sync {
     type Out;
     type Fut: Future<Output = Self::Out> + Send + 'a;
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// `AsyncFn(A, B)` whose future is `Send`.
+/// `AsyncFn(A, B)` with a `Send` future.
 pub trait SendFn2<'a, A: 'a, B: 'a>: Send + Sync {
     type Out;
     type Fut: Future<Output = Self::Out> + Send + 'a;
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// What a payload must be: it is stored with a checkpoint and handed out again on a retry.
+/// The bounds on payload types. Payloads are stored in checkpoints and cloned for retries.
 pub trait PayloadType: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<P: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> PayloadType for P {}
 
@@ -67,7 +67,7 @@ impl<F, S, C, R> Node<S, C, (OnState, R)> for F
 where
     F: for<'a> SendFn1<'a, &'a S, Out = R> + Clone + 'static,
     S: State,
-    R: IntoOutcome<S>,
+    R: IntoNodeOutput<S>,
 {
     type Input = S;
 
@@ -79,8 +79,8 @@ where
         NodeBody(Arc::new(StateNode::<_, S> {
             call: move |state: Arc<S>, _: &Arc<TaskContext>| {
                 let node = self.clone();
-                Box::pin(async move { node.call(&state).await.into_outcome() })
-                    as BoxFuture<Result<Outcome, NodeError>>
+                Box::pin(async move { node.call(&state).await.into_node_output() })
+                    as BoxFuture<Result<NodeOutput, NodeError>>
             },
             state: PhantomData,
         }))
@@ -93,7 +93,7 @@ where
     F: for<'a> SendFn2<'a, &'a S, &'a Context<C>, Out = R> + Clone + 'static,
     S: State,
     C: Send + Sync + 'static,
-    R: IntoOutcome<S>,
+    R: IntoNodeOutput<S>,
 {
     type Input = S;
 
@@ -106,8 +106,8 @@ where
             call: move |state: Arc<S>, cx: &Arc<TaskContext>| {
                 let node = self.clone();
                 let cx = Context::<C>::new(cx.clone());
-                Box::pin(async move { node.call(&state, &cx).await.into_outcome() })
-                    as BoxFuture<Result<Outcome, NodeError>>
+                Box::pin(async move { node.call(&state, &cx).await.into_node_output() })
+                    as BoxFuture<Result<NodeOutput, NodeError>>
             },
             state: PhantomData,
         }))
@@ -120,7 +120,7 @@ where
     F: for<'a> SendFn1<'a, P, Out = R> + Clone + 'static,
     S: State,
     P: PayloadType,
-    R: IntoOutcome<S>,
+    R: IntoNodeOutput<S>,
 {
     type Input = P;
 
@@ -132,8 +132,8 @@ where
         NodeBody(Arc::new(PayloadNode::<_, P> {
             call: move |payload: P, _: &Arc<TaskContext>| {
                 let node = self.clone();
-                Box::pin(async move { node.call(payload).await.into_outcome() })
-                    as BoxFuture<Result<Outcome, NodeError>>
+                Box::pin(async move { node.call(payload).await.into_node_output() })
+                    as BoxFuture<Result<NodeOutput, NodeError>>
             },
             payload: PhantomData,
         }))
@@ -147,7 +147,7 @@ where
     S: State,
     C: Send + Sync + 'static,
     P: PayloadType,
-    R: IntoOutcome<S>,
+    R: IntoNodeOutput<S>,
 {
     type Input = P;
 
@@ -160,8 +160,8 @@ where
             call: move |payload: P, cx: &Arc<TaskContext>| {
                 let node = self.clone();
                 let cx = Context::<C>::new(cx.clone());
-                Box::pin(async move { node.call(payload, &cx).await.into_outcome() })
-                    as BoxFuture<Result<Outcome, NodeError>>
+                Box::pin(async move { node.call(payload, &cx).await.into_node_output() })
+                    as BoxFuture<Result<NodeOutput, NodeError>>
             },
             payload: PhantomData,
         }))
@@ -169,7 +169,7 @@ where
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, P, R> Accepts<P, (OnPayload, R)> for F
+impl<F, P, R> AcceptsPayload<P, (OnPayload, R)> for F
 where
     F: for<'a> SendFn1<'a, P, Out = R>,
     P: PayloadType,
@@ -177,7 +177,7 @@ where
 }
 
 #[diagnostic::do_not_recommend]
-impl<F, P, C, R> Accepts<P, (OnPayload, C, R)> for F
+impl<F, P, C, R> AcceptsPayload<P, (OnPayload, C, R)> for F
 where
     F: for<'a> SendFn2<'a, P, &'a Context<C>, Out = R>,
     P: PayloadType,
@@ -209,21 +209,21 @@ struct StateNode<F, S> {
 
 impl<F, S> ErasedNode for StateNode<F, S>
 where
-    F: Fn(Arc<S>, &Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    F: Fn(Arc<S>, &Arc<TaskContext>) -> BoxFuture<Result<NodeOutput, NodeError>> + Send + Sync,
     S: State,
 {
     fn call(
         &self,
         input: TaskInput,
         cx: &Arc<TaskContext>,
-    ) -> BoxFuture<Result<Outcome, NodeError>> {
+    ) -> BoxFuture<Result<NodeOutput, NodeError>> {
         match input.state::<S>(cx.node()) {
             Ok(state) => (self.call)(state, cx),
             Err(error) => Box::pin(async move { Err(error) }),
         }
     }
 
-    fn describe(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
+    fn input_json(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
         match input {
             TaskInput::State(state) => state_json(state.downcast_ref::<S>()?, |_| true).ok(),
             TaskInput::Payload(payload) => payload.to_json().ok(),
@@ -238,20 +238,20 @@ struct PayloadNode<F, P> {
 
 impl<F, P> ErasedNode for PayloadNode<F, P>
 where
-    F: Fn(P, &Arc<TaskContext>) -> BoxFuture<Result<Outcome, NodeError>> + Send + Sync,
+    F: Fn(P, &Arc<TaskContext>) -> BoxFuture<Result<NodeOutput, NodeError>> + Send + Sync,
     P: PayloadType,
 {
     fn call(
         &self,
         input: TaskInput,
         cx: &Arc<TaskContext>,
-    ) -> BoxFuture<Result<Outcome, NodeError>> {
+    ) -> BoxFuture<Result<NodeOutput, NodeError>> {
         let node = || cx.node().to_owned();
         let payload = match input {
             TaskInput::Payload(payload) => payload.take::<P>().map_err(|error| {
-                InputError::BadPayload { node: node(), problem: error.to_string() }
+                TaskInputError::InvalidPayload { node: node(), problem: error.to_string() }
             }),
-            TaskInput::State(_) => Err(InputError::WantsPayload { node: node() }),
+            TaskInput::State(_) => Err(TaskInputError::MissingPayload { node: node() }),
         };
         match payload {
             Ok(payload) => (self.call)(payload, cx),
@@ -259,14 +259,14 @@ where
         }
     }
 
-    fn describe(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
+    fn input_json(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
         match input {
             TaskInput::Payload(payload) => payload.to_json().ok(),
             TaskInput::State(_) => None,
         }
     }
 
-    fn wants_payload(&self) -> bool {
+    fn requires_payload(&self) -> bool {
         true
     }
 }

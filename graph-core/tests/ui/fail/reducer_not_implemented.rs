@@ -1,4 +1,4 @@
-//! A type named as a reducer that is none.
+//! A custom reducer must implement `Reducer`.
 
 use graph_core::State;
 

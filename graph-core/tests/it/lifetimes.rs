@@ -1,10 +1,10 @@
-//! What outlives its run, its graph's version or its visit.
+//! Objects that outlive their run, and threads that outlive their program version.
 
 use std::sync::{Arc, Mutex};
 
 use graph_core::{
-    Context, Durability, Exit, MemorySaver, NodeError, Persistence, RunError, RunOptions, START,
-    State, StateGraph,
+    Context, Durability, MemorySaver, NodeError, Persistence, RunError, RunOptions, RunOutcome,
+    START, State, StateGraph,
     checkpoint::{CheckpointError, Checkpointer},
     subgraph,
 };
@@ -15,29 +15,29 @@ struct Note {
     lines: Vec<String>,
 }
 
-/// Where a node leaves its context behind.
+/// Holds the context that a node leaks.
 #[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<Option<Context<Self>>>>);
+struct ContextSlot(Arc<Mutex<Option<Context<Self>>>>);
 
-async fn leave_context(_: &Note, cx: &Context<Shelf>) -> NoteUpdate {
-    *cx.deps().0.lock().expect("nobody panics with it") = Some(cx.clone());
-    Note::update().lines(["left".to_owned()])
+async fn leak_context(_: &Note, cx: &Context<ContextSlot>) -> NoteUpdate {
+    *cx.deps().0.lock().expect("the lock is not poisoned") = Some(cx.clone());
+    Note::update().lines(["leaked".to_owned()])
 }
 
 #[tokio::test]
-async fn a_context_that_outlives_its_run_holds_nothing_up() {
-    let graph = StateGraph::<Note, Shelf>::new()
-        .node(leave_context)
-        .edge(START, leave_context)
+async fn a_leaked_context_does_not_block_the_thread() {
+    let graph = StateGraph::<Note, ContextSlot>::new()
+        .node(leak_context)
+        .edge(START, leak_context)
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let shelf = Shelf::default();
-    let thread = graph.thread("t", shelf.clone());
-    let exit = thread.stream(Note::default()).finish().await.unwrap();
-    assert_eq!(exit.state().lines, ["left"]);
-    assert!(shelf.0.lock().unwrap().is_some());
-    // The thread is free, though the context still has a way to its checkpointer.
+    let slot = ContextSlot::default();
+    let thread = graph.thread("t", slot.clone());
+    let outcome = thread.stream(Note::default()).finish().await.unwrap();
+    assert_eq!(outcome.state().lines, ["leaked"]);
+    assert!(slot.0.lock().unwrap().is_some());
+    // The thread is released although the leaked context can still reach its checkpointer.
     assert!(thread.run(Note::default()).await.unwrap().is_done());
 }
 
@@ -49,9 +49,9 @@ async fn other(_: &Note, cx: &Context) -> NoteUpdate {
     Note::update().lines([cx.node().to_owned()])
 }
 
-/// Who closes a database after a run wants it closed, and not a moment later by a task that is on its way out.
+/// A caller may close its database right after a run, so no task may hold the checkpointer any longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_a_run_holds_its_checkpointer_once_it_has_ended_by_itself() {
+async fn a_completed_run_releases_its_checkpointer() {
     for durability in [Durability::Async, Durability::Sync] {
         for _ in 0..300 {
             let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
@@ -64,8 +64,9 @@ async fn nothing_of_a_run_holds_its_checkpointer_once_it_has_ended_by_itself() {
                 .compile()
                 .unwrap();
             let options = RunOptions::new().durability(durability);
-            let exit = graph.thread("t", ()).with(options).run(Note::default()).await.unwrap();
-            assert!(exit.is_done());
+            let outcome =
+                graph.thread("t", ()).with_options(options).run(Note::default()).await.unwrap();
+            assert!(outcome.is_done());
             drop(graph);
             assert_eq!(Arc::strong_count(&saver), 1, "{durability:?}");
         }
@@ -73,11 +74,11 @@ async fn nothing_of_a_run_holds_its_checkpointer_once_it_has_ended_by_itself() {
 }
 
 async fn ask(_: &Note, cx: &Context) -> Result<NoteUpdate, NodeError> {
-    Ok(Note::update().lines([cx.interrupt::<String>("well?")?]))
+    Ok(Note::update().lines([cx.interrupt::<String>("continue?")?]))
 }
 
 #[tokio::test]
-async fn a_question_of_a_graph_that_keeps_nothing_is_answered_by_its_id() {
+async fn an_interrupt_in_a_subgraph_without_persistence_is_resumed_by_id() {
     let inner = StateGraph::<Note>::new().node(ask).edge(START, ask).compile().unwrap();
     let node = subgraph(
         "inner",
@@ -86,16 +87,16 @@ async fn a_question_of_a_graph_that_keeps_nothing_is_answered_by_its_id() {
         |it: Note| Note::update().lines(it.lines),
     );
     let graph = StateGraph::<Note>::new()
-        .node(node.persistence(Persistence::Nothing))
+        .node(node.persistence(Persistence::None))
         .edge(START, "inner")
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
     let thread = graph.thread("t", ());
-    let exit = thread.run(Note::default()).await.unwrap();
-    let id = exit.interrupts()[0].id.clone();
-    let exit = thread.resume_each([(id, "yes".into())]).await.unwrap();
-    assert!(matches!(&exit, Exit::Done(note) if note.lines == ["yes"]), "{exit:?}");
+    let outcome = thread.run(Note::default()).await.unwrap();
+    let id = outcome.interrupts()[0].id.clone();
+    let outcome = thread.resume_by_id([(id, "yes".into())]).await.unwrap();
+    assert!(matches!(&outcome, RunOutcome::Done(note) if note.lines == ["yes"]), "{outcome:?}");
 }
 
 #[derive(State, Clone, Debug, Default)]
@@ -109,7 +110,7 @@ async fn newer(_: &Newer) {}
 async fn older(_: &Note) {}
 
 #[tokio::test]
-async fn a_thread_of_a_newer_program_is_refused_and_stays_as_it_is() {
+async fn a_thread_with_a_newer_state_version_is_rejected_unchanged() {
     let saver = MemorySaver::new();
     let new = StateGraph::<Newer>::new()
         .node(newer)
@@ -126,8 +127,8 @@ async fn a_thread_of_a_newer_program_is_refused_and_stays_as_it_is() {
         .compile()
         .unwrap();
     let error = old.thread("t", ()).run(Note::default()).await.unwrap_err();
-    assert!(matches!(&error, RunError::Checkpoint(CheckpointError::Damaged { .. })), "{error}");
+    assert!(matches!(&error, RunError::Checkpoint(CheckpointError::Corrupt { .. })), "{error}");
     assert!(error.to_string().contains("version 2"), "{error}");
-    let thread = new.thread("t", ()).with(RunOptions::new());
+    let thread = new.thread("t", ()).with_options(RunOptions::new());
     assert_eq!(thread.state().await.unwrap().unwrap().values.lines, ["kept"]);
 }

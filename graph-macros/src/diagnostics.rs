@@ -1,4 +1,4 @@
-//! What is wrong with the user's code, and how to say so.
+//! Collection and wording of compile errors.
 
 use std::fmt::Display;
 
@@ -6,12 +6,12 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{GenericParam, Generics, TypeParam, parse_quote};
 
-/// The mistakes found so far: all of them are shown, each at its own place.
+/// The errors found so far. All of them are reported, each at its own span.
 #[derive(Default)]
-pub(crate) struct Mistakes(Option<syn::Error>);
+pub(crate) struct Diagnostics(Option<syn::Error>);
 
-impl Mistakes {
-    /// Adds one, at the tokens that are wrong.
+impl Diagnostics {
+    /// Adds an error at the span of the given tokens.
     pub(crate) fn add(&mut self, at: impl ToTokens, message: impl Display) {
         self.add_error(syn::Error::new_spanned(at, message));
     }
@@ -23,8 +23,8 @@ impl Mistakes {
         }
     }
 
-    /// The value, or a note of what is wrong with it.
-    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+    /// Returns the value, or adds the error and returns `None`.
+    pub(crate) fn ok<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.add_error(error)).ok()
     }
 
@@ -38,18 +38,25 @@ impl Mistakes {
     }
 }
 
-/// Refuses what is borrowed; `false` if something is.
-pub(crate) fn check_lifetimes(generics: &Generics, what: &str, mistakes: &mut Mistakes) -> bool {
+/// Rejects lifetime parameters. Returns `false` if there are any.
+pub(crate) fn check_lifetimes(
+    generics: &Generics,
+    what: &str,
+    diagnostics: &mut Diagnostics,
+) -> bool {
     for param in generics.lifetimes() {
         let name = &param.lifetime;
-        let help = format!("{what} owns its values: replace what is borrowed for `{name}`");
-        mistakes.add(name, help);
+        let message = format!(
+            "{what} cannot contain references; use owned types and remove the lifetime `{name}`"
+        );
+        diagnostics.add(name, message);
     }
     generics.lifetimes().next().is_none()
 }
 
-/// Gives every parameter the bounds that `State` and `Route` ask for, so that no error is shown but the user's.
-pub(crate) fn bind_all(generics: &mut Generics) {
+/// Adds the bounds that `State` and `Route` require to all parameters, so that the generated code causes no errors in
+/// addition to the reported ones.
+pub(crate) fn add_required_bounds(generics: &mut Generics) {
     for param in &mut generics.params {
         match param {
             GenericParam::Lifetime(param) => param.bounds.push(parse_quote!('static)),
@@ -64,19 +71,19 @@ pub(crate) fn bind_all(generics: &mut Generics) {
     }
 }
 
-/// Says that a word is unknown, which known one was probably meant, and what can be written.
-pub(crate) fn unknown(word: &str, known: &[&str], help: &str) -> String {
-    let nearest = known.iter().map(|it| (distance(word, it), it)).min();
+/// Formats the error for an unknown name, with a suggestion if a known name is similar. `what` is the kind of name.
+pub(crate) fn unknown_name(what: &str, name: &str, known: &[&str], help: &str) -> String {
+    let nearest = known.iter().map(|it| (edit_distance(name, it), it)).min();
     match nearest {
-        Some((distance, it)) if distance <= 1 + word.len() / 4 => {
-            format!("`{word}` is unknown (did you mean `{it}`?): {help}")
+        Some((distance, it)) if distance <= 1 + name.len() / 4 => {
+            format!("unknown {what} `{name}` (did you mean `{it}`?); {help}")
         }
-        _ => format!("`{word}` is unknown: {help}"),
+        _ => format!("unknown {what} `{name}`; {help}"),
     }
 }
 
-/// How many letters must be added, removed or changed to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
+/// Returns the Levenshtein distance of two words.
+fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, a) in a.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! The kinds of JSON fields: how several writes become one value.
+//! Kinds of JSON fields: how writes are combined with the current value.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -10,48 +10,48 @@ use crate::{
     state::{FieldError, Fold, Lifetime},
 };
 
-/// What a field of a JSON state does with writes.
+/// The kind of a field of a JSON state: its reducer, initial value and lifetime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum JsonKind {
-    /// Keeps the last value; two writers in one step are a conflict.
+pub enum JsonFieldKind {
+    /// Keeps the last value. Two writers in one step are a conflict.
     Last,
-    /// Joins lists; starts empty.
+    /// Concatenates arrays. Initially empty.
     Append,
-    /// Adds numbers; starts at 0.
+    /// Adds numbers. Initially 0.
     Sum,
-    /// Keeps the greatest value; starts at 0.
+    /// Keeps the greatest value. Initially 0.
     Max,
-    /// Keeps the least value; starts without one.
+    /// Keeps the smallest value. Initially without a value.
     Min,
-    /// Merges objects, later keys winning; starts empty.
+    /// Merges objects; for equal keys, the later write wins. Initially empty.
     Merge,
-    /// Joins texts; starts empty.
+    /// Concatenates strings. Initially empty.
     Concat,
-    /// Replaces list items whose given field is the same and appends the others; starts empty.
+    /// Replaces array items whose key, the given field, is equal, and appends all others. Initially empty.
     Upsert(String),
-    /// Takes the last of several writers; a step without a write clears it.
+    /// Keeps the last of several writes. A step without a write clears the field.
     Any,
-    /// Lives one step; two writers are a conflict.
+    /// Keeps the value for one step. Two writers in one step are a conflict.
     Ephemeral,
-    /// Is never saved; two writers are a conflict.
+    /// Keeps the value for the run and never stores it. Two writers in one step are a conflict.
     Untracked,
-    /// Gathers the writes of one step into a list; a step without a write clears it.
+    /// Collects the writes of one step into an array. A step without a write clears the field.
     Topic,
-    /// Gathers the writes of all steps into a list.
-    TopicKept,
-    /// Tells a node whether this is the last step it may take. Computed, never written.
+    /// Collects the writes of all steps into an array, like LangGraph's `Topic(accumulate=True)`.
+    TopicAccumulate,
+    /// Whether this is the last step that the run may take. Computed, never written.
     IsLastStep,
-    /// Tells a node how many steps are left. Computed, never written.
+    /// Number of steps that the run may still take. Computed, never written.
     RemainingSteps,
 }
 
-impl JsonKind {
+impl JsonFieldKind {
     pub(super) fn is_computed(&self) -> bool {
         matches!(self, Self::IsLastStep | Self::RemainingSteps)
     }
 
-    pub(super) fn takes_many(&self) -> bool {
+    pub(super) fn allows_many_writers(&self) -> bool {
         !matches!(self, Self::Last | Self::Ephemeral | Self::Untracked)
     }
 
@@ -59,12 +59,12 @@ impl JsonKind {
         match self {
             Self::Any | Self::Ephemeral | Self::Topic => Lifetime::Step,
             Self::Untracked => Lifetime::Run,
-            _ => Lifetime::Kept,
+            _ => Lifetime::Persistent,
         }
     }
 
-    /// The value a field of this kind has before its first write.
-    pub(super) fn start(&self) -> Option<Value> {
+    /// Returns the value of a field of this kind before its first write.
+    pub(super) fn initial_value(&self) -> Option<Value> {
         match self {
             Self::Append | Self::Upsert(_) => Some(Value::Array(Vec::new())),
             Self::Sum | Self::Max => Some(Value::from(0)),
@@ -74,21 +74,21 @@ impl JsonKind {
         }
     }
 
-    /// Whether a stored value can be of this kind.
+    /// Checks that a value has the JSON type that this kind requires.
     pub(super) fn check(&self, field: &str, value: &Value) -> Result<(), FieldError> {
-        let (fits, wanted) = match self {
-            Self::Append | Self::Upsert(_) | Self::Topic | Self::TopicKept => {
-                (value.is_array(), "a list")
+        let (fits, expected) = match self {
+            Self::Append | Self::Upsert(_) | Self::Topic | Self::TopicAccumulate => {
+                (value.is_array(), "an array")
             }
             Self::Sum => (value.is_number(), "a number"),
             Self::Merge => (value.is_object(), "an object"),
-            Self::Concat => (value.is_string(), "a text"),
+            Self::Concat => (value.is_string(), "a string"),
             _ => (true, ""),
         };
-        if fits { Ok(()) } else { Err(mismatch(field, wanted, value)) }
+        if fits { Ok(()) } else { Err(mismatch(field, expected, value)) }
     }
 
-    /// Folds one write in.
+    /// Folds a write into the current value.
     pub(super) fn fold(
         &self,
         index: usize,
@@ -98,10 +98,10 @@ impl JsonKind {
         overwrite: bool,
         fold: &mut Fold,
     ) -> Result<(), FieldError> {
-        let first = fold.begin(index);
-        if matches!(self, Self::Topic | Self::TopicKept) {
-            let anew = overwrite || (*self == Self::Topic && first);
-            return gather(index, current, value, anew, fold);
+        let first = fold.mark_folded(index);
+        if matches!(self, Self::Topic | Self::TopicAccumulate) {
+            let reset = overwrite || (*self == Self::Topic && first);
+            return append_to_topic(index, current, value, reset, fold);
         }
         if overwrite || current.is_none() || !self.reduces() {
             self.check(field, &value)?;
@@ -139,7 +139,7 @@ impl JsonKind {
             (Self::Sum, Value::Number(sum), Value::Number(more)) => *sum = add(sum, more),
             (Self::Sum, ..) => return Err(mismatch(field, "a number", &value)),
             (Self::Concat, Value::String(text), Value::String(more)) => text.push_str(more),
-            (Self::Concat, ..) => return Err(mismatch(field, "a text", &value)),
+            (Self::Concat, ..) => return Err(mismatch(field, "a string", &value)),
             (Self::Max, ..) => replace_if(field, slot, value, Ordering::Greater)?,
             _ => replace_if(field, slot, value, Ordering::Less)?,
         }
@@ -155,9 +155,9 @@ fn append(
     fold: &mut Fold,
 ) -> Result<(), FieldError> {
     let (Value::Array(list), Value::Array(items)) = (slot, value) else {
-        return Err(FieldError::new(field, "only a list can be appended to a list"));
+        return Err(FieldError::new(field, "only an array can be appended to an array"));
     };
-    if fold.records() {
+    if fold.is_recording() {
         fold.record(index, Delta::Part(Change::Extend(items.clone())));
     }
     list.extend(items);
@@ -173,19 +173,19 @@ fn upsert(
     fold: &mut Fold,
 ) -> Result<(), FieldError> {
     let (Value::Array(list), Value::Array(items)) = (slot, value) else {
-        return Err(FieldError::new(field, "only a list can be upserted into a list"));
+        return Err(FieldError::new(field, "only an array can be upserted into an array"));
     };
     let mut puts = Vec::new();
     for item in items {
         let Some(id) = item.get(key) else {
-            let problem = format_args!("an item has no `{key}` to know it by");
+            let problem = format_args!("an item lacks the key field `{key}`");
             return Err(FieldError::new(field, problem));
         };
-        let place = list.iter().rposition(|it| it.get(key) == Some(id)).unwrap_or(list.len());
-        if fold.records() {
-            puts.push((place, item.clone()));
+        let position = list.iter().rposition(|it| it.get(key) == Some(id)).unwrap_or(list.len());
+        if fold.is_recording() {
+            puts.push((position, item.clone()));
         }
-        if place == list.len() { list.push(item) } else { list[place] = item }
+        if position == list.len() { list.push(item) } else { list[position] = item }
     }
     fold.record(index, Delta::Part(Change::Put(puts)));
     Ok(())
@@ -201,19 +201,21 @@ fn merge(
     let (Value::Object(map), Value::Object(entries)) = (slot, value) else {
         return Err(FieldError::new(field, "only an object can be merged into an object"));
     };
-    if fold.records() {
+    if fold.is_recording() {
         fold.record(index, Delta::Part(Change::Merge(entries.clone())));
     }
     map.extend(entries);
     Ok(())
 }
 
-/// Gathers a write into a topic: a list is joined, anything else is one item.
-fn gather(
+/// Appends a write to a topic: the items of an array, or any other value as one item.
+///
+/// With `reset`, the write replaces the topic's items.
+fn append_to_topic(
     index: usize,
     current: &mut Option<Arc<Value>>,
     value: Value,
-    anew: bool,
+    reset: bool,
     fold: &mut Fold,
 ) -> Result<(), FieldError> {
     let items = match value {
@@ -221,12 +223,12 @@ fn gather(
         item => vec![item],
     };
     let was_empty = current.is_none();
-    if anew {
+    if reset {
         *current = None;
     }
-    // An empty topic counts as absent, so that writing nothing to it is no change.
-    if items.is_empty() && (was_empty || !anew) {
-        fold.unchanged(index);
+    // An empty topic has no value, so writing no items to it is not a change.
+    if items.is_empty() && (was_empty || !reset) {
+        fold.mark_unchanged(index);
         return Ok(());
     }
     if !items.is_empty() {
@@ -236,7 +238,7 @@ fn gather(
         }
     }
     if current.is_none() {
-        fold.unchanged(index);
+        fold.mark_unchanged(index);
     }
     fold.record(index, Delta::Whole);
     Ok(())
@@ -252,7 +254,7 @@ fn replace_if(
         (Value::Number(a), Value::Number(b)) => compare(a, b),
         (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
         (a, b) => {
-            let problem = format_args!("{} and {} have no order", name(a), name(b));
+            let problem = format_args!("cannot compare {} with {}", json_type(a), json_type(b));
             return Err(FieldError::new(field, problem));
         }
     };
@@ -262,14 +264,14 @@ fn replace_if(
     Ok(())
 }
 
-/// Adds two numbers, staying with whole ones as long as they fit.
+/// Adds two numbers. The sum is an integer if both are and it does not overflow, otherwise a float.
 fn add(a: &Number, b: &Number) -> Number {
     let whole = a.as_i128().zip(b.as_i128()).map(|(a, b)| a + b);
     if let Some(sum) = whole.and_then(Number::from_i128) {
         return sum;
     }
     let sum = a.as_f64().zip(b.as_f64()).and_then(|(a, b)| Number::from_f64(a + b));
-    // A sum beyond all floats stays what it was; JSON knows no infinity.
+    // JSON has no infinity, so a sum that overflows is discarded.
     sum.unwrap_or_else(|| a.clone())
 }
 
@@ -280,18 +282,18 @@ fn compare(a: &Number, b: &Number) -> Option<Ordering> {
     }
 }
 
-fn mismatch(field: &str, wanted: &str, value: &Value) -> FieldError {
-    FieldError::new(field, format_args!("wants {wanted}, not {}", name(value)))
+fn mismatch(field: &str, expected: &str, value: &Value) -> FieldError {
+    FieldError::new(field, format_args!("expected {expected}, not {}", json_type(value)))
 }
 
-/// What kind of JSON value it is, in words.
-pub(super) fn name(value: &Value) -> &'static str {
+/// Returns the JSON type of a value with its article, for error messages.
+pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of states and fields written wrongly.
+//! Invalid options of states and fields.
 
 use graph_core::State;
 

@@ -1,38 +1,39 @@
-//! Graphs over JSON: what can go wrong where types do not help.
+//! Graphs over JSON: errors that the type system does not prevent.
 
 use graph_core::{
-    CachePolicy, Command, Configure, Goto, Input, JsonKind, JsonSchema, MemoryCache, MemorySaver,
-    NodePanic, Persistence, START,
+    CachePolicy, Command, Goto, Input, JsonFieldKind, JsonStateSchema, MemoryCache, MemorySaver,
+    NodeExt, NodePanicError, Persistence, START,
     checkpoint::Source,
     json::{json_node, json_subgraph},
 };
 use serde_json::{Value, json};
 
-fn schema() -> JsonSchema {
-    JsonSchema::new([("log", JsonKind::Append), ("n", JsonKind::Sum)])
-        .expect("two fields of two names")
+fn schema() -> JsonStateSchema {
+    JsonStateSchema::new([("log", JsonFieldKind::Append), ("n", JsonFieldKind::Sum)])
+        .expect("field names are unique")
 }
 
 #[tokio::test]
-async fn a_panic_before_the_first_await_is_the_nodes_error() {
+async fn a_panic_before_the_first_await_is_a_node_error() {
     let schema = schema();
     let graph = schema
         .graph()
         .node(json_node("a", |input, _| {
-            let missing = input.get("nothing").expect("it is not there").clone();
+            let missing = input.get("nothing").expect("no such field").clone();
             async move { Ok(missing) }
         }))
         .edge(START, "a")
         .compile()
         .unwrap();
     let error = graph.run(schema.input(json!({})).unwrap(), ()).await.unwrap_err();
-    assert!(error.node_error::<NodePanic>().is_some(), "{error}");
+    assert!(error.node_error::<NodePanicError>().is_some(), "{error}");
 }
 
 #[tokio::test]
-async fn an_update_made_for_another_schema_goes_by_names() {
-    // The fields have other places in the child's schema than in the parent's.
-    let child = JsonSchema::new([("n", JsonKind::Sum), ("log", JsonKind::Append)]).unwrap();
+async fn an_update_of_another_schema_is_matched_by_field_name() {
+    // The child's schema declares the fields in another order than the parent's.
+    let child =
+        JsonStateSchema::new([("n", JsonFieldKind::Sum), ("log", JsonFieldKind::Append)]).unwrap();
     let inner = {
         let child = child.clone();
         json_node("leave", move |_, _| {
@@ -44,7 +45,7 @@ async fn an_update_made_for_another_schema_goes_by_names() {
     let schema = schema();
     let graph = schema
         .graph()
-        .node(json_subgraph("inside", &inner, Persistence::Visit))
+        .node(json_subgraph("inside", &inner, Persistence::Invocation))
         .edge(START, "inside")
         .compile()
         .unwrap();
@@ -53,13 +54,13 @@ async fn an_update_made_for_another_schema_goes_by_names() {
 }
 
 #[tokio::test]
-async fn a_shared_cache_keeps_graphs_apart() {
+async fn a_shared_cache_separates_graphs() {
     let (schema, cache) = (schema(), MemoryCache::new());
     let graph = |name: &str| {
-        let said = name.to_owned();
+        let text = name.to_owned();
         let node = json_node("fetch", move |_, _| {
-            let said = said.clone();
-            async move { Ok(json!({ "log": [said] })) }
+            let text = text.clone();
+            async move { Ok(json!({ "log": [text] })) }
         });
         schema
             .graph()
@@ -79,7 +80,7 @@ async fn a_shared_cache_keeps_graphs_apart() {
 }
 
 #[tokio::test]
-async fn a_value_of_a_million_levels_is_an_error() {
+async fn a_value_nested_a_million_levels_is_an_error() {
     let schema = schema();
     let graph = schema
         .graph()
@@ -97,7 +98,7 @@ async fn a_value_of_a_million_levels_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_value_too_large_to_be_stored_fails_its_task_and_nothing_else() {
+async fn a_value_too_large_to_be_stored_fails_only_its_task() {
     let schema = schema();
     let graph = schema
         .graph()
@@ -113,12 +114,12 @@ async fn a_value_too_large_to_be_stored_fails_its_task_and_nothing_else() {
     let error = thread.run(schema.input(json!({})).unwrap()).await.unwrap_err();
     assert!(error.to_string().contains("field `log`: the value takes about"), "{error}");
     let state = thread.state().await.unwrap().unwrap();
-    assert_eq!(state.next, ["large"], "what its sibling wrote is kept");
+    assert_eq!(state.next, ["large"], "the writes of its sibling are kept");
     assert_eq!(state.values.get("n"), Some(&json!(1)));
 }
 
 #[tokio::test]
-async fn what_a_command_wrote_is_stored_with_the_next_input() {
+async fn command_writes_are_stored_with_the_next_input() {
     let schema = schema();
     let graph = schema
         .graph()
@@ -140,7 +141,7 @@ async fn what_a_command_wrote_is_stored_with_the_next_input() {
 }
 
 #[tokio::test]
-async fn an_input_too_large_to_be_stored_is_refused_and_stores_nothing() {
+async fn an_input_too_large_to_be_stored_is_rejected() {
     let schema = schema();
     let graph = schema
         .graph()

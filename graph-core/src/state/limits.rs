@@ -1,34 +1,34 @@
-//! Limits on JSON values, so that a value which cannot be stored is an error and not a crash.
+//! Limits on the depth and size of JSON values.
 //!
-//! Everything here walks values with a list of its own: a value of a million levels would overflow the stack of
-//! anything that recurses, its destructor included.
+//! All functions traverse values iteratively. A value nested a million levels deep would overflow the stack of any
+//! recursive function, including its own destructor.
 
 use serde_json::Value;
 
 use super::FieldError;
 
-/// How deep a value may be: what `serde_json` reads back from text is 128 levels deep at most.
+/// Maximum nesting depth of a value. `serde_json` refuses to parse text nested deeper than 128 levels.
 const MAX_DEPTH: usize = 120;
 
-/// Takes a value from outside, unless it is too deep.
-pub(crate) fn admit(path: &str, value: Value) -> Result<Value, FieldError> {
+/// Returns the value, or an error if it is nested too deeply.
+pub(crate) fn ensure_depth(path: &str, value: Value) -> Result<Value, FieldError> {
     match measure(&value) {
         Some(_) => Ok(value),
         None => {
-            dispose(value);
+            drop_iteratively(value);
             Err(too_deep(path))
         }
     }
 }
 
-/// Whether a value can be stored: not too deep, and not too large.
-pub(crate) fn check(path: &str, value: &Value, limit: usize) -> Result<(), FieldError> {
+/// Checks that a value can be stored: it must not be nested too deeply or take more than about `limit` bytes.
+pub(crate) fn check_storable(path: &str, value: &Value, limit: usize) -> Result<(), FieldError> {
     match measure(value) {
         None => Err(too_deep(path)),
         Some(bytes) if bytes > limit => {
             let problem = format_args!(
-                "the value takes about {bytes} bytes, and at most {limit} are stored; keep large data elsewhere \
-                 and a reference to it in the state, or raise `StateGraph::max_stored_bytes`"
+                "the value takes about {bytes} bytes, more than the limit of {limit}; store large data elsewhere \
+                 and keep a reference to it in the state, or raise `StateGraph::max_stored_bytes`"
             );
             Err(FieldError::new(path, problem))
         }
@@ -41,7 +41,7 @@ fn too_deep(path: &str) -> FieldError {
     FieldError::new(path, problem)
 }
 
-/// About how many bytes a value takes as text; `None` if it is too deep.
+/// Estimates the size of a value as JSON text, in bytes. Returns `None` if the value is nested too deeply.
 fn measure(value: &Value) -> Option<usize> {
     let mut bytes = 0usize;
     let mut open = vec![(value, 1)];
@@ -65,8 +65,8 @@ fn measure(value: &Value) -> Option<usize> {
     Some(bytes)
 }
 
-/// Drops a value level by level.
-fn dispose(value: Value) {
+/// Drops a value without recursion.
+fn drop_iteratively(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value {
@@ -81,24 +81,24 @@ fn dispose(value: Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{admit, check};
+    use super::{check_storable, ensure_depth};
 
     fn nested(levels: usize) -> Value {
         (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
     }
 
     #[test]
-    fn a_million_levels_are_an_error_and_not_a_crash() {
-        let error = admit("deep", nested(1_000_000)).unwrap_err();
+    fn deeply_nested_value_is_rejected_without_stack_overflow() {
+        let error = ensure_depth("deep", nested(1_000_000)).unwrap_err();
         assert!(error.to_string().contains("field `deep`: the value is nested deeper"), "{error}");
-        assert!(admit("deep", nested(100)).is_ok());
+        assert!(ensure_depth("deep", nested(100)).is_ok());
     }
 
     #[test]
-    fn what_is_too_large_says_how_large() {
+    fn size_error_contains_the_limit() {
         let value = json!({"text": "x".repeat(5_000)});
-        let error = check("doc", &value, 1_000).unwrap_err();
-        assert!(error.to_string().contains("at most 1000 are stored"), "{error}");
-        assert!(check("doc", &value, 10_000).is_ok());
+        let error = check_storable("doc", &value, 1_000).unwrap_err();
+        assert!(error.to_string().contains("more than the limit of 1000"), "{error}");
+        assert!(check_storable("doc", &value, 10_000).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Reducers that do not fit their fields.
+//! Reducers that do not support the type of the field.
 
 use graph_core::State;
 

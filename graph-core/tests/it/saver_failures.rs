@@ -1,4 +1,4 @@
-//! Checkpointers that fail, and others that write to the thread meanwhile.
+//! Failing checkpointers and concurrent writers.
 
 use std::sync::{
     Arc,
@@ -10,50 +10,52 @@ use graph_core::{
     AsNode, Checkpointer, Context, Durability, MemorySaver, NodeError, RunError, RunOptions, START,
     StateGraph,
     checkpoint::{
-        Change, CheckpointError, CheckpointId, Lookup, NewCheckpoint, Write,
-        testkit::{Around, Way},
+        Change, CheckpointError, CheckpointId, CheckpointWrite, Lookup, NewCheckpoint,
+        testkit::{HookedSaver, WriteHook},
     },
     send, subgraph,
 };
 
 use crate::support::{
-    Broken, Item, Trail, TrailUpdate, World, been, chain, diamond, path_of, trail,
+    InjectedError, Item, Probe, Trail, TrailUpdate, chain, diamond, path_of, trail, visited,
 };
 
-/// Writes that fail once so many are made.
+/// Fails all writes after the first `remaining` ones.
 #[derive(Clone, Debug)]
-struct Failing {
-    /// How many writes still work; a very great number for all of them.
-    left: Arc<AtomicUsize>,
+struct FailAfter {
+    /// Number of writes that still succeed.
+    remaining: Arc<AtomicUsize>,
 }
 
-impl Failing {
-    /// A memory saver that keeps so many writes.
-    fn after(writes: usize) -> Around<Self> {
-        let left = Arc::new(AtomicUsize::new(writes));
-        Around::new(Arc::new(MemorySaver::new()), Self { left })
+impl FailAfter {
+    /// Returns a memory saver that fails after `writes` writes.
+    fn new(writes: usize) -> HookedSaver<Self> {
+        let remaining = Arc::new(AtomicUsize::new(writes));
+        HookedSaver::new(Arc::new(MemorySaver::new()), Self { remaining })
     }
 
-    fn set(&self, writes: usize) {
-        self.left.store(writes, Ordering::SeqCst);
+    fn set_remaining(&self, writes: usize) {
+        self.remaining.store(writes, Ordering::SeqCst);
     }
 
-    fn mend(&self) {
-        self.set(usize::MAX);
+    fn recover(&self) {
+        self.set_remaining(usize::MAX);
     }
 }
 
 #[async_trait]
-impl Way for Failing {
+impl WriteHook for FailAfter {
     async fn write(
         &self,
         to: &dyn Checkpointer,
-        writes: Vec<Write>,
+        writes: Vec<CheckpointWrite>,
     ) -> Result<(), CheckpointError> {
         for write in writes {
-            let left =
-                self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |it| it.checked_sub(1));
-            left.map_err(|_| CheckpointError::Storage(Arc::new(Broken("disk".into()))))?;
+            let remaining = self
+                .remaining
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |it| it.checked_sub(1));
+            remaining
+                .map_err(|_| CheckpointError::Storage(Arc::new(InjectedError("disk".into()))))?;
             to.write(vec![write]).await?;
         }
         Ok(())
@@ -61,45 +63,45 @@ impl Way for Failing {
 }
 
 #[tokio::test]
-async fn a_storage_that_fails_fails_the_run_and_leaves_what_was_stored() {
+async fn a_failing_storage_fails_the_run_and_keeps_what_was_stored() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         for writes in 0..9 {
-            let saver = Failing::after(writes);
+            let saver = FailAfter::new(writes);
             let graph = diamond().checkpointer(saver.clone()).compile().unwrap();
             let options = RunOptions::new().durability(durability);
-            let thread = graph.thread("t", World::default()).with(options);
+            let thread = graph.thread("t", Probe::default()).with_options(options);
             let result = thread.run(Trail::default()).await;
-            saver.way().mend();
+            saver.hook().recover();
             let case = format!("{durability:?} after {writes} writes");
             match result {
                 Err(RunError::Checkpoint(CheckpointError::Storage(_))) => {}
-                Ok(exit) if durability == Durability::Exit && writes > 0 => {
-                    assert!(exit.is_done(), "{case}");
+                Ok(outcome) if durability == Durability::Exit && writes > 0 => {
+                    assert!(outcome.is_done(), "{case}");
                 }
                 other => panic!("{case}: {other:?}"),
             }
-            // Whatever was stored is a thread that can go on, or none at all.
-            let exit = match thread.state().await.unwrap() {
+            // Whatever was stored is a thread that can continue, or nothing.
+            let outcome = match thread.state().await.unwrap() {
                 Some(_) => thread.proceed().await.unwrap(),
                 None => thread.run(Trail::default()).await.unwrap(),
             };
-            assert_eq!(exit.state(), &trail(["a", "b", "c", "d"]), "{case}");
+            assert_eq!(outcome.state(), &trail(["a", "b", "c", "d"]), "{case}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_visit_finds_nothing_of_a_run_that_was_lost() {
+async fn a_new_subgraph_invocation_ignores_checkpoints_of_a_lost_run() {
     async fn ask(_: &Trail, cx: &Context) -> Result<TrailUpdate, NodeError> {
-        cx.interrupt::<bool>("go on?")?;
-        Ok(been("asked"))
+        cx.interrupt::<bool>("continue?")?;
+        Ok(visited("asked"))
     }
     async fn note(_: &Trail) -> TrailUpdate {
-        been("noted")
+        visited("noted")
     }
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         for writes in 0..9 {
-            let saver = Failing::after(usize::MAX);
+            let saver = FailAfter::new(usize::MAX);
             let inner =
                 StateGraph::<Trail>::new().node(note).node(ask).edge(START, note).edge(note, ask);
             let inner = inner.compile().unwrap();
@@ -112,38 +114,39 @@ async fn a_visit_finds_nothing_of_a_run_that_was_lost() {
             let graph = StateGraph::<Trail>::new().node(ask).node(inside);
             let graph = graph.edge(START, ask).edge(ask, "inside").checkpointer(saver.clone());
             let graph = graph.compile().unwrap();
-            let thread = graph.thread("t", ()).with(RunOptions::new().durability(durability));
+            let thread =
+                graph.thread("t", ()).with_options(RunOptions::new().durability(durability));
             assert!(!thread.run(Trail::default()).await.unwrap().is_done());
 
-            saver.way().set(writes);
-            let lost = thread.resume(true).await;
-            saver.way().mend();
-            let mut exit = match lost {
-                Ok(exit) => exit,
+            saver.hook().set_remaining(writes);
+            let resumed = thread.resume(true).await;
+            saver.hook().recover();
+            let mut outcome = match resumed {
+                Ok(outcome) => outcome,
                 Err(_) => thread.resume(true).await.unwrap(),
             };
-            while !exit.is_done() {
-                exit = thread.resume(true).await.unwrap();
+            while !outcome.is_done() {
+                outcome = thread.resume(true).await.unwrap();
             }
             let expect = trail(["asked", "noted", "asked"]);
-            assert_eq!(exit.state(), &expect, "{durability:?} after {writes} writes");
+            assert_eq!(outcome.state(), &expect, "{durability:?} after {writes} writes");
         }
     }
 }
 
 #[tokio::test]
-async fn a_thread_that_was_written_to_meanwhile_is_not_forked() {
+async fn a_concurrent_write_does_not_fork_the_thread() {
     for durability in [Durability::Sync, Durability::Async] {
-        let (world, saver) = (World::default(), MemorySaver::new());
+        let (probe, saver) = (Probe::default(), MemorySaver::new());
         let graph = chain(["a", "b"]).checkpointer(saver.clone()).compile().unwrap();
         let options = RunOptions::new().durability(durability);
-        let thread = graph.thread("t", world.clone()).with(options);
-        world.hold("a");
+        let thread = graph.thread("t", probe.clone()).with_options(options);
+        probe.block("a");
         let running = thread.clone();
         let run = tokio::spawn(async move { running.run(Trail::default()).await });
-        world.started("a").await;
-        let theirs = intrude(&saver).await;
-        world.release("a");
+        probe.started("a").await;
+        let theirs = write_concurrently(&saver).await;
+        probe.unblock("a");
         let error = run.await.unwrap().unwrap_err();
         let moved = matches!(&error, RunError::Checkpoint(CheckpointError::HeadMoved { .. }));
         assert!(moved, "{durability:?}: {error}");
@@ -152,52 +155,52 @@ async fn a_thread_that_was_written_to_meanwhile_is_not_forked() {
     }
 }
 
-/// Writes a checkpoint beside the run, as a process whose lease has expired might.
-async fn intrude(saver: &MemorySaver) -> CheckpointId {
+/// Adds a checkpoint while a run is active, like a process whose lease has expired.
+async fn write_concurrently(saver: &MemorySaver) -> CheckpointId {
     let head = loop {
-        // Asynchronous checkpoints are stored a moment later.
-        match saver.get(&Lookup::head("t", "")).await.expect("readable") {
+        // With async durability, checkpoints are stored with a delay.
+        match saver.get(&Lookup::head("t", "")).await.expect("the thread is readable") {
             Some(head) if head.header.step == 0 => break head,
             _ => tokio::task::yield_now().await,
         }
     };
-    let mut place = head.place.clone();
-    place.id = CheckpointId::after(Some(head.place.id));
+    let mut key = head.key.clone();
+    key.id = CheckpointId::after(Some(head.key.id));
     let theirs = NewCheckpoint {
-        place: place.clone(),
-        expected_head: Some(head.place.id),
-        base: Some(head.place.id),
+        key: key.clone(),
+        expected_head: Some(head.key.id),
+        base: Some(head.key.id),
         header: head.header,
-        cursor: head.cursor,
+        frontier: head.frontier,
         changes: vec![("path".to_owned(), Change::Set(serde_json::json!(["theirs"])))],
     };
-    saver.put(theirs).await.expect("the head is the expected one");
-    place.id
+    saver.put(theirs).await.expect("the expected head is correct");
+    key.id
 }
 
 #[tokio::test]
-async fn graphs_share_a_checkpointer() {
+async fn graphs_can_share_a_checkpointer() {
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
     let build = || chain(["a"]).shared_checkpointer(saver.clone()).compile().unwrap();
-    let first = build().thread("t", World::default());
+    let first = build().thread("t", Probe::default());
     assert!(first.run(Trail::default()).await.unwrap().is_done());
-    let second = build().thread("t", World::default());
+    let second = build().thread("t", Probe::default());
     assert_eq!(second.run(Trail::default()).await.unwrap().state(), &trail(["a", "a"]));
     saver.copy_thread("t", "copy").await.unwrap();
     saver.delete_thread("t").await.unwrap();
     assert!(second.state().await.unwrap().is_none());
-    let copy = build().thread("copy", World::default());
-    copy.update_state(been("x"), AsNode::Last).await.unwrap();
+    let copy = build().thread("copy", Probe::default());
+    copy.update_state(visited("x"), AsNode::Last).await.unwrap();
     assert_eq!(path_of(&copy).await, ["a", "a", "x"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_tasks_on_several_threads_keep_their_order() {
+async fn many_tasks_on_several_workers_keep_task_order() {
     async fn slow(item: Item) -> TrailUpdate {
         for _ in 0..(item.0 * 7) % 11 {
             tokio::task::yield_now().await;
         }
-        been(&item.0.to_string())
+        visited(&item.0.to_string())
     }
     let graph = StateGraph::<Trail>::new()
         .node(slow)
@@ -206,6 +209,6 @@ async fn many_tasks_on_several_threads_keep_their_order() {
         .compile()
         .unwrap();
     let expect: Vec<_> = (0..200).map(|it| it.to_string()).collect();
-    let exit = graph.thread("t", ()).run(Trail::default()).await.unwrap();
-    assert_eq!(exit.state().path, expect);
+    let outcome = graph.thread("t", ()).run(Trail::default()).await.unwrap();
+    assert_eq!(outcome.state().path, expect);
 }

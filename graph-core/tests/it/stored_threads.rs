@@ -1,15 +1,15 @@
-//! Stored threads that no longer fit: older versions of the state, and damage.
+//! Stored threads with an older state version, and corrupt ones.
 
 use graph_core::{
     AsNode, FieldWrite, MemorySaver, Migrations, RunError, START, State, StateGraph, Thread,
     checkpoint::{
-        Change, CheckpointError, CheckpointId, Checkpointer, Event, Lookup, NewCheckpoint,
+        Change, CheckpointError, CheckpointId, Checkpointer, Lookup, NewCheckpoint, TaskEvent,
         TaskRecord,
     },
 };
 use serde_json::{Value, json};
 
-use crate::support::{Trail, World, chain, diamond, path_of, trail};
+use crate::support::{Probe, Trail, chain, diamond, path_of, trail};
 
 #[derive(State, Clone, Debug, Default)]
 struct Old {
@@ -41,7 +41,7 @@ async fn new_node(_: &New) -> NewUpdate {
     New::update().steps(["new".to_owned()])
 }
 
-/// A thread of the old program: `first` has run, `second` has failed, and a sibling of it has finished.
+/// Stores a thread of the old version: `first` has run, `second` failed, and its sibling `third` finished.
 async fn old_thread(saver: &MemorySaver) {
     let graph = StateGraph::<Old>::new()
         .node_as("first", old_first)
@@ -52,7 +52,7 @@ async fn old_thread(saver: &MemorySaver) {
         .edge("first", "third")
         .checkpointer(saver.clone())
         .compile()
-        .expect("the graph is sound");
+        .expect("the graph is valid");
     let input = Old { text: "hello".into(), count: "5".into(), ran: vec![] };
     graph.thread("t", ()).run(input).await.expect_err("`second` fails");
 }
@@ -75,7 +75,7 @@ fn new_thread(saver: &MemorySaver) -> Thread<New> {
         .checkpointer(saver.clone())
         .migrations(migrations)
         .compile()
-        .expect("the graph is sound");
+        .expect("the graph is valid");
     graph.thread("t", ())
 }
 
@@ -89,31 +89,31 @@ fn migrated() -> New {
 }
 
 #[tokio::test]
-async fn an_old_thread_goes_on_in_its_new_form() {
+async fn an_old_thread_continues_in_the_new_version() {
     let saver = MemorySaver::new();
     old_thread(&saver).await;
     let thread = new_thread(&saver);
-    let exit = thread.proceed().await.unwrap();
+    let outcome = thread.proceed().await.unwrap();
     let steps = ["first", "new", "first"].map(str::to_owned).into();
-    assert_eq!(exit.state(), &New { steps, ..migrated() }, "what had finished is not run again");
+    assert_eq!(outcome.state(), &New { steps, ..migrated() }, "finished tasks do not run again");
     let stored = thread.state().await.unwrap().unwrap().values;
-    assert_eq!(&stored, exit.state(), "the new form is what is stored from here on");
+    assert_eq!(&stored, outcome.state(), "the state is stored in the new version");
 }
 
 #[tokio::test]
-async fn an_old_thread_takes_new_input_in_its_new_form() {
+async fn an_old_thread_accepts_input_of_the_new_version() {
     let saver = MemorySaver::new();
     old_thread(&saver).await;
     let thread = new_thread(&saver);
     let input = graph_core::Input::update(New::update().language("de"));
-    let exit = thread.run(input).await.unwrap();
-    assert_eq!((exit.state().count, exit.state().language.as_str()), (5, "de"));
+    let outcome = thread.run(input).await.unwrap();
+    assert_eq!((outcome.state().count, outcome.state().language.as_str()), (5, "de"));
     let stored = thread.state().await.unwrap().unwrap().values;
-    assert_eq!(&stored, exit.state());
+    assert_eq!(&stored, outcome.state());
 }
 
 #[tokio::test]
-async fn an_old_thread_is_edited_in_its_new_form() {
+async fn an_old_thread_can_be_edited_in_the_new_version() {
     let saver = MemorySaver::new();
     old_thread(&saver).await;
     let thread = new_thread(&saver);
@@ -124,19 +124,19 @@ async fn an_old_thread_is_edited_in_its_new_form() {
 }
 
 #[tokio::test]
-async fn an_old_thread_is_readable_in_its_new_form() {
+async fn an_old_thread_is_readable_in_the_new_version() {
     let saver = MemorySaver::new();
     old_thread(&saver).await;
     let thread = new_thread(&saver);
     assert_eq!(thread.history(None).await.unwrap()[0].values, migrated());
     let state = thread.state().await.unwrap().unwrap();
     let steps = ["first", "first"].map(str::to_owned).into();
-    assert_eq!(state.values, New { steps, ..migrated() }, "with what had finished");
+    assert_eq!(state.values, New { steps, ..migrated() }, "writes of finished tasks are included");
     assert_eq!(state.next, ["second"]);
 }
 
 #[tokio::test]
-async fn input_on_its_way_is_brought_to_the_new_form_too() {
+async fn pending_input_is_migrated() {
     let saver = MemorySaver::new();
     let graph = StateGraph::<Old>::new()
         .node_as("first", old_first)
@@ -146,12 +146,12 @@ async fn input_on_its_way_is_brought_to_the_new_form_too() {
         .unwrap();
     let input = Old::update().text("hello").count("5");
     graph.thread("t", ()).update_state(input, AsNode::Input).await.unwrap();
-    let exit = new_thread(&saver).proceed().await.unwrap();
-    assert_eq!((&exit.state().lines[..], exit.state().count), (&["hello".to_owned()][..], 5));
+    let outcome = new_thread(&saver).proceed().await.unwrap();
+    assert_eq!((&outcome.state().lines[..], outcome.state().count), (&["hello".to_owned()][..], 5));
 }
 
 #[tokio::test]
-async fn a_thread_of_the_present_version_is_not_migrated_again() {
+async fn a_thread_of_the_current_version_is_not_migrated() {
     let saver = MemorySaver::new();
     let thread = new_thread(&saver);
     let input = New { count: 9, language: "de".into(), ..New::default() };
@@ -161,7 +161,7 @@ async fn a_thread_of_the_present_version_is_not_migrated_again() {
 }
 
 #[tokio::test]
-async fn without_a_migration_the_old_thread_says_what_to_do() {
+async fn a_missing_migration_is_reported() {
     let saver = MemorySaver::new();
     old_thread(&saver).await;
     let graph = StateGraph::<New>::new()
@@ -175,82 +175,89 @@ async fn without_a_migration_the_old_thread_says_what_to_do() {
     assert!(text.contains("`count`") && text.contains("migration"), "{text}");
 }
 
-/// Stores a checkpoint after the thread's head whose field `path` is no list.
-async fn damage(saver: &MemorySaver) -> CheckpointId {
-    let head = saver.get(&Lookup::head("t", "")).await.expect("readable").expect("it has run");
-    let mut place = head.place.clone();
-    place.id = CheckpointId::after(Some(head.place.id));
+/// Stores a checkpoint after the head whose field `path` is not a list.
+async fn store_corrupt_checkpoint(saver: &MemorySaver) -> CheckpointId {
+    let head = saver
+        .get(&Lookup::head("t", ""))
+        .await
+        .expect("the thread is readable")
+        .expect("the thread has run");
+    let mut key = head.key.clone();
+    key.id = CheckpointId::after(Some(head.key.id));
     let mut header = head.header;
-    header.parent = Some(head.place.id);
+    header.parent = Some(head.key.id);
     header.step += 1;
-    let damaged = NewCheckpoint {
-        place: place.clone(),
-        expected_head: Some(head.place.id),
-        base: Some(head.place.id),
+    let corrupt = NewCheckpoint {
+        key: key.clone(),
+        expected_head: Some(head.key.id),
+        base: Some(head.key.id),
         header,
-        cursor: head.cursor,
+        frontier: head.frontier,
         changes: vec![("path".to_owned(), Change::Set(json!(5)))],
     };
-    saver.put(damaged).await.expect("the head is the expected one");
-    place.id
+    saver.put(corrupt).await.expect("the expected head is correct");
+    key.id
 }
 
 #[track_caller]
-fn assert_damaged(error: &RunError, id: CheckpointId) {
+fn assert_corrupt(error: &RunError, id: CheckpointId) {
     let text = error.to_string();
-    assert!(matches!(error, RunError::Checkpoint(CheckpointError::Damaged { .. })), "{text}");
+    assert!(matches!(error, RunError::Checkpoint(CheckpointError::Corrupt { .. })), "{text}");
     assert!(text.contains("`path`") && text.contains(&id.to_string()), "{text}");
 }
 
 #[tokio::test]
-async fn a_damaged_checkpoint_is_named_and_the_thread_is_intact() {
+async fn a_corrupt_checkpoint_is_reported_and_older_ones_stay_usable() {
     let saver = MemorySaver::new();
-    let world = World::default();
+    let probe = Probe::default();
     let graph = chain(["a"]).checkpointer(saver.clone()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
+    let thread = graph.thread("t", probe.clone());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     let good = thread.state().await.unwrap().unwrap().id;
-    let bad = damage(&saver).await;
-    world.trace();
+    let bad = store_corrupt_checkpoint(&saver).await;
+    probe.trace();
 
-    assert_damaged(&thread.proceed().await.unwrap_err(), bad);
-    assert_damaged(&thread.run(Trail::default()).await.unwrap_err(), bad);
+    assert_corrupt(&thread.proceed().await.unwrap_err(), bad);
+    assert_corrupt(&thread.run(Trail::default()).await.unwrap_err(), bad);
     let edited = thread.update_state(Trail::update().note("x"), AsNode::Last).await;
-    assert_damaged(&edited.unwrap_err(), bad);
-    assert_eq!(world.trace(), "");
+    assert_corrupt(&edited.unwrap_err(), bad);
+    assert_eq!(probe.trace(), "");
 
-    let exit = thread.at(good).run(trail(["on"])).await.unwrap();
-    assert_eq!(exit.state(), &trail(["a", "on", "a"]));
+    let outcome = thread.at(good).run(trail(["on"])).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["a", "on", "a"]));
     assert_eq!(path_of(&thread).await, ["a", "on", "a"]);
 }
 
 #[tokio::test]
-async fn a_damaged_checkpoint_is_named_by_its_view() {
+async fn reading_a_corrupt_checkpoint_reports_its_id() {
     let saver = MemorySaver::new();
     let graph = chain(["a"]).checkpointer(saver.clone()).compile().unwrap();
-    let thread = graph.thread("t", World::default());
+    let thread = graph.thread("t", Probe::default());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
-    let bad = damage(&saver).await;
-    assert_damaged(&thread.state().await.unwrap_err(), bad);
+    let bad = store_corrupt_checkpoint(&saver).await;
+    assert_corrupt(&thread.state().await.unwrap_err(), bad);
 }
 
 #[tokio::test]
-async fn a_damaged_result_of_a_task_is_named() {
+async fn a_corrupt_task_record_is_reported() {
     let saver = MemorySaver::new();
-    let world = World::default();
+    let probe = Probe::default();
     let graph = diamond().checkpointer(saver.clone()).compile().unwrap();
-    let thread = graph.thread("t", world.clone());
-    world.breaks("b", 1);
+    let thread = graph.thread("t", probe.clone());
+    probe.fail_next("b", 1);
     thread.run(Trail::default()).await.unwrap_err();
     let state = thread.state().await.unwrap().unwrap();
     let task = state.tasks.iter().find(|it| it.node == "b").unwrap().id;
     let write = FieldWrite { field: "path".into(), value: json!(5), overwrite: false };
-    let event = Event::Done { writes: vec![write], gotos: vec![] };
+    let event = TaskEvent::Done { writes: vec![write], gotos: vec![] };
     let head = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
     let record = TaskRecord { task, node: "b".into(), event };
-    saver.record(&head.place, vec![record]).await.unwrap();
+    saver.record(&head.key, vec![record]).await.unwrap();
 
-    assert_damaged(&thread.proceed().await.unwrap_err(), state.id);
-    assert_damaged(&thread.state().await.unwrap_err(), state.id);
-    assert!(thread.run(Trail::default()).await.unwrap().is_done(), "fresh input drops the step");
+    assert_corrupt(&thread.proceed().await.unwrap_err(), state.id);
+    assert_corrupt(&thread.state().await.unwrap_err(), state.id);
+    assert!(
+        thread.run(Trail::default()).await.unwrap().is_done(),
+        "fresh input drops the corrupt record"
+    );
 }
