@@ -1,6 +1,7 @@
-//! A job that survives its process: stop it with Ctrl-C at any time and start it again.
+//! A job that survives restarts: stop it with Ctrl-C at any time and start it again.
 //!
-//! Every call to `fetch` is journaled, so no page is fetched twice, but for one that is under way when the program is stopped.
+//! Every call of `fetch` is journaled, so no page is fetched twice, except one that is in flight when the program
+//! is stopped.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{env, time::Duration};
@@ -53,11 +54,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let thread = graph.thread("crawl", ()).with(RunOptions::new().durability(Durability::Sync));
     let exit = match thread.state().await? {
         Some(state) if !state.is_done() => {
-            println!("going on after {} pages", state.values.titles.len());
+            println!("resuming after {} pages", state.values.titles.len());
             thread.proceed().await?
         }
         _ => thread.run(Crawl { pages: 20, ..Crawl::default() }).await?,
     };
-    println!("{} titles, all kept in {}", exit.state().titles.len(), file.display());
+    println!("{} titles, stored in {}", exit.state().titles.len(), file.display());
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! What is stored of a checkpoint besides its fields.
+//! The stored body of a checkpoint: its header and cursor.
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, Cursor, Header, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{Codec, CodecError};
 
-/// A checkpoint's header and cursor, to be written.
+/// A checkpoint body to be written.
 #[derive(Serialize)]
 struct BodyRef<'a> {
     id: CheckpointId,
@@ -13,10 +13,11 @@ struct BodyRef<'a> {
     cursor: &'a Cursor,
 }
 
-/// A checkpoint's header and cursor, as read.
+/// A checkpoint body as read.
 #[derive(Deserialize)]
 pub(crate) struct Body {
-    /// Once more, beside the row's key: a flipped bit in the key would otherwise make another checkpoint of it.
+    /// Repeats the id in the row's key, so that a bit flip in the key cannot turn the row into a different
+    /// checkpoint.
     id: CheckpointId,
     pub(crate) header: Header,
     pub(crate) cursor: Cursor,
@@ -29,19 +30,19 @@ impl Body {
         header: &Header,
         cursor: &Cursor,
     ) -> Result<Vec<u8>, CodecError> {
-        codec.encode(|| format!("the head of checkpoint {id}"), &BodyRef { id, header, cursor })
+        codec.encode(|| format!("the header of checkpoint {id}"), &BodyRef { id, header, cursor })
     }
 
-    /// Reads what is stored at a place.
+    /// Decodes the body stored at `place` and verifies its id.
     pub(crate) fn decode(
         codec: &Codec,
         place: &Place,
         bytes: &[u8],
     ) -> Result<Self, CheckpointError> {
         let body: Self =
-            codec.decode(|| "its head".to_owned(), bytes).map_err(|it| damaged(place, &it))?;
+            codec.decode(|| "its header".to_owned(), bytes).map_err(|it| damaged(place, &it))?;
         if body.id != place.id {
-            let problem = format!("it was stored as checkpoint {}", body.id);
+            let problem = format!("the row contains checkpoint {}", body.id);
             let (thread, id) = (place.thread.clone(), place.id);
             return Err(CheckpointError::Damaged { thread, id, problem });
         }
@@ -49,7 +50,7 @@ impl Body {
     }
 }
 
-/// A part of a checkpoint that cannot be read.
+/// Returns the error for an unreadable part of a checkpoint.
 pub(crate) fn damaged(place: &Place, error: &CodecError) -> CheckpointError {
     CheckpointError::Damaged {
         thread: place.thread.clone(),

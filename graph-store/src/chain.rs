@@ -1,11 +1,12 @@
-//! Chains: how a field's value is kept as changes, so that a step costs what it changed.
+//! Chains: a field's value stored as a sequence of changes, so that a step costs only what it changed.
 //!
-//! A field's value at a checkpoint is a chain of links, each with what changed since the one before it. Every
-//! [`SPAN`]th link of a chain takes in the links before it and hooks on to the one before those; every
-//! `SPAN`th of these takes in those, and so on. So a value of `n` changes is read from at most
-//! `SPAN * (1 + log n)` links, where the logarithm is to the base `SPAN`, and each change is stored
-//! `1 + log n` times at most: twice up to 40,000 changes, three times up to eight million. A snapshot of the
-//! whole value every `SPAN` steps would be read as fast, but would grow with the square of the thread's length.
+//! The value of a field at a checkpoint is the result of a chain of links; each link holds the changes since its
+//! predecessor. Every [`COMPACTION_SPAN`]th link compacts the links before it: it contains their changes and points
+//! to the link before them. Every `COMPACTION_SPAN`th of these compacts the previous level in the same way, and so
+//! on. A value of `n` changes is therefore read from at most `COMPACTION_SPAN * (1 + log n)` links, where the
+//! logarithm is to the base `COMPACTION_SPAN`, and each change is stored at most `1 + log n` times: twice up to
+//! 40,000 changes, three times up to eight million. A snapshot of the whole value every `COMPACTION_SPAN` steps
+//! would be as fast to read, but its storage would grow with the square of the thread's length.
 
 use std::collections::BTreeMap;
 
@@ -13,80 +14,80 @@ use graph_core::checkpoint::Change;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How many links one link of the next level takes in.
-pub(crate) const SPAN: u32 = 200;
+/// Number of links that one link of the next level replaces.
+pub(crate) const COMPACTION_SPAN: u32 = 200;
 
-/// Where a field's value stands at a checkpoint: its newest link.
+/// The newest link of a field's chain at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-// Without the names, which would stand in every checkpoint once for each field.
+// Serialized as a tuple: field names would be repeated for each field of each checkpoint.
 #[serde(from = "(i64, u32)", into = "(i64, u32)")]
-pub(crate) struct Tip {
+pub(crate) struct ChainTip {
     pub(crate) link: i64,
-    /// How many changes lie between this link and the chain's first.
+    /// Number of changes between the first link of the chain and this one.
     pub(crate) depth: u32,
 }
 
-impl From<(i64, u32)> for Tip {
+impl From<(i64, u32)> for ChainTip {
     fn from((link, depth): (i64, u32)) -> Self {
         Self { link, depth }
     }
 }
 
-impl From<Tip> for (i64, u32) {
-    fn from(tip: Tip) -> Self {
+impl From<ChainTip> for (i64, u32) {
+    fn from(tip: ChainTip) -> Self {
         (tip.link, tip.depth)
     }
 }
 
-/// The newest link of each field that has a value.
-pub(crate) type Tips = BTreeMap<String, Tip>;
+/// The chain tip of each field that has a value.
+pub(crate) type ChainTips = BTreeMap<String, ChainTip>;
 
-/// A link as it is stored.
+/// A stored link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// The link it hooks on to; `None` for a chain's first.
+    /// The preceding link; `None` for the first link of a chain.
     pub(crate) prev: Option<i64>,
     pub(crate) depth: u32,
-    /// What changed since that link, in order.
+    /// The changes since the preceding link, in order.
     pub(crate) changes: Vec<Change>,
 }
 
-/// Where a new link goes.
+/// Where a new link is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hook {
-    /// It begins a chain.
+pub(crate) enum LinkPlacement {
+    /// Starts a new chain.
     First,
-    /// It follows the newest link.
-    Next {
+    /// Follows the newest link.
+    Append {
         /// The newest link.
         tip: i64,
         depth: u32,
     },
-    /// It takes in the links from the newest one on back to one at this depth, and hooks on to that.
-    Over {
+    /// Replaces the newest links down to, but not including, the link at depth `back_to`, and points to that one.
+    Compact {
         /// The newest link.
         tip: i64,
         depth: u32,
-        /// The depth of the link to hook on to.
+        /// Depth of the link to point to.
         back_to: u32,
     },
 }
 
-impl Hook {
-    /// Where a change of a field goes whose newest link is `tip`.
-    pub(crate) fn of(change: &Change, tip: Option<Tip>) -> Self {
+impl LinkPlacement {
+    /// Returns where a change of a field is attached whose chain tip is `tip`.
+    pub(crate) fn of(change: &Change, tip: Option<ChainTip>) -> Self {
         match tip {
             Some(tip) if !change.is_whole() => {
                 let depth = tip.depth.saturating_add(1);
                 let mut back_to = depth - 1;
-                let mut reach = SPAN;
-                while depth.is_multiple_of(reach) {
-                    back_to = depth - reach;
-                    reach = reach.saturating_mul(SPAN);
+                let mut span = COMPACTION_SPAN;
+                while depth.is_multiple_of(span) {
+                    back_to = depth - span;
+                    span = span.saturating_mul(COMPACTION_SPAN);
                 }
                 match back_to + 1 == depth {
-                    true => Self::Next { tip: tip.link, depth },
-                    false => Self::Over { tip: tip.link, depth, back_to },
+                    true => Self::Append { tip: tip.link, depth },
+                    false => Self::Compact { tip: tip.link, depth, back_to },
                 }
             }
             _ => Self::First,
@@ -94,34 +95,34 @@ impl Hook {
     }
 }
 
-/// A new link that takes in `before`, newest first, and `change` after them. `prev` is what the oldest hooks on to.
-pub(crate) fn take_in(before: Vec<Link>, change: Change, depth: u32) -> Link {
+/// Merges `before` (newest first) and then `change` into one link, which points to the predecessor of the oldest.
+pub(crate) fn compact(before: Vec<Link>, change: Change, depth: u32) -> Link {
     let prev = before.last().and_then(|it| it.prev);
     let mut changes = Vec::new();
     let older = before.into_iter().rev().flat_map(|it| it.changes);
     for change in older.chain([change]) {
-        push(&mut changes, change);
+        push_merged(&mut changes, change);
     }
     Link { prev, depth, changes }
 }
 
-/// Adds a change, merged with the last one where that gives the same.
-fn push(changes: &mut Vec<Change>, change: Change) {
+/// Appends a change, merged into the last one if that has the same effect.
+fn push_merged(changes: &mut Vec<Change>, change: Change) {
     match (changes.last_mut(), change) {
         (Some(Change::Extend(items)), Change::Extend(more)) => items.extend(more),
         (Some(Change::Merge(entries)), Change::Merge(more)) => entries.extend(more),
-        (Some(Change::Put(items)), Change::Put(more)) => put(items, more),
+        (Some(Change::Put(items)), Change::Put(more)) => merge_puts(items, more),
         (_, Change::Put(more)) => {
             let mut items = Vec::with_capacity(more.len());
-            put(&mut items, more);
+            merge_puts(&mut items, more);
             changes.push(Change::Put(items));
         }
         (_, change) => changes.push(change),
     }
 }
 
-/// Adds replaced items, sorted by their place: what is appended comes in the order of its places anyway.
-fn put(items: &mut Vec<(usize, Value)>, more: Vec<(usize, Value)>) {
+/// Merges replaced items, sorted by index. Appended items already arrive in index order.
+fn merge_puts(items: &mut Vec<(usize, Value)>, more: Vec<(usize, Value)>) {
     for (index, item) in more {
         match items.binary_search_by_key(&index, |it| it.0) {
             Ok(at) => items[at].1 = item,
@@ -130,7 +131,7 @@ fn put(items: &mut Vec<(usize, Value)>, more: Vec<(usize, Value)>) {
     }
 }
 
-/// The value that a chain gives, from its links, newest first.
+/// Computes the value of a chain from its links, newest first.
 pub(crate) fn value<'a>(
     newest_first: impl DoubleEndedIterator<Item = &'a Link>,
 ) -> Result<Option<Value>, String> {
@@ -151,9 +152,9 @@ mod tests {
     use proptest::{prelude::*, sample::Index};
     use serde_json::{Map, Value, json};
 
-    use super::{Hook, Link, SPAN, Tip, take_in, value};
+    use super::{COMPACTION_SPAN, ChainTip, Link, LinkPlacement, compact, value};
 
-    /// Links in a map, as a database keeps them in a table.
+    /// An in-memory link table.
     #[derive(Default)]
     struct Links(BTreeMap<i64, Link>);
 
@@ -163,26 +164,26 @@ mod tests {
             std::iter::successors(Some(&self.0[&tip]), next).collect()
         }
 
-        fn add(&mut self, change: Change, tip: Option<Tip>) -> Tip {
+        fn add(&mut self, change: Change, tip: Option<ChainTip>) -> ChainTip {
             let id = i64::try_from(self.0.len()).unwrap() + 1;
-            let (link, depth) = match Hook::of(&change, tip) {
-                Hook::First => (Link { prev: None, depth: 0, changes: vec![change] }, 0),
-                Hook::Next { tip, depth } => {
+            let (link, depth) = match LinkPlacement::of(&change, tip) {
+                LinkPlacement::First => (Link { prev: None, depth: 0, changes: vec![change] }, 0),
+                LinkPlacement::Append { tip, depth } => {
                     (Link { prev: Some(tip), depth, changes: vec![change] }, depth)
                 }
-                Hook::Over { tip, depth, back_to } => {
+                LinkPlacement::Compact { tip, depth, back_to } => {
                     let chain = self.chain(tip).into_iter();
                     let before = chain.take_while(|it| it.depth > back_to).cloned().collect();
-                    (take_in(before, change, depth), depth)
+                    (compact(before, change, depth), depth)
                 }
             };
             self.0.insert(id, link);
-            Tip { link: id, depth }
+            ChainTip { link: id, depth }
         }
     }
 
     #[test]
-    fn a_long_list_is_read_from_few_links_and_stored_twice() {
+    fn a_long_list_is_read_from_few_links_and_stored_at_most_twice() {
         let mut links = Links::default();
         let mut tip = None;
         let mut most = 0;
@@ -193,7 +194,7 @@ mod tests {
             }
         }
         let chain = links.chain(tip.unwrap().link);
-        assert!(most <= 2 * SPAN as usize, "{most} links");
+        assert!(most <= 2 * COMPACTION_SPAN as usize, "{most} links");
         let stored: usize = links.0.values().map(|it| items(&it.changes)).sum();
         assert!(stored <= 2 * 39_999, "{stored} items");
         let list = value(chain.into_iter()).unwrap().unwrap();
@@ -210,14 +211,14 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was changed, and wherever it forked, a chain gives what the changes give one by one.
+        /// A chain yields the same value as its changes applied one by one, for any changes and any forks.
         #[test]
-        fn a_chain_gives_what_its_changes_give(
+        fn a_chain_has_the_value_of_its_changes(
             steps in prop::collection::vec((0..5u8, any::<Index>(), 0..9i64), 1..900),
             forks in prop::collection::vec((any::<Index>(), any::<Index>()), 0..4),
         ) {
             let mut links = Links::default();
-            let mut states: Vec<(Option<Tip>, Option<Value>)> = vec![(None, None)];
+            let mut states: Vec<(Option<ChainTip>, Option<Value>)> = vec![(None, None)];
             let forks: BTreeMap<usize, Index> =
                 forks.iter().map(|(at, to)| (at.index(steps.len()), *to)).collect();
             for (step, (kind, index, number)) in steps.iter().enumerate() {

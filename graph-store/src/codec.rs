@@ -1,13 +1,13 @@
-//! The stored form of values: one byte for the format, a checksum, then MessagePack; or sealed, if there is a key.
+//! The stored form of values: one byte for the format, a checksum, then MessagePack; encrypted if there is a key.
 //!
-//! MessagePack, because it describes itself (a dump can be read without our types), keeps every number bit by bit,
-//! and is smaller and faster than JSON text. Structs are stored by field name, so that a field can be added later.
-//! The checksum is there because databases have none for the pages of their files, and a flipped bit in a number
-//! would otherwise be a different number. What is sealed is checked by its seal.
-//! Reading builds plain data and nothing else: no type is named in what is stored, and no code runs.
+//! MessagePack is self-describing (a dump can be read without our types), preserves numbers bit by bit, and is
+//! smaller and faster than JSON text. Structs are stored by field name, so that fields can be added later. The
+//! checksum detects bit flips, because the databases have no checksums for the pages of their files; encrypted
+//! values are authenticated by the cipher instead. Decoding only builds plain data: stored values name no types,
+//! and no code runs.
 
 #[cfg(feature = "encryption")]
-mod seal;
+mod encryption;
 
 use std::io::Cursor;
 
@@ -15,25 +15,25 @@ use serde::{Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_64;
 
 #[cfg(feature = "encryption")]
-pub use seal::{KEY_VARIABLE, KeyError, Keys};
+pub use encryption::{KEY_VARIABLE, KeyError, Keys};
 
-/// How deep a value may be when it is read: deeper than the engine lets any become, and far from the stack's end.
+/// Maximum nesting depth of a decoded value: more than the engine permits, and far from overflowing the stack.
 const MAX_DEPTH: usize = 256;
 
 const CHECKSUM_BYTES: usize = 4;
 
-/// How large one stored value may be unless the settings say otherwise.
+/// Default maximum size of one stored value, in bytes.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
-/// The format's number, which is the first byte of every value.
+/// Format number, the first byte of every value.
 const PLAIN: u8 = 1;
 #[cfg(feature = "encryption")]
-const SEALED: u8 = 2;
-/// Sealed values are known in builds without encryption too, to say what is missing.
+const ENCRYPTED: u8 = 2;
+/// Builds without encryption recognize encrypted values too, to report the missing feature.
 #[cfg(not(feature = "encryption"))]
-const SEALED: u8 = 2;
+const ENCRYPTED: u8 = 2;
 
-/// Turns values into their stored form and back.
+/// Encodes values to their stored form and decodes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Codec {
     limit: usize,
@@ -62,7 +62,7 @@ impl Codec {
         what: impl Fn() -> String,
         value: &impl Serialize,
     ) -> Result<Vec<u8>, CodecError> {
-        // With room for what most values take.
+        // Large enough for most values.
         let mut bytes = Vec::with_capacity(256);
         bytes.extend([PLAIN, 0, 0, 0, 0]);
         rmp_serde::encode::write_named(&mut bytes, value)
@@ -74,7 +74,7 @@ impl Codec {
         #[cfg(feature = "encryption")]
         if let Some(keys) = &self.keys {
             return keys
-                .seal(SEALED, &bytes[1 + CHECKSUM_BYTES..])
+                .encrypt(ENCRYPTED, &bytes[1 + CHECKSUM_BYTES..])
                 .map_err(|problem| CodecError::Encode { what: what(), problem });
         }
         let sum = checksum(&bytes[1 + CHECKSUM_BYTES..]);
@@ -92,21 +92,21 @@ impl Codec {
             Some((&PLAIN, checked)) => match checked.split_at_checked(CHECKSUM_BYTES) {
                 Some((sum, packed)) if sum == checksum(packed) => unpack(what, packed),
                 _ => {
-                    let problem = "it was changed since it was stored: its checksum is wrong";
+                    let problem = "its checksum is wrong, so it was changed since it was stored";
                     Err(CodecError::Decode { what: what(), problem: problem.to_owned() })
                 }
             },
             #[cfg(feature = "encryption")]
-            Some((&SEALED, sealed)) => match &self.keys {
-                None => Err(CodecError::Locked { what: what() }),
-                Some(keys) => match keys.open(SEALED, sealed) {
+            Some((&ENCRYPTED, ciphertext)) => match &self.keys {
+                None => Err(CodecError::KeyRequired { what: what() }),
+                Some(keys) => match keys.decrypt(ENCRYPTED, ciphertext) {
                     Ok(packed) => unpack(what, &packed),
                     Err(problem) => Err(CodecError::Decode { what: what(), problem }),
                 },
             },
             #[cfg(not(feature = "encryption"))]
-            Some((&SEALED, _)) => Err(CodecError::Locked { what: what() }),
-            Some((&format, _)) => Err(CodecError::Format { what: what(), format }),
+            Some((&ENCRYPTED, _)) => Err(CodecError::KeyRequired { what: what() }),
+            Some((&format, _)) => Err(CodecError::UnknownFormat { what: what(), format }),
             None => Err(CodecError::Decode { what: what(), problem: "it is empty".to_owned() }),
         }
     }
@@ -122,16 +122,16 @@ fn unpack<T: DeserializeOwned>(what: impl Fn() -> String, packed: &[u8]) -> Resu
     match T::deserialize(&mut reader) {
         Ok(value) if reader.position() == packed.len() as u64 => Ok(value),
         Ok(_) => {
-            let problem = "more bytes follow than belong to it".to_owned();
+            let problem = "unexpected bytes follow it".to_owned();
             Err(CodecError::Decode { what: what(), problem })
         }
-        Err(error) => Err(locate::<T>(what(), packed, &error)),
+        Err(error) => Err(decode_error::<T>(what(), packed, &error)),
     }
 }
 
-/// Says where in the value the fault lies. It reads the value again, more slowly.
+/// Finds the path at which decoding failed, by decoding the value again with a slower deserializer.
 #[cold]
-fn locate<T: DeserializeOwned>(
+fn decode_error<T: DeserializeOwned>(
     what: String,
     packed: &[u8],
     error: &rmp_serde::decode::Error,
@@ -145,54 +145,54 @@ fn locate<T: DeserializeOwned>(
     CodecError::Decode { what: what + &path, problem: error.to_string() }
 }
 
-/// A value that cannot be stored, or cannot be read back.
+/// A value that cannot be encoded or decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
-    /// It is larger than the limit.
+    /// The value is larger than the limit.
     #[error(
-        "{what} takes {bytes} bytes, and at most {limit} are stored; keep large data elsewhere and a reference to \
+        "{what} has {bytes} bytes, more than the limit of {limit}; store large data elsewhere and keep a reference to \
          it in the state, or raise `max_value_bytes`"
     )]
     TooLarge {
         /// The value.
         what: String,
-        /// How large it is.
+        /// Its size in bytes.
         bytes: usize,
-        /// How large it may be.
+        /// Maximum size in bytes.
         limit: usize,
     },
-    /// It has no stored form.
+    /// The value cannot be serialized.
     #[error("{what} cannot be stored: {problem}")]
     Encode {
         /// The value.
         what: String,
-        /// What is wrong.
+        /// The cause.
         problem: String,
     },
-    /// It is not what it should be.
+    /// The stored bytes are damaged or do not match the expected type.
     #[error("{what} cannot be read: {problem}")]
     Decode {
-        /// The value, with the path inside it where the fault lies.
+        /// The value, with the path at which decoding failed.
         what: String,
-        /// What is wrong.
+        /// The cause.
         problem: String,
     },
-    /// A later version of this library wrote it.
+    /// The value was written by a newer version of this library.
     #[error(
-        "{what} is stored in format {format}, which this version does not know; use a newer one"
+        "{what} has format {format}, which this version of graph-store does not support; use a newer version"
     )]
-    Format {
+    UnknownFormat {
         /// The value.
         what: String,
-        /// The number of its format.
+        /// Its format number.
         format: u8,
     },
-    /// It is sealed, and there is no key.
+    /// The value is encrypted, and no key is configured.
     #[error(
-        "{what} is encrypted; build with the feature `encryption` and give the key that it was stored with"
+        "{what} is encrypted; enable the feature `encryption` and provide the key it was encrypted with"
     )]
-    Locked {
+    KeyRequired {
         /// The value.
         what: String,
     },
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_comes_back_bit_by_bit() {
+    fn numbers_round_trip_bit_by_bit() {
         for value in [
             json!(9_399_999_944.939_999_f64),
             json!(-0.0),
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_says_what_and_how_large() {
+    fn a_value_above_the_limit_is_reported_with_its_size() {
         let error = codec().encode(what, &"x".repeat(2 << 20)).unwrap_err();
         assert!(matches!(error, CodecError::TooLarge { limit, .. } if limit == 1 << 20));
-        assert!(error.to_string().starts_with("field `x` takes 20971"), "{error}");
+        assert!(error.to_string().starts_with("field `x` has 20971"), "{error}");
     }
 
     #[test]
-    fn an_unreadable_value_names_the_path() {
+    fn a_decode_error_names_the_path() {
         let bytes = codec().encode(what, &json!({"items": [1, "two"]})).unwrap();
         #[derive(Debug, serde::Deserialize)]
         struct Doc {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_noticed() {
+    fn a_flipped_bit_is_detected() {
         let bytes = codec().encode(what, &json!({"amount": 1000, "to": "Ada"})).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
@@ -259,23 +259,23 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_value_is_noticed() {
+    fn trailing_bytes_are_detected() {
         let mut bytes = codec().encode(what, &1).unwrap();
         bytes.push(0);
         let sum = super::checksum(&bytes[5..]);
         bytes[1..5].copy_from_slice(&sum);
         let error = codec().decode::<u8>(what, &bytes).unwrap_err();
-        assert!(error.to_string().contains("more bytes follow"), "{error}");
+        assert!(error.to_string().contains("unexpected bytes follow"), "{error}");
     }
 
     #[test]
-    fn foreign_bytes_are_errors() {
+    fn bytes_in_unknown_formats_are_errors() {
         for bytes in [&[][..], &[9, 1], &[1], &[1, 0, 0, 0, 0], &[1, 1, 1], &[2, 0, 0]] {
             assert!(codec().decode::<Value>(what, bytes).is_err(), "{bytes:?}");
         }
         let format = codec().decode::<Value>(what, &[9]).unwrap_err();
-        assert_eq!(format, CodecError::Format { what: what(), format: 9 });
+        assert_eq!(format, CodecError::UnknownFormat { what: what(), format: 9 });
         let locked = codec().decode::<Value>(what, &[2, 0]).unwrap_err();
-        assert_eq!(locked, CodecError::Locked { what: what() });
+        assert_eq!(locked, CodecError::KeyRequired { what: what() });
     }
 }

@@ -1,4 +1,4 @@
-//! Storage that cannot be opened, or fails.
+//! Errors of opening a database.
 
 use std::path::PathBuf;
 
@@ -6,43 +6,39 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file or the server cannot be reached.
+    /// The file or the server cannot be reached or used.
     #[error("cannot open the database {database}: {problem}")]
     Unreachable {
         /// The file or the server, without its password.
         database: String,
-        /// What is wrong, and what to do.
+        /// The cause and, where known, the fix.
         problem: String,
     },
-    /// It is somebody else's.
-    #[error(
-        "{database} is a database of another program: it has tables that are not ours; choose another file or schema"
-    )]
+    /// The file or schema contains tables of another program.
+    #[error("{database} contains tables of another program; choose another file or schema")]
     Foreign {
         /// The file or the schema.
         database: String,
     },
-    /// A later version of this library made it.
+    /// The tables were created by a newer version of this library.
     #[error(
-        "the tables of {database} have version {found}, and this version of graph-store knows them up to {known}; \
-         use a newer one"
+        "the tables of {database} have version {found}, but this version of graph-store supports at most version \
+         {supported}; use a newer version"
     )]
     TooNew {
         /// The file or the schema.
         database: String,
         /// The version of its tables.
         found: i64,
-        /// The newest version known here.
-        known: i64,
+        /// The newest version that this library supports.
+        supported: i64,
     },
-    /// The file cannot be locked.
-    #[error(
-        "cannot make the file {path}, which tells other processes that this one lives: {source}"
-    )]
-    Owner {
-        /// The file.
+    /// The owner file, which shows other processes that this one is alive, cannot be created or locked.
+    #[error("cannot create and lock the owner file {path}: {source}")]
+    OwnerFile {
+        /// The owner file.
         path: PathBuf,
-        /// What is wrong.
+        /// The I/O error.
         source: std::io::Error,
     },
 }

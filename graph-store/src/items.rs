@@ -1,10 +1,11 @@
-//! Long-term memory as rows: what both databases do alike before and after their statements.
+//! Long-term memory in rows: the code that both databases share.
 //!
-//! An item is one row. Its namespace and key are bytes that sort as the names do: see [`names`]. Its value goes
-//! through the codec, and so do its vectors, for texts can be guessed from them. Names and times are not encrypted.
+//! An item is one row. Its namespace and key are bytes that sort in the same order as the names: see [`names`]. The
+//! value is encoded (and encrypted, if configured), and so are the vectors, because texts can be inferred from
+//! them. Names and times are not encrypted.
 
+mod collector;
 mod failures;
-mod finder;
 mod names;
 mod vectors;
 
@@ -17,21 +18,21 @@ use serde_json::Value;
 pub use self::failures::CacheFailures;
 use self::vectors::Vectors;
 pub(crate) use self::{
-    failures::Failures,
-    finder::Finder,
-    names::{Spot, namespace, range},
+    collector::SearchCollector,
+    failures::FailureCounter,
+    names::{ItemKey, decode_namespace, prefix_range},
 };
 use crate::{
     codec::Codec,
     time::{lifetime, nanos, time},
 };
 
-/// An operation that is checked and encoded, so that only the database can fail it.
+/// A validated and encoded operation; from here on only the database can fail.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum PreparedOp {
     Put(NewItem),
     Get(Get),
-    Delete(Spot),
+    Delete(ItemKey),
     Search(Search, Option<Vec<f32>>),
     List(ListNamespaces),
 }
@@ -39,37 +40,37 @@ pub(crate) enum Work {
 /// An item to be written.
 #[derive(Debug)]
 pub(crate) struct NewItem {
-    pub(crate) at: Spot,
+    pub(crate) at: ItemKey,
     pub(crate) lifetime: Option<i64>,
     pub(crate) expires_at: Option<i64>,
     pub(crate) vectors: Option<Vec<u8>>,
     pub(crate) value: Vec<u8>,
 }
 
-/// Makes operations ready; the time is that of the moment after their texts were embedded.
+/// Validates and encodes operations. The returned time is taken after their texts were embedded.
 pub(crate) async fn prepare(
     settings: &Settings,
     codec: &Codec,
     ops: Vec<Op>,
-) -> Result<(Vec<Work>, Moment), StoreError> {
+) -> Result<(Vec<PreparedOp>, Moment), StoreError> {
     let prepared = settings.prepare(ops).await?;
     let moment = settings.moment();
-    let works = prepared.into_iter().map(|(op, vectors)| {
+    let prepared_ops = prepared.into_iter().map(|(op, vectors)| {
         Ok(match op {
-            Op::Put(put) => Work::Put(NewItem::new(codec, put, &vectors, moment)?),
-            Op::Get(get) => Work::Get(get),
-            Op::Delete(at) => Work::Delete(Spot::of(&at)),
-            Op::Search(search) => Work::Search(search, vectors.into_iter().next()),
-            Op::List(list) => Work::List(list),
-            other => return Err(StoreError::backend(format!("{other:?} is not known here"))),
+            Op::Put(put) => PreparedOp::Put(NewItem::new(codec, put, &vectors, moment)?),
+            Op::Get(get) => PreparedOp::Get(get),
+            Op::Delete(at) => PreparedOp::Delete(ItemKey::of(&at)),
+            Op::Search(search) => PreparedOp::Search(search, vectors.into_iter().next()),
+            Op::List(list) => PreparedOp::List(list),
+            other => return Err(StoreError::backend(format!("unsupported operation {other:?}"))),
         })
     });
-    Ok((works.collect::<Result<_, _>>()?, moment))
+    Ok((prepared_ops.collect::<Result<_, _>>()?, moment))
 }
 
-impl Work {
-    /// Whether it changes items, beyond prolonging a life.
-    pub(crate) fn writes(&self) -> bool {
+impl PreparedOp {
+    /// Returns whether the operation changes items, apart from extending their lifetime.
+    pub(crate) fn is_write(&self) -> bool {
         matches!(self, Self::Put(_) | Self::Delete(_))
     }
 }
@@ -87,7 +88,7 @@ impl NewItem {
             Vectors::new(vectors).map(|it| codec.encode(|| format!("the vectors of `{at}`"), &it));
         let lifetime = moment.ttl.lifetime(ttl).and_then(lifetime);
         Ok(Self {
-            at: Spot::of(&at),
+            at: ItemKey::of(&at),
             lifetime,
             expires_at: lifetime.map(|it| nanos(moment.now).saturating_add(it)),
             vectors: vectors.transpose().map_err(StoreError::backend)?,
@@ -96,53 +97,58 @@ impl NewItem {
     }
 }
 
-/// An item as it was read.
+/// An item as read.
 #[derive(Debug)]
-pub(crate) struct Stored {
-    pub(crate) at: Spot,
+pub(crate) struct StoredItem {
+    pub(crate) at: ItemKey,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
     pub(crate) lifetime: Option<i64>,
     pub(crate) value: Vec<u8>,
 }
 
-impl Stored {
+impl StoredItem {
     pub(crate) fn into_item(self, codec: &Codec) -> Result<Item, StoreError> {
         let at = self.at.address()?;
-        let value = decode(codec, &at, &self.value)?;
+        let value = decode_value(codec, &at, &self.value)?;
         Ok(Item::new(at, value, time(self.created_at), time(self.updated_at)))
     }
 
-    /// How its life is prolonged by a read that asks so.
-    pub(crate) fn touch(&self, asked: Option<bool>, moment: Moment) -> Option<Touch> {
-        let lifetime = self.lifetime.filter(|_| moment.refreshes(asked))?;
+    /// Returns the lifetime extension caused by a read, if any. `requested` overrides the configured default.
+    pub(crate) fn ttl_refresh(
+        &self,
+        requested: Option<bool>,
+        moment: Moment,
+    ) -> Option<TtlRefresh> {
+        let lifetime = self.lifetime.filter(|_| moment.refreshes(requested))?;
         let expires_at = nanos(moment.now).saturating_add(lifetime);
-        Some(Touch { at: self.at.clone(), lifetime, expires_at })
+        Some(TtlRefresh { at: self.at.clone(), lifetime, expires_at })
     }
 }
 
-/// A life to be prolonged, unless the item was given another one since it was read.
+/// A lifetime extension, applied unless the item's lifetime was changed since it was read.
 #[derive(Debug)]
-pub(crate) struct Touch {
-    pub(crate) at: Spot,
+pub(crate) struct TtlRefresh {
+    pub(crate) at: ItemKey,
     pub(crate) lifetime: i64,
     pub(crate) expires_at: i64,
 }
 
-/// What has expired at this time or before is hidden; nothing is, if reads show all until a sweep.
-pub(crate) fn hidden_until(moment: Moment) -> i64 {
+/// Returns the time up to which expired items are hidden; [`i64::MIN`] if expired items stay visible until a sweep.
+pub(crate) fn expiry_cutoff(moment: Moment) -> i64 {
     if moment.ttl.omit_expired { nanos(moment.now) } else { i64::MIN }
 }
 
-/// Makes the answer to a listing of all namespaces that were found, in order.
-pub(crate) fn listed(
+/// Selects from the namespaces in `found`, which are sorted, those that match `list`.
+pub(crate) fn choose_namespaces(
     list: &ListNamespaces,
     found: impl IntoIterator<Item = Vec<u8>>,
 ) -> Result<Vec<Namespace>, StoreError> {
-    let found: Vec<_> = found.into_iter().map(|it| namespace(&it)).collect::<Result<_, _>>()?;
+    let found: Vec<_> =
+        found.into_iter().map(|it| decode_namespace(&it)).collect::<Result<_, _>>()?;
     list.choose(&found)
 }
 
-fn decode(codec: &Codec, at: &Address, value: &[u8]) -> Result<Value, StoreError> {
+fn decode_value(codec: &Codec, at: &Address, value: &[u8]) -> Result<Value, StoreError> {
     codec.decode(|| format!("the value of `{at}`"), value).map_err(StoreError::backend)
 }

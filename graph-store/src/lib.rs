@@ -6,11 +6,13 @@
 //! | long-term memory | [`SqliteStore`] | [`PostgresStore`] |
 //! | node cache | [`SqliteCache`] | [`PostgresCache`] |
 //!
-//! A step stores what it changed, so a thread of `n` steps takes room for `n` changes, and not for `n` states.
+//! Each step stores only its changes, so storage grows with the number of changes, not with the number of steps
+//! times the size of the state.
 
 mod body;
 mod chain;
 mod codec;
+mod encoded;
 mod error;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod items;
@@ -22,7 +24,6 @@ mod retention;
 mod sizes;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod stored;
 mod time;
 
 pub use codec::CodecError;
@@ -33,7 +34,7 @@ pub use error::OpenError;
 pub use items::CacheFailures;
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresCache, PostgresSaver, PostgresStore};
-pub use retention::{Cleaned, Retention, Rule};
+pub use retention::{Retention, RetentionReport, RetentionRule};
 pub use sizes::Sizes;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteCache, SqliteSaver, SqliteStore};

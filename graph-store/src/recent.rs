@@ -1,31 +1,32 @@
-//! What was used last.
+//! A bounded map of recently written entries.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash};
 
 use graph_core::checkpoint::Place;
 
-/// How much is remembered, twice: the older half is forgotten at once when the younger is full.
-const REMEMBERED: usize = 1_000;
+/// Maximum number of entries per generation. When the younger generation is full it replaces the older one, so the
+/// map holds at most twice as many entries.
+const GENERATION_CAPACITY: usize = 1_000;
 
-/// What a namespace is remembered by: its thread and its name.
-pub(crate) fn namespace_of(place: &Place) -> (String, String) {
+/// Returns the cache key of a namespace: its thread and its name.
+pub(crate) fn namespace_key(place: &Place) -> (String, String) {
     (place.thread.clone(), place.namespace.clone())
 }
 
-/// A map that remembers what was put into it last, and forgets the rest.
+/// A map that keeps recently inserted entries and evicts older ones.
 #[derive(Debug)]
-pub(crate) struct Recent<K, V> {
+pub(crate) struct RecentMap<K, V> {
     younger: HashMap<K, V>,
     older: HashMap<K, V>,
 }
 
-impl<K, V> Default for Recent<K, V> {
+impl<K, V> Default for RecentMap<K, V> {
     fn default() -> Self {
         Self { younger: HashMap::new(), older: HashMap::new() }
     }
 }
 
-impl<K: Eq + Hash, V> Recent<K, V> {
+impl<K: Eq + Hash, V> RecentMap<K, V> {
     pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -34,7 +35,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        if self.younger.len() >= REMEMBERED && !self.younger.contains_key(&key) {
+        if self.younger.len() >= GENERATION_CAPACITY && !self.younger.contains_key(&key) {
             self.older = std::mem::take(&mut self.younger);
         }
         self.younger.insert(key, value);
@@ -51,28 +52,28 @@ impl<K: Eq + Hash, V> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{REMEMBERED, Recent};
+    use super::{GENERATION_CAPACITY, RecentMap};
 
     #[test]
-    fn what_is_remembered_is_bounded() {
-        let mut recent = Recent::default();
-        for number in 0..5 * REMEMBERED {
+    fn the_number_of_entries_is_bounded() {
+        let mut recent = RecentMap::default();
+        for number in 0..5 * GENERATION_CAPACITY {
             recent.insert(number, number);
         }
-        let count = (0..5 * REMEMBERED).filter(|it| recent.get(it).is_some()).count();
-        assert!((REMEMBERED..=2 * REMEMBERED).contains(&count), "{count}");
-        let last = 5 * REMEMBERED - 1;
+        let count = (0..5 * GENERATION_CAPACITY).filter(|it| recent.get(it).is_some()).count();
+        assert!((GENERATION_CAPACITY..=2 * GENERATION_CAPACITY).contains(&count), "{count}");
+        let last = 5 * GENERATION_CAPACITY - 1;
         assert_eq!(recent.get(&last), Some(&last));
         recent.remove(&last);
         assert_eq!(recent.get(&last), None);
     }
 
     #[test]
-    fn the_newest_value_counts() {
-        let mut recent = Recent::default();
+    fn the_newest_value_of_a_key_is_returned() {
+        let mut recent = RecentMap::default();
         for value in 0..3 {
             recent.insert("same", value);
-            for number in 0..REMEMBERED {
+            for number in 0..GENERATION_CAPACITY {
                 recent.insert(["other", "another"][number % 2], 0);
             }
         }

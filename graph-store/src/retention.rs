@@ -1,4 +1,4 @@
-//! Retention: what is kept of threads, and for how long.
+//! Retention: which checkpoints are kept, and for how long.
 
 use std::{
     collections::BTreeMap,
@@ -8,119 +8,123 @@ use std::{
 
 use graph_core::checkpoint::{CheckpointError, Checkpointer, Event, Keep, Lookup};
 
-/// What is kept of one thread. Without any rule it is kept whole.
+/// A retention rule for one thread. Without further settings, everything is kept.
 ///
-/// A thread's newest checkpoint always stays, so that it can go on, and so does all that a kept checkpoint needs:
-/// forks and pending questions are safe.
+/// The newest checkpoint of a thread is always kept, so that the thread can be resumed, and so is everything that a
+/// kept checkpoint needs: forks and pending interrupts are safe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "a rule does nothing until a retention has it"]
-pub struct Rule {
+#[must_use = "a rule has no effect until it is passed to a `Retention`"]
+pub struct RetentionRule {
     last: Option<usize>,
     max_age: Option<Duration>,
     idle: Option<Duration>,
 }
 
-impl Rule {
+impl RetentionRule {
     /// Keeps everything.
     pub fn keep_all() -> Self {
         Self::default()
     }
 
-    /// Keeps the last so many checkpoints of each graph of the thread, at least one.
+    /// Keeps the newest `checkpoints` checkpoints of each graph of the thread, at least one.
     pub fn keep_last(mut self, checkpoints: usize) -> Self {
         self.last = Some(checkpoints);
         self
     }
 
-    /// Removes checkpoints that are older.
+    /// Removes checkpoints older than `age`.
     pub fn max_age(mut self, age: Duration) -> Self {
         self.max_age = Some(age);
         self
     }
 
-    /// Deletes the whole thread once its newest checkpoint is so old, unless a question waits for its answer.
+    /// Deletes the whole thread once its newest checkpoint is older than `idle`, unless an interrupt is pending.
     pub fn delete_idle(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 }
 
-/// What is kept of all threads of a checkpointer: a rule for all, and others for some.
+/// Retention rules for all threads of a checkpointer: a default rule and overrides for individual threads.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
 /// use graph_core::checkpoint::{Checkpointer, MemorySaver};
-/// use graph_store::{Retention, Rule};
+/// use graph_store::{Retention, RetentionRule};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
 /// let day = Duration::from_secs(24 * 3600);
-/// let retention = Retention::new(Rule::keep_all().keep_last(50).delete_idle(90 * day))
-///     .thread("audit", Rule::keep_all());
-/// let cleaned = retention.apply(&*saver).await?;
-/// assert_eq!(cleaned.checkpoints, 0);
+/// let retention = Retention::new(RetentionRule::keep_all().keep_last(50).delete_idle(90 * day))
+///     .thread("audit", RetentionRule::keep_all());
+/// let report = retention.apply(&*saver).await?;
+/// assert_eq!(report.checkpoints, 0);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Retention {
-    rule: Rule,
-    threads: BTreeMap<String, Rule>,
+    rule: RetentionRule,
+    threads: BTreeMap<String, RetentionRule>,
 }
 
-/// What [`Retention::apply`] removed.
+/// The result of [`Retention::apply`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Cleaned {
-    /// Whole threads that were idle.
+pub struct RetentionReport {
+    /// Number of idle threads that were deleted.
     pub threads: usize,
-    /// Checkpoints of threads that stay.
+    /// Number of checkpoints that were removed from the remaining threads.
     pub checkpoints: usize,
-    /// Threads that could not be cleaned, and why; the others were.
+    /// Threads that could not be processed, with the error of each. All others were processed.
     pub failed: Vec<(String, CheckpointError)>,
 }
 
 impl Retention {
-    /// A rule for all threads.
-    pub fn new(rule: Rule) -> Self {
+    /// Applies `rule` to all threads.
+    pub fn new(rule: RetentionRule) -> Self {
         Self { rule, threads: BTreeMap::new() }
     }
 
-    /// Another rule for this thread.
+    /// Overrides the rule for one thread.
     #[must_use]
-    pub fn thread(mut self, thread: impl Into<String>, rule: Rule) -> Self {
+    pub fn thread(mut self, thread: impl Into<String>, rule: RetentionRule) -> Self {
         self.threads.insert(thread.into(), rule);
         self
     }
 
-    /// Cleans up once, beside live traffic.
+    /// Applies the rules once. Runs may be active at the same time.
     ///
-    /// A thread that a run works on is left for the next time; a run that starts while its thread is cleaned finds
-    /// it busy for that moment.
-    pub async fn apply(&self, saver: &dyn Checkpointer) -> Result<Cleaned, CheckpointError> {
-        let mut cleaned = Cleaned::default();
+    /// Threads with an active run are skipped until the next call. A run that starts while its thread is being
+    /// processed fails with [`CheckpointError::Busy`].
+    pub async fn apply(
+        &self,
+        saver: &dyn Checkpointer,
+    ) -> Result<RetentionReport, CheckpointError> {
+        let mut report = RetentionReport::default();
         for thread in saver.threads().await? {
             let rule = self.threads.get(&thread).copied().unwrap_or(self.rule);
-            if let Err(error) = rule.apply(saver, &thread, &mut cleaned).await {
-                cleaned.failed.push((thread, error));
+            if let Err(error) = rule.apply(saver, &thread, &mut report).await {
+                report.failed.push((thread, error));
             }
         }
-        Ok(cleaned)
+        Ok(report)
     }
 
-    /// Cleans up now and then, for ever, and tells each time what came of it. Spawn it, and drop it to stop.
+    /// Applies the rules periodically, forever, and passes each result to `report`. Spawn the future; drop it to
+    /// stop.
     ///
     /// ```no_run
     /// # use std::{sync::Arc, time::Duration};
     /// # use graph_core::checkpoint::MemorySaver;
-    /// # use graph_store::{Retention, Rule};
+    /// # use graph_store::{Retention, RetentionRule};
     /// # let saver = Arc::new(MemorySaver::new());
-    /// let retention = Retention::new(Rule::keep_all().keep_last(50));
-    /// tokio::spawn(retention.every(Duration::from_secs(3600), saver, |outcome| {
-    ///     match outcome {
-    ///         Ok(cleaned) => {
-    ///             for (thread, error) in cleaned.failed {
+    /// let retention = Retention::new(RetentionRule::keep_all().keep_last(50));
+    /// tokio::spawn(retention.apply_every(Duration::from_secs(3600), saver, |result| {
+    ///     match result {
+    ///         Ok(report) => {
+    ///             for (thread, error) in report.failed {
     ///                 eprintln!("retention of thread {thread}: {error}");
     ///             }
     ///         }
@@ -128,82 +132,84 @@ impl Retention {
     ///     }
     /// }));
     /// ```
-    pub async fn every(
+    pub async fn apply_every(
         self,
         interval: Duration,
         saver: Arc<dyn Checkpointer>,
-        mut tell: impl FnMut(Result<Cleaned, CheckpointError>) + Send + 'static,
+        mut report: impl FnMut(Result<RetentionReport, CheckpointError>) + Send + 'static,
     ) {
-        // Intervals of nothing are not allowed, and one that was missed is not made up for.
+        // A tokio interval must not be zero. Missed ticks are not made up for.
         let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            tell(self.apply(&*saver).await);
+            report(self.apply(&*saver).await);
         }
     }
 }
 
-impl Rule {
+impl RetentionRule {
     async fn apply(
         self,
         saver: &dyn Checkpointer,
         thread: &str,
-        cleaned: &mut Cleaned,
+        report: &mut RetentionReport,
     ) -> Result<(), CheckpointError> {
         let now = SystemTime::now();
         let idle = is_idle(saver, thread, self, now).await?;
         if !idle && !self.may_prune(saver, thread).await? {
             return Ok(());
         }
-        // While it is leased no run can start from a checkpoint that is about to go.
+        // While the thread is leased, no run can start from a checkpoint that is about to be removed.
         let _lease = match saver.lease(thread).await {
             Ok(lease) => lease,
             Err(CheckpointError::Busy { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        // A run may have come and gone since it was looked at.
+        // A run may have started and finished since the first check.
         if idle && is_idle(saver, thread, self, now).await? {
             saver.delete_thread(thread).await?;
-            cleaned.threads += 1;
+            report.threads += 1;
             return Ok(());
         }
         let by_count = self.last.map(Keep::Newest);
         let by_age = self.max_age.and_then(|it| now.checked_sub(it)).map(Keep::Since);
         for keep in by_count.into_iter().chain(by_age) {
             let pruned = saver.prune(&[thread.to_owned()], keep).await?;
-            cleaned.checkpoints += pruned.checkpoints;
+            report.checkpoints += pruned.checkpoints;
         }
         Ok(())
     }
 
-    /// Whether there may be something to remove: a look that costs little and takes no lease.
+    /// Returns whether there may be checkpoints to remove: a cheap check that needs no lease.
     async fn may_prune(
         self,
         saver: &dyn Checkpointer,
         thread: &str,
     ) -> Result<bool, CheckpointError> {
-        let keeps = self.last.filter(|_| self.max_age.is_none());
-        let removes = keeps.or(self.max_age.map(|_| 1));
-        let Some(keeps) = removes else { return Ok(false) };
+        let by_count = self.last.filter(|_| self.max_age.is_none());
+        let min_kept = by_count.or(self.max_age.map(|_| 1));
+        let Some(min_kept) = min_kept else { return Ok(false) };
         let namespaces = saver.namespaces(thread).await?;
-        Ok(namespaces.iter().any(|(_, checkpoints)| *checkpoints > keeps.max(1)))
+        Ok(namespaces.iter().any(|(_, checkpoints)| *checkpoints > min_kept.max(1)))
     }
 }
 
 async fn is_idle(
     saver: &dyn Checkpointer,
     thread: &str,
-    rule: Rule,
+    rule: RetentionRule,
     now: SystemTime,
 ) -> Result<bool, CheckpointError> {
     let Some(idle) = rule.idle else { return Ok(false) };
     for (namespace, _) in saver.namespaces(thread).await? {
         let head = saver.get(&Lookup::head(thread, namespace)).await?;
-        let is_young = |made: SystemTime| now.duration_since(made).is_ok_and(|age| age < idle);
+        let is_young =
+            |created: SystemTime| now.duration_since(created).is_ok_and(|age| age < idle);
         let busy = head.is_some_and(|it| {
-            let asks = it.records.iter().any(|record| matches!(record.event, Event::Asked { .. }));
-            asks || is_young(it.header.created_at) || it.header.created_at > now
+            let is_interrupted =
+                it.records.iter().any(|record| matches!(record.event, Event::Asked { .. }));
+            is_interrupted || is_young(it.header.created_at) || it.header.created_at > now
         });
         if busy {
             return Ok(false);

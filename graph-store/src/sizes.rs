@@ -1,37 +1,37 @@
-//! Sizes: how much is stored, as numbers for a dashboard.
+//! Storage statistics, for dashboards.
 
 use serde::Serialize;
 
-/// How much is stored: of all threads, with the items and results that lie beside them, or of one thread.
+/// Amount of stored data: of one thread, or of the whole database including its items and cached results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Sizes {
-    /// How many threads have a checkpoint.
+    /// Number of threads that have a checkpoint.
     pub threads: u64,
-    /// How many checkpoints.
+    /// Number of checkpoints.
     pub checkpoints: u64,
-    /// Their headers and cursors, in bytes.
+    /// Total size of the headers, cursors and field lists of checkpoints, in bytes.
     pub checkpoint_bytes: u64,
-    /// How many changes of fields, snapshots included.
+    /// Number of links, each of which holds changes of one field.
     pub links: u64,
-    /// These changes, in bytes.
+    /// Total size of the links, in bytes.
     pub link_bytes: u64,
-    /// How many records of tasks.
+    /// Number of task records.
     pub records: u64,
-    /// These records, in bytes.
+    /// Total size of the task records, in bytes.
     pub record_bytes: u64,
-    /// How many items of long-term memory; none of them belongs to a thread.
+    /// Number of items in long-term memory. Items belong to no thread.
     pub items: u64,
-    /// These items with their vectors, in bytes.
+    /// Total size of the items and their vectors, in bytes.
     pub item_bytes: u64,
-    /// How many results are cached. Those without a lifetime stay until they are cleared.
+    /// Number of cached node results. Results without a lifetime stay until they are cleared.
     pub cached: u64,
-    /// These results, in bytes.
+    /// Total size of the cached results, in bytes.
     pub cached_bytes: u64,
 }
 
 impl Sizes {
-    /// All that is stored, in bytes; indexes and the database's own room come on top.
+    /// Returns the total size in bytes, without indexes and the overhead of the database.
     pub fn bytes(&self) -> u64 {
         let threads = self.checkpoint_bytes + self.link_bytes + self.record_bytes;
         threads + self.item_bytes + self.cached_bytes

@@ -1,37 +1,37 @@
-//! Everything in one SQLite file: no server, no set-up, safe for several processes of one machine.
+//! Storage in a single SQLite file: no server, no setup, safe for several processes on one machine.
 //!
-//! # What each mode promises
+//! # Durability and settings
 //!
-//! A write is answered once its transaction is committed. Writes that come while another transaction is on its
-//! way to the disk are committed together with one `fsync`, so many threads cost little more than one. A small write
-//! that comes alone is committed on the thread of whoever asks for it, if its runtime has others and as long as commits
-//! take less than half a millisecond; all others go to a thread of their own, which waits for the disk. If a disk that
-//! was quick is slow all of a sudden, one commit may keep a thread of the runtime waiting for it, and what that thread
-//! looks after.
+//! A write returns once its transaction is committed. Writes that arrive while another commit is in progress are
+//! committed together with a single `fsync`, so many threads cost little more than one. A small write that arrives
+//! alone is committed on the calling thread, if its runtime has other worker threads and commits have recently
+//! taken less than half a millisecond; all other writes go to a dedicated thread, which waits for the disk. If a
+//! fast disk suddenly becomes slow, one commit may block a worker thread of the runtime, and with it the sockets
+//! and timers that this worker drives.
 //!
-//! | setting | choice | why |
+//! | setting | value | reason |
 //! |---|---|---|
-//! | `journal_mode` | `WAL` | readers do not wait for the writer, and a commit is one `fsync` |
-//! | `synchronous` | [`Full`](Synchronous::Full) | what was answered survives a loss of power; [`Normal`](Synchronous::Normal) survives a crash of the process, and after a loss of power lacks the last commits, never those in the middle |
-//! | `page_size` | 4,096 bytes | a commit writes whole pages, and a small step changes two; a file that was made with other pages keeps them |
-//! | `auto_vacuum` | `INCREMENTAL` | [`Sqlite::vacuum`] gives room back in small steps, beside live traffic |
-//! | `wal_autocheckpoint` | by ourselves, at 2,000 pages | the log is folded into the file every 2,000 pages, not every 1,000, and not in the middle of a commit |
-//! | `journal_size_limit` | 64 MB | a log that grew under load shrinks again |
-//! | `busy_timeout` | 10 s | how long a write waits for another process's |
-//! | `trusted_schema`, `cell_size_check` | off, on | a file from elsewhere runs no code and is checked while it is read |
+//! | `journal_mode` | `WAL` | readers do not block on the writer, and a commit is one `fsync` |
+//! | `synchronous` | [`Full`](Synchronous::Full) | a write that has returned survives a power failure; with [`Normal`](Synchronous::Normal) it survives a crash of the process, and a power failure can lose the most recent commits, but never one before a surviving one |
+//! | `page_size` | 4,096 bytes | a commit writes whole pages, and a small step changes two; an existing file keeps its page size |
+//! | `auto_vacuum` | `INCREMENTAL` | [`Sqlite::vacuum`] frees space in small steps, while runs are active |
+//! | `wal_autocheckpoint` | replaced by our own WAL checkpoints | the WAL is copied into the file every 2,000 pages instead of every 1,000, and never in the middle of a commit |
+//! | `journal_size_limit` | 64 MB | a WAL that grew under load shrinks again |
+//! | `busy_timeout` | 10 s | maximum time that a write waits for a write of another process |
+//! | `trusted_schema`, `cell_size_check` | off, on | a file from an untrusted source runs no code, and its pages are checked while they are read |
 //!
-//! The bundled SQLite syncs with `fsync` unless it is built with `LIBSQLITE3_FLAGS="-DHAVE_FDATASYNC=1"` in the
-//! environment (or under `[env]` in `.cargo/config.toml`), which spares a write of the file's times on each commit.
+//! The bundled SQLite uses `fsync`. Set `LIBSQLITE3_FLAGS="-DHAVE_FDATASYNC=1"` in the environment of the build (or
+//! under `[env]` in `.cargo/config.toml`) to use `fdatasync` instead, which saves a write of the file's timestamps
+//! on each commit.
 //!
-//! With `Durability::Sync` a run goes on once its step is committed; with `Durability::Async` commits trail
-//! behind the run, in order; with `Durability::Exit` all is committed at the end.
+//! With `Durability::Sync` a run continues once its step is committed; with `Durability::Async` commits follow the
+//! run in order; with `Durability::Exit` everything is committed at the end.
 
 mod cache;
 mod chains;
 mod copy;
 mod database;
 mod failure;
-mod known;
 mod lease;
 mod put;
 mod read;
@@ -42,11 +42,12 @@ mod schema;
 mod sizes;
 mod store;
 mod sweep;
+mod thread_cache;
 mod writer;
 
 pub use cache::SqliteCache;
 pub use database::{Settings, Sqlite, Synchronous};
 pub use failure::DatabaseError;
 pub use saver::SqliteSaver;
-pub use sizes::{FileSizes, Vacuumed};
+pub use sizes::{FileSizes, VacuumReport};
 pub use store::SqliteStore;

@@ -1,4 +1,4 @@
-//! Times as they are stored: nanoseconds since 1970, as far as they can be told.
+//! Stored times: nanoseconds since the Unix epoch, clamped to the range of `i64`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ pub(crate) fn time(nanos: i64) -> SystemTime {
     if nanos < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
 }
 
-/// A lifetime as it is stored; one of centuries is no end.
+/// Converts a lifetime to nanoseconds; `None` (never expires) if it exceeds the range of `i64`.
 pub(crate) fn lifetime(lifetime: Duration) -> Option<i64> {
     i64::try_from(lifetime.as_nanos()).ok()
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::{nanos, time};
 
     #[test]
-    fn times_lead_back() {
+    fn times_round_trip() {
         for it in [0, 1, -1, 1_700_000_000_123_456_700, i64::MAX, i64::MIN + 1] {
             assert_eq!(nanos(time(it)), it);
         }

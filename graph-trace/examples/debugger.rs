@@ -1,8 +1,8 @@
-//! A run step by step: look, change, go on, go back.
+//! Executes a run step by step: inspect, edit, continue, fork.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{MemorySaver, Route, START, State, StateGraph};
-use graph_trace::{Debugger, Detail, Shape};
+use graph_trace::{Debugger, Detail, TextOptions};
 
 #[derive(State, Clone, Debug, Default)]
 struct Guess {
@@ -24,7 +24,7 @@ fn next(state: &Guess) -> Next {
     if state.high - state.low > 1 { Next::Again } else { Next::Done }
 }
 
-/// Looks for the square root of 2,000.
+/// Searches for the square root of 2,000.
 async fn guess(state: &Guess) -> GuessUpdate {
     let middle = (state.low + state.high) / 2;
     let update = Guess::update().tried([middle]);
@@ -48,18 +48,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     debugger.start(Guess { low: 0, high: 100, ..Guess::default() }).await?;
     println!("next {:?}, state {:?}", debugger.next(), debugger.state());
 
-    let steps = debugger.go_on().await?;
+    let steps = debugger.continue_run().await?;
     println!("halted after {} steps, state {:?}", steps.len(), debugger.state());
 
     debugger.edit(Guess::update().high(46)).await?;
-    debugger.go_on().await?;
-    println!("helped a little: next {:?}, state {:?}", debugger.next(), debugger.state());
+    debugger.continue_run().await?;
+    println!("after the edit: next {:?}, state {:?}", debugger.next(), debugger.state());
 
     let mut other = debugger.fork_at(3).await?;
-    other.clear_breaks();
-    other.go_on().await?;
-    println!("without help: done {}, state {:?}", other.is_done(), other.state());
+    other.clear_breakpoints();
+    other.continue_run().await?;
+    println!("without the edit: done {}, state {:?}", other.is_done(), other.state());
 
-    print!("{}", debugger.trace().text(Shape::new(Detail::Updates)));
+    print!("{}", debugger.trace().text(TextOptions::new(Detail::Updates)));
     Ok(())
 }

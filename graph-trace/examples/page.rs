@@ -1,7 +1,7 @@
-//! A run as a page: `cargo run -p graph-trace --example page > run.html`, then open it.
+//! Renders a run as an HTML page: `cargo run -p graph-trace --example page > run.html`, then open it.
 //!
-//! A report is planned, searched for by three tasks at once, written, reviewed by a graph of its own, and written once
-//! more, since the first review finds something.
+//! A report is planned, researched by three concurrent tasks, written, reviewed by a subgraph, and written again,
+//! because the first review has a remark.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example for the terminal")]
 
 use std::time::Duration;

@@ -1,12 +1,11 @@
-//! From events to a trace.
+//! Builds a trace from events.
 //!
-//! Events come in the order in which things happened, which is another one each time. What is put together here
-//! depends only on the order within one task and on the order in which a step's tasks are announced, and these are
-//! always the same.
+//! Events arrive in the order in which things happen, which differs from run to run. The trace only depends on the
+//! order of events within one task and on the order in which a step starts its tasks, and both are deterministic.
 //!
-//! A graph that goes on (after a crash, a question, a failed attempt of the task around it) announces the step where it
-//! stood once more. All that is known of later steps is forgotten then, for it is done again; what is known of the
-//! step's tasks is kept aside, since a task whose result was stored is not run again and tells nothing but its writes.
+//! A graph that is resumed (after a crash, an interrupt or a failed attempt of the enclosing task) starts its
+//! current step again. The builder then discards all later steps, because they are executed again, but keeps what
+//! is known of the step's tasks: a task whose result was stored is not executed again and only reports its writes.
 
 mod task;
 
@@ -22,301 +21,305 @@ use graph_core::{
 };
 use serde_json::Value;
 
-use self::task::Task;
-use crate::trace::{End, GraphTrace, Header, StepTrace, Trace};
+use self::task::TaskBuilder;
+use crate::trace::{GraphTrace, Header, RunOutcome, StepTrace, Trace};
 
-/// Puts a trace together from events, which may be those of several runs of one thread.
+/// Builds a trace from the events of one or more runs of a thread.
 ///
-/// A run that goes on after a crash or a question does the open step once more; what it does there replaces what was
-/// known of it. So the trace of a thread that crashed is that of one which never did.
+/// A run that resumes after a crash or an interrupt repeats the current step; its events replace the earlier ones
+/// of that step. The trace of a thread that crashed is therefore identical to the trace of one that did not.
 ///
-/// Events are to be taken in as they come, of all kinds and of subgraphs too: [`watch`](Self::watch) says so to a
-/// run's options. A stream that is dropped loses the events that were on their way, and a task that was done by then
-/// is not run again to tell of it; [`Control::cancel`](graph_core::Control::cancel) ends a run so that they can be
-/// read.
+/// Add all events in order, of all kinds and including those of subgraphs: [`enable_events`](Self::enable_events)
+/// sets the run options accordingly. If the event stream is dropped, undelivered events are lost, and a task that
+/// had already finished is not executed again to repeat them; use [`Control::cancel`](graph_core::Control::cancel)
+/// to end a run such that its remaining events can still be read.
 #[derive(Clone, Debug, Default)]
 pub struct TraceBuilder {
-    root: Visit,
-    /// Where each task stands: the way to it from the root.
-    places: HashMap<TaskId, Vec<Hop>>,
+    root: GraphBuilder,
+    /// The path from the root to each task.
+    paths: HashMap<TaskId, Vec<PathSegment>>,
     start: Option<Instant>,
     run: Option<Arc<str>>,
-    inputs: Vec<Given>,
-    lives: Lives,
+    inputs: Vec<RunInput>,
+    generations: GenerationCounter,
 }
 
-/// One task on the way from the root to a graph inside.
+/// A task on the path from the root to a nested graph.
 #[derive(Clone, Debug)]
-struct Hop {
-    /// The graph that the task belongs to.
+struct PathSegment {
+    /// The namespace of the graph that the task belongs to.
     namespace: Arc<str>,
     step: i64,
     task: TaskId,
 }
 
-/// What a run was given.
+/// The input of a run.
 #[derive(Clone, Debug)]
-struct Given {
+struct RunInput {
     input: Value,
-    /// The questions that waited then, by id.
-    open: BTreeSet<String>,
-    /// The first step it announced.
-    first: Option<i64>,
+    /// The ids of the interrupts that were pending when the run began.
+    pending: BTreeSet<String>,
+    /// The first step that the run executed.
+    first_step: Option<i64>,
 }
 
-/// Counts lives: of the root, one a run; of a task, one each time it is announced and each time it is tried.
+/// Numbers generations. The root has one per run; a task has one each time it starts and each time it is retried.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lives(u64);
+struct GenerationCounter(u64);
 
-impl Lives {
+impl GenerationCounter {
     fn next(&mut self) -> u64 {
         self.0 += 1;
         self.0
     }
 }
 
-/// One visit of a graph.
+/// Builds the trace of one execution of a graph.
 #[derive(Clone, Debug, Default)]
-struct Visit {
-    steps: Vec<Step>,
-    /// The life of the task around it, or of the run, in which it was seen last.
-    life: u64,
-    /// Whether it has announced nothing yet in this life.
-    goes_on: bool,
-    /// Whether it is a graph inside a task that was announced before.
-    followed: bool,
-    /// Whether it has told of a checkpoint in this life.
-    has_set_out: bool,
-    /// The step whose state it has shown in this life before it told of a checkpoint.
-    shown_first: Option<i64>,
+struct GraphBuilder {
+    steps: Vec<StepBuilder>,
+    /// The generation of the enclosing task, or of the run, in which the graph was last seen.
+    generation: u64,
+    /// Whether the graph has not started a task in this generation yet.
+    is_resuming: bool,
+    /// Whether the graph belongs to a task that was started before.
+    is_restarted: bool,
+    /// Whether the graph has reported a checkpoint in this generation.
+    saw_checkpoint: bool,
+    /// The step whose state was reported in this generation before any checkpoint.
+    early_state_step: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Step {
+struct StepBuilder {
     number: i64,
-    tasks: Vec<Task>,
+    tasks: Vec<TaskBuilder>,
     index: HashMap<TaskId, usize>,
-    /// What was known of its tasks when it was announced once more.
-    earlier: HashMap<TaskId, Task>,
+    /// The tasks of earlier executions of this step that have not been started again.
+    previous: HashMap<TaskId, TaskBuilder>,
     state: Option<Value>,
 }
 
 impl TraceBuilder {
-    /// An empty one.
+    /// Creates an empty builder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A run begins, and is given this: see [`CompiledGraph::describe`](graph_core::CompiledGraph::describe).
+    /// Begins a run with this input: see [`CompiledGraph::describe`](graph_core::CompiledGraph::describe).
     ///
-    /// An answer that has to be given again after a crash counts once.
-    pub fn begin(&mut self, input: Value) {
+    /// An answer that has to be given again after a crash is only counted once.
+    pub fn begin_run(&mut self, input: Value) {
         self.run = None;
-        let open = self.root.open_questions();
+        let pending = self.root.pending_interrupts();
         if input.is_null() && !self.inputs.is_empty() {
             return;
         }
-        if self.inputs.last().is_some_and(|it| !open.is_empty() && it.open == open) {
+        if self.inputs.last().is_some_and(|it| !pending.is_empty() && it.pending == pending) {
             self.inputs.pop();
         }
-        self.inputs.push(Given { input, open, first: None });
+        self.inputs.push(RunInput { input, pending, first_step: None });
     }
 
-    /// Takes an event in.
-    pub fn note(&mut self, event: &Event) {
+    /// Adds an event.
+    pub fn add_event(&mut self, event: &Event) {
         let start = *self.start.get_or_insert(event.at);
-        let since = event.at.saturating_duration_since(start);
+        let elapsed = event.at.saturating_duration_since(start);
         if self.run.as_ref() != Some(&event.run) {
             self.run = Some(event.run.clone());
-            self.root.renew(self.lives.next());
+            self.root.set_generation(self.generations.next());
         }
         let id = event.handles.or(event.task);
         if let (EventKind::TaskStarted { input, sent }, Some(id)) = (&event.kind, id) {
-            let life = self.lives.next();
+            let generation = self.generations.next();
             let node = event.node.as_deref().unwrap_or_default();
-            let task = Task::new(id, node, (input.clone(), *sent), life, since);
-            let Some(visit) = self.visit(event) else { return };
-            let again = visit.announce(event.step, task);
+            let task = TaskBuilder::new(id, node, (input.clone(), *sent), generation, elapsed);
+            let Some(graph) = self.graph_mut(event) else { return };
+            let was_started = graph.start_task(event.step, task);
             if event.outer.is_none() {
-                self.note_first(event.step, again);
+                self.set_first_step(event.step, was_started);
             }
-            let way = self.way(event);
-            self.places.insert(id, way);
+            let path = self.path(event);
+            self.paths.insert(id, path);
             return;
         }
-        let life = match event.kind {
-            EventKind::Retried { .. } => Some(self.lives.next()),
+        let generation = match event.kind {
+            EventKind::Retried { .. } => Some(self.generations.next()),
             _ => None,
         };
-        let Some(visit) = self.visit(event) else { return };
+        let Some(graph) = self.graph_mut(event) else { return };
         match (&event.kind, id) {
-            (EventKind::Values(values), _) => visit.show(event.step, values.to_json()),
-            (EventKind::Checkpoint { source, .. }, _) => visit.set_out(event.step, *source),
+            (EventKind::Values(values), _) => graph.set_state(event.step, values.to_json()),
+            (EventKind::Checkpoint { source, .. }, _) => graph.on_checkpoint(event.step, *source),
             (kind, Some(id)) => {
-                let task = visit.find_step(event.step).and_then(|it| it.task_mut(id));
+                let task = graph.find_step(event.step).and_then(|it| it.task_mut(id));
                 if let Some(task) = task {
-                    task.note(kind, event.handles.is_some(), since);
-                    task.life = life.unwrap_or(task.life);
+                    task.add_event(kind, event.handles.is_some(), elapsed);
+                    task.generation = generation.unwrap_or(task.generation);
                 }
             }
             (_, None) => {}
         }
     }
 
-    /// The trace of all that was taken in. Its input is the header's, unless [`begin`](Self::begin) told of others.
-    pub fn finish(self, mut header: Header, end: End) -> Trace {
+    /// Returns the trace of all events. The inputs passed to [`begin_run`](Self::begin_run) take precedence over
+    /// the header's.
+    pub fn finish(self, mut header: Header, end: RunOutcome) -> Trace {
         let mut inputs = self.inputs.into_iter().map(|it| it.input);
         if let Some(first) = inputs.next() {
             header.input = first;
-            header.then = inputs.collect();
+            header.later_inputs = inputs.collect();
         }
         Trace { header, root: self.root.finish(), end }
     }
 
-    /// A run that begins where an earlier one began takes its place: what that one was given had been lost.
+    /// Sets the first step of the current run. If an earlier run began at this step or later, its input was lost in
+    /// a crash and is discarded.
     ///
-    /// It does not if it begins with a task that was announced before, for that is what an answer does.
-    fn note_first(&mut self, step: i64, again: bool) {
+    /// Inputs are kept if the run starts with a task that was started before, because that is how an answer to an
+    /// interrupt is processed.
+    fn set_first_step(&mut self, step: i64, was_started: bool) {
         let Some((last, before)) = self.inputs.split_last_mut() else { return };
-        if last.first.is_some() {
+        if last.first_step.is_some() {
             return;
         }
-        last.first = Some(step);
-        if last.open.is_empty() || !again {
-            let kept = before.iter().take_while(|it| it.first.is_some_and(|it| it < step)).count();
+        last.first_step = Some(step);
+        if last.pending.is_empty() || !was_started {
+            let kept =
+                before.iter().take_while(|it| it.first_step.is_some_and(|it| it < step)).count();
             self.inputs.drain(kept..self.inputs.len() - 1);
         }
     }
 
-    /// The way to a task that is announced: that of the task around its graph, and itself.
-    fn way(&self, event: &Event) -> Vec<Hop> {
-        let outer = event.outer.and_then(|it| self.places.get(&it));
-        let mut way = outer.cloned().unwrap_or_default();
+    /// Returns the path to a task that starts: the path of the task around its graph, followed by the task itself.
+    fn path(&self, event: &Event) -> Vec<PathSegment> {
+        let outer = event.outer.and_then(|it| self.paths.get(&it));
+        let mut path = outer.cloned().unwrap_or_default();
         let namespace = event.namespace.clone();
-        way.extend(event.task.map(|task| Hop { namespace, step: event.step, task }));
-        way
+        path.extend(event.task.map(|task| PathSegment { namespace, step: event.step, task }));
+        path
     }
 
-    /// The visit of a graph that an event belongs to.
-    fn visit(&mut self, event: &Event) -> Option<&mut Visit> {
+    /// Returns the graph that an event belongs to.
+    fn graph_mut(&mut self, event: &Event) -> Option<&mut GraphBuilder> {
         let Some(outer) = event.outer else { return Some(&mut self.root) };
-        let way = self.places.get(&outer)?;
-        let mut visit = &mut self.root;
-        for (nth, hop) in way.iter().enumerate() {
-            let task = visit.find_step(hop.step)?.task_mut(hop.task)?;
-            let inside = way.get(nth + 1).map_or(&event.namespace, |it| &it.namespace);
-            visit = task.visit(inside);
+        let path = self.paths.get(&outer)?;
+        let mut graph = &mut self.root;
+        for (nth, segment) in path.iter().enumerate() {
+            let task = graph.find_step(segment.step)?.task_mut(segment.task)?;
+            let inside = path.get(nth + 1).map_or(&event.namespace, |it| &it.namespace);
+            graph = task.graph_mut(inside);
         }
-        Some(visit)
+        Some(graph)
     }
 }
 
-impl Visit {
-    /// Another life of what is around it: it goes on where it stood, or starts over.
-    fn renew(&mut self, life: u64) {
-        if self.life != life {
-            (self.life, self.goes_on) = (life, true);
-            (self.has_set_out, self.shown_first) = (false, None);
+impl GraphBuilder {
+    /// Sets the generation of the enclosing task or run. In a new generation the graph is resumed or starts over.
+    fn set_generation(&mut self, generation: u64) {
+        if self.generation != generation {
+            (self.generation, self.is_resuming) = (generation, true);
+            (self.saw_checkpoint, self.early_state_step) = (false, None);
         }
     }
 
-    fn find_step(&mut self, number: i64) -> Option<&mut Step> {
+    fn find_step(&mut self, number: i64) -> Option<&mut StepBuilder> {
         let at = self.steps.binary_search_by_key(&number, |it| it.number).ok()?;
         self.steps.get_mut(at)
     }
 
-    fn step_mut(&mut self, number: i64) -> &mut Step {
+    fn step_mut(&mut self, number: i64) -> &mut StepBuilder {
         let at = match self.steps.binary_search_by_key(&number, |it| it.number) {
             Ok(at) => at,
             Err(at) => {
-                self.steps.insert(at, Step { number, ..Step::default() });
+                self.steps.insert(at, StepBuilder { number, ..StepBuilder::default() });
                 at
             }
         };
         &mut self.steps[at]
     }
 
-    fn show(&mut self, number: i64, state: Value) {
-        if !self.has_set_out {
-            self.shown_first = Some(number);
+    fn set_state(&mut self, number: i64, state: Value) {
+        if !self.saw_checkpoint {
+            self.early_state_step = Some(number);
         }
         self.step_mut(number).state = Some(state);
     }
 
-    /// It sets out from a checkpoint: a state that was shown before that is the one it goes on with, not one that its
-    /// next step came to.
-    fn set_out(&mut self, number: i64, source: Source) {
-        let shown = self.shown_first.take().filter(|it| *it == number + 1);
-        let next = if std::mem::replace(&mut self.has_set_out, true) { None } else { shown };
+    /// Handles a checkpoint. If a state was reported before the first checkpoint, it is the state with which the
+    /// graph resumes, not the result of its next step.
+    fn on_checkpoint(&mut self, number: i64, source: Source) {
+        let shown = self.early_state_step.take().filter(|it| *it == number + 1);
+        let next = if std::mem::replace(&mut self.saw_checkpoint, true) { None } else { shown };
         let next = next.and_then(|it| self.find_step(it));
         let Some(state) = next.and_then(|it| it.state.take()) else { return };
-        // A graph inside a task runs while nobody reads, so the event that showed this state may have been lost with
-        // its run. A command given to the root changes its state in between, and is no step.
+        // A nested graph runs even if no events are read, so the event with this state may have been lost with its
+        // run. A command to the root changes its state between steps, and is not a step.
         let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
         let before = before.find_map(|it| it.state.as_ref());
-        if self.followed && source == Source::Loop && before != Some(&state) {
+        if self.is_restarted && source == Source::Loop && before != Some(&state) {
             self.step_mut(number).state = Some(state);
         }
     }
 
-    /// A task is announced; says whether it was before.
-    fn announce(&mut self, number: i64, task: Task) -> bool {
-        let done_again = std::mem::take(&mut self.goes_on);
-        if done_again {
+    /// Starts a task; returns whether it was started before.
+    fn start_task(&mut self, number: i64, task: TaskBuilder) -> bool {
+        let is_repeated = std::mem::take(&mut self.is_resuming);
+        if is_repeated {
             self.steps.retain(|it| it.number <= number);
         }
         let step = self.step_mut(number);
-        if done_again {
+        if is_repeated {
             step.reopen();
         }
-        step.announce(task)
+        step.start_task(task)
     }
 
-    /// The questions of the last step's tasks that wait for an answer, by id.
-    fn open_questions(&self) -> BTreeSet<String> {
-        let tasks = self.steps.last().map(|it| it.tasks.iter().chain(it.earlier.values()));
-        tasks.into_iter().flatten().flat_map(Task::open_questions).collect()
+    /// Returns the ids of the pending interrupts of the last step.
+    fn pending_interrupts(&self) -> BTreeSet<String> {
+        let tasks = self.steps.last().map(|it| it.tasks.iter().chain(it.previous.values()));
+        tasks.into_iter().flatten().flat_map(TaskBuilder::pending_interrupts).collect()
     }
 
     fn finish(self) -> GraphTrace {
-        let steps = self.steps.into_iter().map(Step::finish);
+        let steps = self.steps.into_iter().map(StepBuilder::finish);
         GraphTrace {
             steps: steps.filter(|it| !it.tasks.is_empty() || it.state.is_some()).collect(),
         }
     }
 }
 
-impl Step {
-    fn task_mut(&mut self, id: TaskId) -> Option<&mut Task> {
+impl StepBuilder {
+    fn task_mut(&mut self, id: TaskId) -> Option<&mut TaskBuilder> {
         self.tasks.get_mut(*self.index.get(&id)?)
     }
 
-    /// The step is announced once more: what is known of its tasks is kept aside.
+    /// Starts the step again, and keeps what is known of its tasks.
     fn reopen(&mut self) {
         self.state = None;
         self.index.clear();
-        // Those of a run that was lost before it had announced them all are among them still.
-        self.earlier.extend(self.tasks.drain(..).map(|it| (it.id, it)));
+        // `previous` may still contain tasks of a run that ended before it had started all of them.
+        self.previous.extend(self.tasks.drain(..).map(|it| (it.id, it)));
     }
 
-    fn announce(&mut self, mut task: Task) -> bool {
-        let earlier = self.earlier.remove(&task.id);
-        let again = earlier.is_some();
-        if let Some(earlier) = earlier {
-            task.follow(earlier);
+    fn start_task(&mut self, mut task: TaskBuilder) -> bool {
+        let previous = self.previous.remove(&task.id);
+        let was_started = previous.is_some();
+        if let Some(previous) = previous {
+            task.continue_from(previous);
         }
         self.index.insert(task.id, self.tasks.len());
         self.tasks.push(task);
-        again
+        was_started
     }
 
     fn finish(mut self) -> StepTrace {
-        // Task order: those led to by edges first. They are announced the other way round.
+        // Task order: tasks triggered by edges come before sent payloads. They are started in the opposite order.
         self.tasks.sort_by_key(|it| it.sent);
-        let tasks = self.tasks.into_iter().map(Task::finish).collect();
+        let tasks = self.tasks.into_iter().map(TaskBuilder::finish).collect();
         StepTrace { step: self.number, tasks, state: self.state }
     }
 }
 
-/// How long after the first event something happened.
-type Since = Duration;
+/// Time since the first event.
+type Elapsed = Duration;

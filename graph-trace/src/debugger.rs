@@ -1,7 +1,7 @@
-//! Going through a run one superstep at a time.
+//! Executing a run one superstep at a time.
 //!
-//! Each step is a run of its own that stops before the next one. So a debugger works with any checkpointer, may be
-//! given up and taken up again in another process, and shows what is stored.
+//! Each step is a separate run that stops before the next step. A debugger therefore works with any checkpointer,
+//! can be dropped and recreated in another process, and shows what is stored.
 
 use std::{fmt, sync::Arc};
 
@@ -13,18 +13,19 @@ use serde::Serialize;
 use crate::{
     build::TraceBuilder,
     record::header,
-    trace::{End, Header, StepTrace, Trace},
+    trace::{Header, RunOutcome, StepTrace, Trace},
 };
 
-/// Goes through the runs of a thread step by step: look at the state, change it, go on, go back.
+/// Executes the runs of a thread step by step: inspect the state, change it, continue, or fork from an earlier
+/// step.
 ///
-/// A step is a superstep of the thread's own graph. A graph inside a task runs within its task's step: it can be
-/// halted only where it was compiled to stop ([`StateGraph::stop_before`](graph_core::StateGraph::stop_before) on
-/// that graph), and breakpoints by name are those of the thread's graph. The stops of the thread's graph itself, and
-/// those in the thread's options, are passed over: the debugger halts everywhere already.
+/// A step is a superstep of the thread's own graph. A subgraph runs within the step of its task: it can only be
+/// halted at the stops it was compiled with ([`StateGraph::stop_before`](graph_core::StateGraph::stop_before) on
+/// the subgraph), and breakpoints by name refer to nodes of the thread's graph. Stops of the thread's graph and of
+/// the thread's options are ignored, because the debugger halts after each step anyway.
 ///
-/// The thread is to be one as it stands, not one at a checkpoint; [`fork_at`](Self::fork_at) goes back. Only one run of
-/// a thread can be under way, so debuggers of one thread take turns.
+/// The thread must not be positioned at a checkpoint; use [`fork_at`](Self::fork_at) to go back. Only one run of a
+/// thread can be active at a time, so several debuggers of one thread must take turns.
 ///
 /// ```
 /// use graph_core::{MemorySaver, START, State, StateGraph};
@@ -57,49 +58,49 @@ use crate::{
 /// assert_eq!(debugger.next(), ["write"]);
 ///
 /// debugger.edit(Essay::update().topic("coffee")).await?;
-/// debugger.go_on().await?;
+/// debugger.continue_run().await?;
 /// assert_eq!(debugger.state().unwrap().text, "On coffee");
 ///
 /// let mut other = debugger.fork_at(0).await?;
-/// other.go_on().await?;
+/// other.continue_run().await?;
 /// assert_eq!(other.state().unwrap().text, "On tea");
 /// # Ok(())
 /// # }
 /// ```
 pub struct Debugger<S: State, C = ()> {
     thread: Thread<S, C>,
-    /// How our line of the thread stands, as far as it was looked at.
-    here: Option<ThreadState<S>>,
-    breaks: Vec<Break<S>>,
+    /// The state of this debugger's branch of the thread, once it has been loaded.
+    state: Option<ThreadState<S>>,
+    breakpoints: Vec<Breakpoint<S>>,
     builder: TraceBuilder,
     header: Header,
-    end: End,
+    end: RunOutcome,
 }
 
-/// Why a debugger cannot go back.
+/// An error of [`Debugger::fork_at`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
     /// The thread could not be read.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// No checkpoint on the way to where the debugger stands is that of the step.
-    #[error("the thread has no step {step} to go back to; its steps are {steps:?}")]
+    /// The current branch has no checkpoint of this step.
+    #[error("the thread has no step {step} to fork from; its steps are {steps:?}")]
     UnknownStep {
-        /// The step.
+        /// The requested step.
         step: i64,
-        /// Those that there are.
+        /// The steps of the branch.
         steps: Vec<i64>,
     },
 }
 
-/// Where to halt.
-enum Break<S> {
+/// A breakpoint.
+enum Breakpoint<S> {
     Before(String),
     When(Arc<dyn Fn(&S) -> bool + Send + Sync>),
 }
 
-impl<S> Clone for Break<S> {
+impl<S> Clone for Breakpoint<S> {
     fn clone(&self) -> Self {
         match self {
             Self::Before(node) => Self::Before(node.clone()),
@@ -109,75 +110,75 @@ impl<S> Clone for Break<S> {
 }
 
 impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
-    /// A debugger of a thread, which may be a new one or one that stands somewhere already.
+    /// Creates a debugger of a new or an existing thread.
     pub fn new(thread: Thread<S, C>) -> Self {
         let header = header(thread.graph(), &Input::<S>::proceed());
-        let (here, breaks, builder) = (None, Vec::new(), TraceBuilder::new());
-        Self { thread, here, breaks, builder, header, end: End::Unfinished }
+        let (state, breakpoints, builder) = (None, Vec::new(), TraceBuilder::new());
+        Self { thread, state, breakpoints, builder, header, end: RunOutcome::Unfinished }
     }
 
-    /// Halts [`go_on`](Self::go_on) before a node of this name.
+    /// Halts [`continue_run`](Self::continue_run) before this node.
     #[must_use]
     pub fn break_before(mut self, node: impl Into<String>) -> Self {
-        self.breaks.push(Break::Before(node.into()));
+        self.breakpoints.push(Breakpoint::Before(node.into()));
         self
     }
 
-    /// Halts [`go_on`](Self::go_on) after a step that left a state of which this holds.
+    /// Halts [`continue_run`](Self::continue_run) after a step whose resulting state satisfies the predicate.
     #[must_use]
     pub fn break_when(mut self, holds: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
-        self.breaks.push(Break::When(Arc::new(holds)));
+        self.breakpoints.push(Breakpoint::When(Arc::new(holds)));
         self
     }
 
-    /// Forgets all breakpoints.
-    pub fn clear_breaks(&mut self) {
-        self.breaks.clear();
+    /// Removes all breakpoints.
+    pub fn clear_breakpoints(&mut self) {
+        self.breakpoints.clear();
     }
 
-    /// Takes in an input and halts before the first node. Gives the step in which START ran.
+    /// Applies an input and halts before the first node. Returns the step of START.
     pub async fn start(&mut self, input: impl Into<Input<S>>) -> Result<StepTrace, RunError> {
-        self.look().await?;
+        self.load_state().await?;
         self.run(input.into()).await
     }
 
-    /// Takes one step and gives what it did; `None` where there is none to take: at the end, or at a question.
+    /// Executes one step and returns its trace; `None` at the end of the run or at a pending interrupt.
     ///
-    /// A step that failed is tried once more by the next call. A step in which a graph inside a task came to one of its
-    /// own stops is not over: the next call goes on with it.
+    /// A failed step is retried by the next call. A step in which a subgraph reached one of its own stops is not
+    /// complete; the next call continues it.
     pub async fn step(&mut self) -> Result<Option<StepTrace>, RunError> {
-        let here = self.look().await?.ok_or(RunError::EmptyInput)?;
+        let here = self.load_state().await?.ok_or(RunError::EmptyInput)?;
         if here.is_done() || here.interrupts().next().is_some() {
             return Ok(None);
         }
         self.run(Input::proceed()).await.map(Some)
     }
 
-    /// Goes on until a breakpoint holds, a question waits, a graph inside a task stops, or nothing is left to run.
-    /// Gives the steps it took.
-    pub async fn go_on(&mut self) -> Result<Vec<StepTrace>, RunError> {
+    /// Executes steps until a breakpoint is hit, an interrupt is pending, a subgraph stops, or nothing is left to
+    /// run. Returns these steps.
+    pub async fn continue_run(&mut self) -> Result<Vec<StepTrace>, RunError> {
         let mut steps = Vec::new();
         loop {
-            let before = self.look().await?.map(|it| it.id);
+            let before = self.load_state().await?.map(|it| it.id);
             let Some(step) = self.step().await? else { return Ok(steps) };
             steps.push(step);
-            let is_open = self.here.as_ref().map(|it| it.id) == before;
-            if is_open || self.breaks.iter().any(|it| self.holds(it)) {
+            let is_open = self.state.as_ref().map(|it| it.id) == before;
+            if is_open || self.breakpoints.iter().any(|it| self.is_hit(it)) {
                 return Ok(steps);
             }
         }
     }
 
-    /// Answers the one question that waits, and takes the step it belongs to once more.
+    /// Answers the only pending interrupt and executes its step again.
     pub async fn answer(&mut self, answer: impl Serialize) -> Result<StepTrace, RunError> {
-        self.look().await?;
+        self.load_state().await?;
         self.run(Input::resume(answer)?).await
     }
 
-    /// Changes the state where the thread stands. What runs next stays what it is.
+    /// Changes the current state. The nodes that run next stay the same.
     pub async fn edit(&mut self, update: S::Update) -> Result<(), RunError> {
-        self.look().await?.ok_or(RunError::EmptyInput)?;
-        // A run that is told to stop before it begins takes the command in and does nothing more.
+        self.load_state().await?.ok_or(RunError::EmptyInput)?;
+        // A run that is drained before it begins applies the command and does nothing else.
         let control = Control::new();
         control.drain();
         let options = self.thread.options().clone().control(control);
@@ -185,26 +186,27 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         self.run_with(input, options).await.map(drop)
     }
 
-    /// Changes the state as if a node had returned the update: its edges and branches decide anew what runs next.
+    /// Changes the state as if a node had returned the update: its edges and branches determine again which nodes
+    /// run next.
     pub async fn edit_as(&mut self, update: S::Update, as_node: AsNode) -> Result<(), RunError> {
-        self.look().await?;
-        self.place().await?.update_state(update, as_node).await?;
-        self.refresh().await
+        self.load_state().await?;
+        self.positioned_thread().await?.update_state(update, as_node).await?;
+        self.reload_state().await
     }
 
-    /// Another debugger, at the end of an earlier step: what it does makes a branch of its own.
+    /// Returns another debugger, positioned after an earlier step. Its steps form a new branch.
     ///
-    /// Step -1 is a new thread's first input and 0 what START did with it. This one keeps its place: when it goes on
-    /// after the other one did, it makes a branch in turn. Edits that were made at the step are part of it.
+    /// Step -1 is the first input of a new thread, and step 0 is START. This debugger keeps its position: if it
+    /// continues after the other one, it creates a branch too. Edits made at the step are included.
     ///
-    /// The step that follows is done anew, all of its tasks, answered questions and graphs inside included.
+    /// All tasks of the following step are executed again, including answered interrupts and subgraphs.
     pub async fn fork_at(&self, step: i64) -> Result<Self, ForkError> {
         let history = self.thread.history(None).await?;
-        let mut at = self.here.as_ref().map(|it| it.id).or(history.first().map(|it| it.id));
+        let mut at = self.state.as_ref().map(|it| it.id).or(history.first().map(|it| it.id));
         let mut steps = Vec::new();
         while let Some(state) = history.iter().find(|it| Some(it.id) == at) {
             if state.step == step {
-                return Ok(self.at(state));
+                return Ok(self.forked_at(state));
             }
             steps.push(state.step);
             at = state.parent;
@@ -212,12 +214,12 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         Err(ForkError::UnknownStep { step, steps })
     }
 
-    fn at(&self, state: &ThreadState<S>) -> Self {
-        let mut here = self.here.clone().filter(|it| it.id == state.id);
+    fn forked_at(&self, state: &ThreadState<S>) -> Self {
+        let mut here = self.state.clone().filter(|it| it.id == state.id);
         let here = here.get_or_insert_with(|| {
             let mut state = state.clone();
             for task in &mut state.tasks {
-                // What came of it then does not count: it is run again.
+                // Discard the earlier results, because the task is executed again.
                 (task.error, task.result, task.subgraph) = (None, None, None);
                 task.interrupts.clear();
             }
@@ -225,71 +227,71 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         });
         Self {
             thread: self.thread.clone(),
-            here: Some(here.clone()),
-            breaks: self.breaks.clone(),
+            state: Some(here.clone()),
+            breakpoints: self.breakpoints.clone(),
             builder: self.builder.clone(),
             header: self.header.clone(),
-            end: End::Stopped,
+            end: RunOutcome::Stopped,
         }
     }
 
-    /// How the thread stands: its state, the tasks that run next, graphs inside them that are in the middle of
-    /// something, the step's number. `None` before the first call of something that looks.
-    pub fn here(&self) -> Option<&ThreadState<S>> {
-        self.here.as_ref()
+    /// Returns the current thread state: its values, the tasks that run next, interrupted subgraphs, and the step
+    /// number. `None` until a method that loads the state has been called.
+    pub fn thread_state(&self) -> Option<&ThreadState<S>> {
+        self.state.as_ref()
     }
 
-    /// The state.
+    /// Returns the state values.
     pub fn state(&self) -> Option<&S> {
-        self.here.as_ref().map(|it| &it.values)
+        self.state.as_ref().map(|it| &it.values)
     }
 
-    /// The nodes that run next.
+    /// Returns the nodes that run next.
     pub fn next(&self) -> &[String] {
-        self.here.as_ref().map_or(&[], |it| &it.next)
+        self.state.as_ref().map_or(&[], |it| &it.next)
     }
 
-    /// The questions that wait for an answer.
-    pub fn questions(&self) -> impl Iterator<Item = &Interrupt> {
-        self.here.iter().flat_map(ThreadState::interrupts)
+    /// Returns the pending interrupts.
+    pub fn interrupts(&self) -> impl Iterator<Item = &Interrupt> {
+        self.state.iter().flat_map(ThreadState::interrupts)
     }
 
-    /// Whether nothing is left to run.
+    /// Returns whether nothing is left to run.
     pub fn is_done(&self) -> bool {
-        self.here.as_ref().is_some_and(ThreadState::is_done)
+        self.state.as_ref().is_some_and(ThreadState::is_done)
     }
 
-    /// What was done so far under this debugger, as one trace.
+    /// Returns the trace of everything executed by this debugger.
     pub fn trace(&self) -> Trace {
         self.builder.clone().finish(self.header.clone(), self.end.clone())
     }
 
-    fn holds(&self, at: &Break<S>) -> bool {
+    fn is_hit(&self, at: &Breakpoint<S>) -> bool {
         match at {
-            Break::Before(node) => self.next().contains(node),
-            Break::When(holds) => self.state().is_some_and(|it| holds(it)),
+            Breakpoint::Before(node) => self.next().contains(node),
+            Breakpoint::When(holds) => self.state().is_some_and(|it| holds(it)),
         }
     }
 
-    /// How the thread stands, read if nobody has looked yet.
-    async fn look(&mut self) -> Result<Option<&ThreadState<S>>, RunError> {
-        if self.here.is_none() {
-            self.refresh().await?;
+    /// Returns the thread state; loads it if necessary.
+    async fn load_state(&mut self) -> Result<Option<&ThreadState<S>>, RunError> {
+        if self.state.is_none() {
+            self.reload_state().await?;
         }
-        Ok(self.here.as_ref())
+        Ok(self.state.as_ref())
     }
 
-    /// What was stored last is what we have just done.
-    async fn refresh(&mut self) -> Result<(), RunError> {
-        self.here = self.thread.state_with_subgraphs().await?;
+    /// Loads the newest state, which is the result of our last operation.
+    async fn reload_state(&mut self) -> Result<(), RunError> {
+        self.state = self.thread.state_with_subgraphs().await?;
         Ok(())
     }
 
-    /// The thread where we stand on it: as it is, unless somebody has gone on since.
-    async fn place(&self) -> Result<Thread<S, C>, RunError> {
+    /// Returns the thread at our position: its head, unless someone else has advanced it.
+    async fn positioned_thread(&self) -> Result<Thread<S, C>, RunError> {
         let newest = self.thread.history(Some(1)).await?;
         let newest = newest.first().map(|it| it.id);
-        match self.here.as_ref().map(|it| it.id) {
+        match self.state.as_ref().map(|it| it.id) {
             Some(here) if newest != Some(here) => Ok(self.thread.at(here)),
             _ => Ok(self.thread.clone()),
         }
@@ -306,22 +308,22 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         options: RunOptions,
     ) -> Result<StepTrace, RunError> {
         let options = options.stop_before(Stops::Everywhere).stop_after(Stops::Nowhere);
-        let given = header(self.thread.graph(), &input);
-        let thread = self.place().await?.with(TraceBuilder::watch(options));
+        let header = header(self.thread.graph(), &input);
+        let thread = self.positioned_thread().await?.with(TraceBuilder::enable_events(options));
         let mut step = TraceBuilder::new();
-        self.builder.begin(given.input.clone());
+        self.builder.begin_run(header.input.clone());
         let mut events = thread.stream(input);
         while let Some(event) = events.next().await {
-            self.builder.note(&event);
-            step.note(&event);
+            self.builder.add_event(&event);
+            step.add_event(&event);
         }
         let outcome = events.finish().await;
-        self.end = End::of(&outcome);
-        self.refresh().await?;
+        self.end = RunOutcome::from_result(&outcome);
+        self.reload_state().await?;
         let _exit = outcome?;
-        let mut steps = step.finish(given, End::Stopped).root.steps;
-        let busy = steps.iter().rposition(|it| !it.tasks.is_empty());
-        Ok(match busy.or(steps.len().checked_sub(1)) {
+        let mut steps = step.finish(header, RunOutcome::Stopped).root.steps;
+        let last_busy = steps.iter().rposition(|it| !it.tasks.is_empty());
+        Ok(match last_busy.or(steps.len().checked_sub(1)) {
             Some(last) => steps.swap_remove(last),
             None => StepTrace::default(),
         })
@@ -332,8 +334,8 @@ impl<S: State, C> fmt::Debug for Debugger<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Debugger")
             .field("thread", &self.thread)
-            .field("here", &self.here.as_ref().map(|it| (it.step, &it.next)))
-            .field("breaks", &self.breaks.len())
+            .field("here", &self.state.as_ref().map(|it| (it.step, &it.next)))
+            .field("breakpoints", &self.breakpoints.len())
             .finish_non_exhaustive()
     }
 }

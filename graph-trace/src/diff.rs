@@ -1,58 +1,58 @@
-//! Where two runs part, and what came of it.
+//! Comparing two runs.
 
 mod compare;
-mod shown;
+mod display;
 mod summary;
 
 use serde_json::Value;
 
-pub use summary::{FieldChange, RouteChange, Summary};
+pub use summary::{DiffSummary, FieldChange, RouteChange};
 
-use crate::{place::Place, trace::Trace};
+use crate::{path::TracePath, trace::Trace};
 
-/// Where two runs part, and what came of it.
+/// The first difference between two runs, and a summary of all differences.
 ///
-/// It prints as an explanation for people.
+/// `Display` renders an explanation for people.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Divergence {
-    /// Where they part.
-    pub place: Place,
+    /// Where the runs diverge.
+    pub path: TracePath,
     /// What differs there first.
-    pub part: Part,
-    /// What it was in the first run; `None` if there was nothing.
+    pub kind: DivergenceKind,
+    /// The value in the first run; `None` if there is none.
     pub was: Option<Value>,
-    /// What it is in the second run; `None` if there is nothing.
+    /// The value in the second run; `None` if there is none.
     pub now: Option<Value>,
-    /// What differs after all, from there to the end.
-    pub after: Summary,
+    /// A summary of all differences.
+    pub summary: DiffSummary,
 }
 
-/// What of a step or a task differs.
+/// What differs in a step or task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part {
-    /// What the run or the task was given.
+pub enum DivergenceKind {
+    /// The input of the run or task.
     Input,
-    /// Which task it is, or whether there is one.
+    /// The node of the task, or whether the task exists.
     Task,
-    /// An attempt that failed.
+    /// A failed attempt.
     Attempt,
-    /// An outside call: its name and key, or its result.
+    /// An external call: its name, key or result.
     Effect,
-    /// What it said, as a custom event or a message.
-    Said,
-    /// Whether it ran a graph, or went through as many steps.
+    /// A custom event or message.
+    StreamItem,
+    /// The graphs that a task ran, or their steps.
     Graph,
-    /// Its error, or who handled it.
+    /// The error, or whether it was handled.
     Error,
-    /// What it asked.
-    Question,
-    /// What it wrote to this field.
+    /// An interrupt.
+    Interrupt,
+    /// A write to this field.
     Write(String),
-    /// Where it led.
+    /// The targets of routes.
     Route,
-    /// What it sent.
+    /// A sent payload.
     Send,
     /// This field of the state after the step.
     State(String),
@@ -61,9 +61,9 @@ pub enum Part {
 }
 
 impl Trace {
-    /// Where `b` parts from `a` first, and what differs after that; `None` if they are the same.
+    /// Compares two traces; `None` if they are equal.
     ///
-    /// Times are not compared, nor are the graph's identity and the engine's version.
+    /// Timing, the identity of the graph and the version of the engine are not compared.
     ///
     /// ```
     /// use graph_core::{RunOptions, START, State, StateGraph};
@@ -91,16 +91,16 @@ impl Trace {
     /// let a = record(&first, essay.clone(), (), RunOptions::new()).await;
     /// let b = record(&second, essay, (), RunOptions::new()).await;
     /// let divergence = Trace::diff(&a.trace, &b.trace).expect("they write other texts");
-    /// assert_eq!(divergence.place.step(), Some(1));
-    /// assert_eq!(divergence.place.node(), Some("write"));
-    /// assert_eq!(divergence.after.fields.len(), 1);
+    /// assert_eq!(divergence.path.step(), Some(1));
+    /// assert_eq!(divergence.path.node(), Some("write"));
+    /// assert_eq!(divergence.summary.fields.len(), 1);
     /// println!("{divergence}");
     /// # Ok(())
     /// # }
     /// ```
     pub fn diff(a: &Self, b: &Self) -> Option<Divergence> {
-        let first = compare::first(a, b)?;
-        let compare::Found { place, part, was, now } = first;
-        Some(Divergence { place, part, was, now, after: summary::summarise(a, b) })
+        let first = compare::first_difference(a, b)?;
+        let compare::Difference { path, kind, was, now } = first;
+        Some(Divergence { path, kind, was, now, summary: summary::summarise(a, b) })
     }
 }

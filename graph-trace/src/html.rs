@@ -1,13 +1,13 @@
-//! A run as one HTML page that needs nothing but a browser.
+//! Renders a run as a self-contained HTML page.
 //!
-//! What a run wrote is not to be trusted: a model may have written it, or whoever talked to the model. So it stands in
-//! the page as JSON that holds no character with a meaning in HTML, the page's script turns it into text nodes only,
-//! and a policy keeps the browser from running or loading anything but the script and the style that are part of this
-//! crate.
+//! The values of a run are untrusted: they may come from a model, or from anyone who talked to the model. They are
+//! therefore embedded as JSON without any character that is special in HTML, the page's script only turns them into
+//! text nodes, and a content security policy prevents the browser from running or loading anything except the
+//! script and the style of this crate.
 
 mod data;
+mod executed_path;
 mod layout;
-mod lit;
 mod sha256;
 
 use std::fmt::Write;
@@ -18,7 +18,7 @@ use crate::trace::Trace;
 
 const STYLE: &str = include_str!("html/page.css");
 const BODY: &str = include_str!("html/page.html");
-/// In the order in which they use each other.
+/// In order of their dependencies.
 const SCRIPT: &[&str] = &[
     include_str!("html/dom.js"),
     include_str!("html/trace.js"),
@@ -32,10 +32,10 @@ const SCRIPT: &[&str] = &[
 ];
 
 impl Trace {
-    /// The run as a page of HTML, in one file that loads nothing: the graph with the way the run took, a timeline, and
-    /// all that each task did.
+    /// Renders the run as an HTML page in a single file that loads nothing: the graph with the executed path, a
+    /// timeline, and the details of each task.
     ///
-    /// The drawing is that of the graph that ran; subgraphs are shown as open as it shows them.
+    /// `drawing` must be the drawing of the graph that ran. Subgraphs are expanded as they are in the drawing.
     ///
     /// ```
     /// # use graph_core::{RunOptions, START, State, StateGraph};
@@ -72,21 +72,21 @@ impl Trace {
              <style>{STYLE}</style>\n</head>\n<body>\n{BODY}\n\
              <script type=\"application/json\" id=\"data\">{}</script>\n\
              <script>{script}</script>\n</body>\n</html>\n",
-            escaped(title),
-            inert(&data),
+            escape_html(title),
+            escape_json(&data),
         );
         page
     }
 }
 
-/// The page's script, its files in a scope of their own.
+/// Returns the page's script, wrapped in a function scope.
 fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPT.concat())
 }
 
-/// JSON without the characters that mean something in HTML, or end a line in JavaScript: they stand in strings only,
-/// where JSON has another way to write them.
-fn inert(json: &str) -> String {
+/// Escapes the characters in JSON that are special in HTML, or that end a line in JavaScript. They only occur in
+/// strings, where JSON permits escape sequences.
+fn escape_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
@@ -100,8 +100,8 @@ fn inert(json: &str) -> String {
     out
 }
 
-/// Text as HTML.
-fn escaped(text: &str) -> String {
+/// Escapes a text for HTML.
+fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -121,12 +121,12 @@ fn escaped(text: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{escaped, inert};
+    use super::{escape_html, escape_json};
 
     #[test]
-    fn inert_json_is_the_same_value_without_markup() {
+    fn escaped_json_is_the_same_value_without_markup() {
         let value = json!({ "</script><!--": "\u{2028}\u{2029}&amp;\"'\\<", "n": [1.5, null] });
-        let text = inert(&value.to_string());
+        let text = escape_json(&value.to_string());
         assert!(!text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_title_cannot_leave_its_element() {
         assert_eq!(
-            escaped("</title><b a=\"'\">&"),
+            escape_html("</title><b a=\"'\">&"),
             "&lt;/title&gt;&lt;b a=&quot;&#39;&quot;&gt;&amp;"
         );
     }

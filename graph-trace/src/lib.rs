@@ -1,18 +1,19 @@
-//! What a run of a graph did, as data: to look at, to test against, to replay.
+//! Traces of graph runs: for inspection, snapshot tests and replay.
 //!
-//! A [`Trace`] is made from a run's events. It is the same for the same run however its tasks interleave, on one
-//! thread or on many, on any machine, and whether the run crashed on its way or not: it holds each step's tasks in an
-//! order of their own and shows no ids, times or addresses unless asked.
+//! A [`Trace`] is built from the events of a run. It is deterministic: it does not depend on how tasks interleave,
+//! on the number of threads, on the machine, or on crashes and resumes. The tasks of each step are in a fixed
+//! order, and ids, times and addresses are not shown by default.
 //!
-//! - **Look**: [`record`] runs a graph, [`record_thread`] a thread; [`Trace::text`] is for people.
-//! - **Test**: [`assert_trace_snapshot!`] compares a run with the one that was approved, [`Redactions`] hide what is
-//!   another value each time, and [`Trace::diff`] says where two runs part.
-//! - **Replay**: [`record_to`] keeps all that a run's outside calls brought, and [`Recording::replay`] runs the graph
-//!   on it without making one.
+//! - **Inspect**: [`record`] runs a graph and [`record_thread`] a thread; [`Trace::text`] renders the trace for
+//!   people.
+//! - **Test**: [`assert_trace_snapshot!`] compares a run with an approved snapshot, [`Redactions`] hide values that
+//!   differ from run to run, and [`Trace::diff`] shows where two runs diverge.
+//! - **Replay**: [`record_to`] stores the results of all external calls of a run, and [`Recording::replay`] runs
+//!   the graph with these results instead of making the calls.
 //!
 //! ```
 //! use graph_core::{RunOptions, START, State, StateGraph};
-//! use graph_trace::{Detail, Shape};
+//! use graph_trace::{Detail, TextOptions};
 //!
 //! #[derive(State, Clone, Debug, Default)]
 //! struct Essay {
@@ -30,7 +31,7 @@
 //! let essay = Essay { topic: "tea".into(), ..Essay::default() };
 //! let recorded = graph_trace::record(&graph, essay, (), RunOptions::new()).await;
 //! assert_eq!(
-//!     recorded.trace.text(Shape::new(Detail::Updates)),
+//!     recorded.trace.text(TextOptions::new(Detail::Updates)),
 //!     r#"input {"text":"","topic":"tea"}
 //! step 1
 //!   write
@@ -46,7 +47,7 @@ mod build;
 mod debugger;
 mod diff;
 mod html;
-mod place;
+mod path;
 mod record;
 mod redact;
 mod reduce;
@@ -59,22 +60,23 @@ mod trace;
 
 pub use build::TraceBuilder;
 pub use debugger::{Debugger, ForkError};
-pub use diff::{Divergence, FieldChange, Part, RouteChange, Summary};
-pub use place::{Place, StepPlace, TaskPlace};
-pub use record::{Recorded, record, record_thread};
+pub use diff::{DiffSummary, Divergence, DivergenceKind, FieldChange, RouteChange};
+pub use path::{StepPath, TaskPath, TracePath};
+pub use record::{RecordedRun, record, record_thread};
 pub use redact::Redactions;
 pub use replay::{
-    Call, LeftRecording, Outcome, Recorder, Recording, RecordingError, Replayed, Replayer, Stray,
-    record_to,
+    CallOutcome, RecordedCall, Recorder, Recording, RecordingError, ReplayMismatchError,
+    ReplayedRun, Replayer, UnrecordedCall, record_to,
 };
 #[cfg(feature = "insta")]
 pub use snapshot::Snapshot;
-pub use text::{Detail, Shape};
+pub use text::{Detail, TextOptions};
 pub use trace::{
-    EffectTrace, End, GraphTrace, Header, Retry, SendTrace, StepTrace, TaskTrace, Timing, Trace,
+    EffectTrace, FailedAttempt, GraphTrace, Header, RunOutcome, SendTrace, StepTrace, TaskTrace,
+    Timing, Trace,
 };
 
-/// What the code written by `assert_trace_snapshot!` calls. Not part of the API.
+/// Used by the expansion of `assert_trace_snapshot!`. Not part of the public API.
 #[cfg(feature = "insta")]
 #[doc(hidden)]
 pub mod __private {

@@ -1,4 +1,4 @@
-//! Running a graph and recording what it does.
+//! Runs a graph and records its trace.
 
 use graph_core::{
     CompiledGraph, Exit, Input, Mode, RunError, RunOptions, RunStream, State, Thread,
@@ -7,25 +7,25 @@ use serde_json::Value;
 
 use crate::{
     build::TraceBuilder,
-    trace::{End, Header, Trace},
+    trace::{Header, RunOutcome, Trace},
 };
 
-/// A run that was recorded: what it did, and how it ended.
+/// A recorded run.
 #[derive(Debug)]
 #[must_use]
-pub struct Recorded<S> {
-    /// What it did.
+pub struct RecordedRun<S> {
+    /// Its trace.
     pub trace: Trace,
-    /// How it ended.
+    /// Its result.
     pub outcome: Result<Exit<S>, RunError>,
     builder: TraceBuilder,
 }
 
-impl<S: State> Recorded<S> {
-    /// Runs the thread again and records that too: both make one trace.
+impl<S: State> RecordedRun<S> {
+    /// Runs the thread again and records that run too. Returns one trace of all runs.
     ///
-    /// What is done once more takes the place of what was done before, so a thread that failed or crashed and went on
-    /// has the trace of one that did not.
+    /// Repeated steps replace the earlier ones, so a thread that failed or crashed and was resumed has the same
+    /// trace as one that did not.
     pub async fn then<C: Send + Sync + 'static>(
         self,
         thread: &Thread<S, C>,
@@ -33,11 +33,11 @@ impl<S: State> Recorded<S> {
     ) -> Self {
         let input = input.into();
         let header = header(thread.graph(), &input);
-        collect(watched(thread).stream(input), header, self.builder).await
+        collect(with_events_enabled(thread).stream(input), header, self.builder).await
     }
 }
 
-impl<S> AsRef<Trace> for Recorded<S> {
+impl<S> AsRef<Trace> for RecordedRun<S> {
     fn as_ref(&self) -> &Trace {
         &self.trace
     }
@@ -49,7 +49,7 @@ impl AsRef<Self> for Trace {
     }
 }
 
-/// Runs a graph once and records what it does.
+/// Runs a graph once and records its trace.
 ///
 /// ```
 /// use graph_core::{RunOptions, START, State, StateGraph};
@@ -78,14 +78,14 @@ pub async fn record<S: State, C: Send + Sync + 'static>(
     input: impl Into<Input<S>>,
     deps: C,
     options: RunOptions,
-) -> Recorded<S> {
+) -> RecordedRun<S> {
     let input = input.into();
     let header = header(graph, &input);
-    let events = graph.stream(input, deps, TraceBuilder::watch(options));
+    let events = graph.stream(input, deps, TraceBuilder::enable_events(options));
     collect(events, header, TraceBuilder::new()).await
 }
 
-/// Runs a thread and records what it does.
+/// Runs a thread and records its trace.
 ///
 /// ```
 /// use graph_core::{Context, Input, MemorySaver, NodeError, START, State, StateGraph};
@@ -110,10 +110,10 @@ pub async fn record<S: State, C: Send + Sync + 'static>(
 ///     .compile()?;
 /// let thread = graph.thread("order-7", ());
 /// let order = Order { item: "tea".into(), ..Order::default() };
-/// let asked = graph_trace::record_thread(&thread, order).await;
-/// let recorded = asked.then(&thread, Input::resume(true)?).await;
+/// let interrupted = graph_trace::record_thread(&thread, order).await;
+/// let recorded = interrupted.then(&thread, Input::resume(true)?).await;
 /// let approve = &recorded.trace.root.steps[1].tasks[0];
-/// assert_eq!(approve.questions[0], "buy tea?");
+/// assert_eq!(approve.interrupts[0], "buy tea?");
 /// assert_eq!(approve.writes[0].value, true);
 /// # Ok(())
 /// # }
@@ -121,19 +121,19 @@ pub async fn record<S: State, C: Send + Sync + 'static>(
 pub async fn record_thread<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,
     input: impl Into<Input<S>>,
-) -> Recorded<S> {
+) -> RecordedRun<S> {
     let input = input.into();
     let header = header(thread.graph(), &input);
-    collect(watched(thread).stream(input), header, TraceBuilder::new()).await
+    collect(with_events_enabled(thread).stream(input), header, TraceBuilder::new()).await
 }
 
-fn watched<S: State, C: Send + Sync + 'static>(thread: &Thread<S, C>) -> Thread<S, C> {
-    thread.clone().with(TraceBuilder::watch(thread.options().clone()))
+fn with_events_enabled<S: State, C: Send + Sync + 'static>(thread: &Thread<S, C>) -> Thread<S, C> {
+    thread.clone().with(TraceBuilder::enable_events(thread.options().clone()))
 }
 
 impl TraceBuilder {
-    /// The options with everything switched on that a trace needs: all kinds of events, and those of subgraphs.
-    pub fn watch(options: RunOptions) -> RunOptions {
+    /// Enables everything in `options` that a trace needs: all kinds of events, including those of subgraphs.
+    pub fn enable_events(options: RunOptions) -> RunOptions {
         options.modes(Mode::DEBUG).subgraphs()
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn header<S: State, C: Send + Sync + 'static>(
         graph: graph.identity(),
         engine: graph_core::VERSION.to_owned(),
         input: input.unwrap_or_else(|error| Value::String(format!("<not JSON: {error}>"))),
-        then: Vec::new(),
+        later_inputs: Vec::new(),
     }
 }
 
@@ -155,22 +155,22 @@ async fn collect<S: State>(
     mut events: RunStream<S>,
     header: Header,
     mut builder: TraceBuilder,
-) -> Recorded<S> {
-    builder.begin(header.input.clone());
+) -> RecordedRun<S> {
+    builder.begin_run(header.input.clone());
     while let Some(event) = events.next().await {
-        builder.note(&event);
+        builder.add_event(&event);
     }
     let outcome = events.finish().await;
-    let end = End::of(&outcome);
-    Recorded { trace: builder.clone().finish(header, end), outcome, builder }
+    let end = RunOutcome::from_result(&outcome);
+    RecordedRun { trace: builder.clone().finish(header, end), outcome, builder }
 }
 
-impl End {
-    /// How a run ended, from its outcome.
-    pub fn of<S>(outcome: &Result<Exit<S>, RunError>) -> Self {
-        match outcome {
+impl RunOutcome {
+    /// Converts the result of a run.
+    pub fn from_result<S>(result: &Result<Exit<S>, RunError>) -> Self {
+        match result {
             Ok(Exit::Done(_)) => Self::Done,
-            Ok(Exit::Interrupted { .. }) => Self::Asked,
+            Ok(Exit::Interrupted { .. }) => Self::Interrupted,
             Ok(_) => Self::Stopped,
             Err(RunError::Cancelled) => Self::Unfinished,
             Err(error) => Self::Failed(error.to_string()),

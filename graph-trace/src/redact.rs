@@ -1,17 +1,18 @@
-//! Redactions: what is another value in every run, or nobody's business, is shown as a fixed word.
+//! Redactions: replacing values that differ from run to run, or that are confidential, with fixed texts.
 
 use serde_json::{Map, Value};
 
-use crate::trace::{End, GraphTrace, TaskTrace, Trace};
+use crate::trace::{GraphTrace, RunOutcome, TaskTrace, Trace};
 
-/// What a trace does not show: fields by their path, and parts of texts by a pattern.
+/// Rules that hide parts of a trace: fields by path, and parts of texts by pattern.
 ///
-/// A **path** names fields as one would write them: `messages[*].id`, `drafts[0].text`, `**.token`. `[*]` is every
-/// item of a list, `*` every field, `**` any number of steps down. Paths start at the state's fields in states, inputs
-/// and writes, and at the value itself in payloads, results of calls, questions and what nodes say.
+/// A **path** selects fields: `messages[*].id`, `drafts[0].text`, `**.token`. `[*]` matches every item of a list,
+/// `*` every field, `**` any number of levels. In states, inputs and writes, paths start at the fields of the
+/// state; in payloads, results of calls, interrupts and stream output they start at the value itself.
 ///
-/// A **pattern** is looked for in every text, error and call: `*` stands for one or more characters that are neither
-/// blank nor quotes, as many as there are; all else for itself. `req-*` finds `req-8f31` and leaves what is around it.
+/// A **pattern** is searched in every text, error and call. `*` matches one or more characters other than
+/// whitespace and quotes, as many as possible; everything else matches literally. `req-*` matches `req-8f31` and
+/// leaves the surrounding text unchanged.
 ///
 /// ```
 /// use graph_trace::Redactions;
@@ -47,35 +48,35 @@ enum Segment {
 
 #[derive(Clone, Debug)]
 enum Piece {
-    Exactly(Vec<char>),
-    Anything,
+    Literal(Vec<char>),
+    Wildcard,
 }
 
 impl Redactions {
-    /// None.
+    /// Creates an empty set of rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shows `shown` in place of what is at `path`.
+    /// Replaces the values at `path` with `replacement`.
     ///
     /// # Panics
     ///
-    /// If the path cannot be read: a bracket without a number, or a name that is missing.
+    /// Panics if the path is invalid: a bracket without a number, or a missing name.
     #[track_caller]
-    pub fn path(mut self, path: &str, shown: impl Into<String>) -> Self {
+    pub fn path(mut self, path: &str, replacement: impl Into<String>) -> Self {
         let Some(segments) = parse_path(path) else {
             panic!(
-                "`{path}` is no path; write it like `messages[*].id`, `drafts[0].text` or `**.token`"
+                "invalid path `{path}`; valid paths are `messages[*].id`, `drafts[0].text` or `**.token`"
             );
         };
-        self.rules.push(Rule::Path(segments, shown.into()));
+        self.rules.push(Rule::Path(segments, replacement.into()));
         self
     }
 
-    /// Shows `shown` in place of each text that fits the pattern.
-    pub fn text(mut self, pattern: &str, shown: impl Into<String>) -> Self {
-        self.rules.push(Rule::Text(parse_pattern(pattern), shown.into()));
+    /// Replaces each part of a text that matches the pattern with `replacement`.
+    pub fn text(mut self, pattern: &str, replacement: impl Into<String>) -> Self {
+        self.rules.push(Rule::Text(parse_pattern(pattern), replacement.into()));
         self
     }
 
@@ -83,21 +84,21 @@ impl Redactions {
     pub fn apply(&self, value: &mut Value) {
         for rule in &self.rules {
             match rule {
-                Rule::Path(path, shown) => replace_at(value, path, shown),
-                Rule::Text(pattern, shown) => replace_in(value, pattern, shown),
+                Rule::Path(path, replacement) => replace_at(value, path, replacement),
+                Rule::Text(pattern, replacement) => replace_in(value, pattern, replacement),
             }
         }
     }
 
     fn apply_text(&self, text: &mut String) {
         for rule in &self.rules {
-            if let Rule::Text(pattern, shown) = rule {
-                *text = replaced(text, pattern, shown);
+            if let Rule::Text(pattern, replacement) = rule {
+                *text = replaced(text, pattern, replacement);
             }
         }
     }
 
-    /// A value of a field: paths start at the field's name.
+    /// Redacts the value of a field; paths start at the field's name.
     fn apply_field(&self, field: &str, value: &mut Value) {
         let mut object = Map::from_iter([(field.to_owned(), value.take())]).into();
         self.apply(&mut object);
@@ -107,7 +108,7 @@ impl Redactions {
         };
     }
 
-    /// What a run was given: an update, or a command around one.
+    /// Redacts the input of a run: an update, or a command that contains one.
     fn apply_input(&self, input: &mut Value) {
         for part in ["update", "resume"] {
             if let Some(part) = input.get_mut(part) {
@@ -134,8 +135,8 @@ impl Redactions {
             self.apply_text(&mut effect.key);
             self.apply(&mut effect.result);
         }
-        let said = task.custom.iter_mut().chain(&mut task.messages).chain(&mut task.questions);
-        said.for_each(|it| self.apply(it));
+        let values = task.custom.iter_mut().chain(&mut task.messages).chain(&mut task.interrupts);
+        values.for_each(|it| self.apply(it));
         task.graphs.iter_mut().for_each(|it| self.apply_graph(it));
         task.error.iter_mut().for_each(|it| self.apply_text(it));
         task.writes.iter_mut().for_each(|it| self.apply_field(&it.field, &mut it.value));
@@ -144,13 +145,13 @@ impl Redactions {
 }
 
 impl Trace {
-    /// The trace without what the redactions hide.
+    /// Returns the trace with redactions applied.
     pub fn redacted(&self, redactions: &Redactions) -> Self {
         let mut trace = self.clone();
         redactions.apply_input(&mut trace.header.input);
-        trace.header.then.iter_mut().for_each(|it| redactions.apply_input(it));
+        trace.header.later_inputs.iter_mut().for_each(|it| redactions.apply_input(it));
         redactions.apply_graph(&mut trace.root);
-        if let End::Failed(error) = &mut trace.end {
+        if let RunOutcome::Failed(error) = &mut trace.end {
             redactions.apply_text(error);
         }
         trace
@@ -164,7 +165,7 @@ fn parse_path(path: &str) -> Option<Vec<Segment>> {
         match name {
             "**" => segments.push(Segment::AnyDepth),
             "*" => segments.push(Segment::AnyKey),
-            // A list may be the value itself: `[*].id`.
+            // The value itself may be a list: `[*].id`.
             "" if segments.is_empty() && !items.is_empty() => {}
             "" => return None,
             name => segments.push(Segment::Key(name.to_owned())),
@@ -182,27 +183,27 @@ fn parse_path(path: &str) -> Option<Vec<Segment>> {
     Some(segments)
 }
 
-fn replace_at(value: &mut Value, path: &[Segment], shown: &str) {
+fn replace_at(value: &mut Value, path: &[Segment], replacement: &str) {
     let Some((first, rest)) = path.split_first() else {
-        *value = Value::String(shown.to_owned());
+        *value = Value::String(replacement.to_owned());
         return;
     };
     match (first, value) {
         (Segment::AnyDepth, value) => {
-            replace_at(value, rest, shown);
-            children(value).for_each(|it| replace_at(it, path, shown));
+            replace_at(value, rest, replacement);
+            children(value).for_each(|it| replace_at(it, path, replacement));
         }
         (Segment::Key(key), Value::Object(fields)) => {
-            fields.get_mut(key).into_iter().for_each(|it| replace_at(it, rest, shown));
+            fields.get_mut(key).into_iter().for_each(|it| replace_at(it, rest, replacement));
         }
         (Segment::AnyKey, Value::Object(fields)) => {
-            fields.values_mut().for_each(|it| replace_at(it, rest, shown));
+            fields.values_mut().for_each(|it| replace_at(it, rest, replacement));
         }
         (Segment::Item(nth), Value::Array(items)) => {
-            items.get_mut(*nth).into_iter().for_each(|it| replace_at(it, rest, shown));
+            items.get_mut(*nth).into_iter().for_each(|it| replace_at(it, rest, replacement));
         }
         (Segment::AnyItem, Value::Array(items)) => {
-            items.iter_mut().for_each(|it| replace_at(it, rest, shown));
+            items.iter_mut().for_each(|it| replace_at(it, rest, replacement));
         }
         _ => {}
     }
@@ -216,10 +217,10 @@ fn children(value: &mut Value) -> Box<dyn Iterator<Item = &mut Value> + '_> {
     }
 }
 
-fn replace_in(value: &mut Value, pattern: &[Piece], shown: &str) {
+fn replace_in(value: &mut Value, pattern: &[Piece], replacement: &str) {
     match value {
-        Value::String(text) => *text = replaced(text, pattern, shown),
-        value => children(value).for_each(|it| replace_in(it, pattern, shown)),
+        Value::String(text) => *text = replaced(text, pattern, replacement),
+        value => children(value).for_each(|it| replace_in(it, pattern, replacement)),
     }
 }
 
@@ -227,22 +228,22 @@ fn parse_pattern(pattern: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (nth, part) in pattern.split('*').enumerate() {
         if nth > 0 {
-            pieces.push(Piece::Anything);
+            pieces.push(Piece::Wildcard);
         }
         if !part.is_empty() {
-            pieces.push(Piece::Exactly(part.chars().collect()));
+            pieces.push(Piece::Literal(part.chars().collect()));
         }
     }
     pieces
 }
 
-fn replaced(text: &str, pattern: &[Piece], shown: &str) -> String {
+fn replaced(text: &str, pattern: &[Piece], replacement: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     while at < chars.len() {
-        match fits(&chars[at..], pattern) {
+        match match_length(&chars[at..], pattern) {
             Some(length) if length > 0 => {
-                out.push_str(shown);
+                out.push_str(replacement);
                 at += length;
             }
             _ => {
@@ -254,18 +255,20 @@ fn replaced(text: &str, pattern: &[Piece], shown: &str) -> String {
     out
 }
 
-/// How many characters at the start fit the pattern.
-fn fits(chars: &[char], pattern: &[Piece]) -> Option<usize> {
+/// Returns the number of characters at the start that match the pattern.
+fn match_length(chars: &[char], pattern: &[Piece]) -> Option<usize> {
     match pattern.split_first() {
         None => Some(0),
-        Some((Piece::Exactly(exactly), rest)) => {
-            let after = chars.strip_prefix(exactly.as_slice())?;
-            fits(after, rest).map(|it| it + exactly.len())
+        Some((Piece::Literal(literal), rest)) => {
+            let after = chars.strip_prefix(literal.as_slice())?;
+            match_length(after, rest).map(|it| it + literal.len())
         }
-        Some((Piece::Anything, rest)) => {
+        Some((Piece::Wildcard, rest)) => {
             let stops = |it: &char| it.is_whitespace() || matches!(it, '"' | '\'');
-            let most = chars.iter().position(stops).unwrap_or(chars.len());
-            (1..=most).rev().find_map(|it| fits(&chars[it..], rest).map(|more| it + more))
+            let max_length = chars.iter().position(stops).unwrap_or(chars.len());
+            (1..=max_length)
+                .rev()
+                .find_map(|it| match_length(&chars[it..], rest).map(|more| it + more))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A trace with less in it.
+//! Reducing a trace to a level of detail.
 
 use crate::{
     text::Detail,
@@ -6,7 +6,7 @@ use crate::{
 };
 
 impl Trace {
-    /// The trace with so much of it as its text shows at this detail.
+    /// Returns the trace reduced to what its text shows at this level of detail.
     pub fn reduced(&self, detail: Detail) -> Self {
         let mut trace = self.clone();
         reduce_graph(&mut trace.root, detail);

@@ -1,16 +1,17 @@
-//! Record and replay: a run's outside calls in a file, and the run again without them.
+//! Record and replay: storing the external calls of a run in a file, and repeating the run without making them.
 //!
-//! A [`Recording`] holds what every outside call of a run brought, and the run's trace. [`record_to`] makes one,
-//! [`Recording::replay`] runs the graph on it: each [`Context::task`](graph_core::Context::task), clock reading and
-//! random number comes back as it was, and nothing is called. So a change to a graph or a prompt can be tried on a run
-//! that happened, and a fault that happened once can be looked at as often as one likes.
+//! A [`Recording`] contains the results of all external calls of a run, and the trace of the run. [`record_to`]
+//! creates one; [`Recording::replay`] runs the graph with it: each [`Context::task`](graph_core::Context::task),
+//! clock reading and random number returns the recorded result, and no call is made. This allows a changed graph or
+//! prompt to be tried on a past run, and a bug that occurred once to be reproduced any number of times.
 //!
-//! A recording holds the results of calls **as they are**. Where they hold secrets or what people wrote, so does the
+//! A recording contains the results of calls **unredacted**. If they contain secrets or personal data, so does the
 //! file.
 //!
-//! What a replay cannot give back is an error's type: a recorded error comes back as a
-//! [`RecordedError`](graph_core::RecordedError) with the same words, final if it was. A retry policy that looks at
-//! types may decide otherwise than it did; one that looks at words does not.
+//! A replay cannot restore the type of an error: a recorded error is replayed as a
+//! [`RecordedError`](graph_core::RecordedError) with the same message, which is terminal if the original was. A
+//! retry policy that depends on error types may therefore decide differently; one that depends on messages does
+//! not.
 
 mod file;
 mod record;
@@ -27,15 +28,15 @@ use graph_core::{
 };
 use serde_json::Value;
 
-pub use file::{Call, Outcome, Recording, RecordingError};
+pub use file::{CallOutcome, RecordedCall, Recording, RecordingError};
 pub use record::{Recorder, record_to};
-pub use report::{LeftRecording, Replayed, Stray};
+pub use report::{ReplayMismatchError, ReplayedRun, UnrecordedCall};
 
 impl Recording {
-    /// Runs the graph again on what was recorded: the same input, and for each outside call what it brought then.
+    /// Runs the graph with the recorded input and the recorded results of external calls.
     ///
-    /// Nothing is called. A call that the recording does not know fails its task for good, and so the run, and is in
-    /// [`Replayed::strays`] with the call that was expected in its place.
+    /// No call is made. A call that is not in the recording is a terminal failure of its task, and therefore of the
+    /// run. It is listed in [`ReplayedRun::unrecorded_calls`], with the call that was expected instead.
     ///
     /// ```
     /// use graph_core::{Context, NodeError, RunOptions, START, State, StateGraph};
@@ -68,39 +69,39 @@ impl Recording {
     /// # }
     /// ```
     ///
-    /// Fails without running anything if the recorded input does not fit the graph's state, as a command to a thread
-    /// does not: then give the input with [`replay_on`](Self::replay_on).
+    /// Fails without running anything if the recorded input does not match the graph's state; a command to a
+    /// thread, for example, does not. In that case pass the input to [`replay_on`](Self::replay_on).
     pub async fn replay<S: State + Default, C: Send + Sync + 'static>(
         &self,
         graph: &CompiledGraph<S, C>,
         deps: C,
-    ) -> Result<Replayed<S>, FieldError> {
+    ) -> Result<ReplayedRun<S>, FieldError> {
         let input = Input::update(S::default().update_from(writes_of(&self.header.input))?);
         Ok(self.replay_on(graph, input, deps, RunOptions::new()).await)
     }
 
-    /// Runs the graph on what was recorded, with this input and these options.
+    /// Runs the graph with the recorded results, using this input and these options.
     pub async fn replay_on<S: State, C: Send + Sync + 'static>(
         &self,
         graph: &CompiledGraph<S, C>,
         input: impl Into<Input<S>>,
         deps: C,
         options: RunOptions,
-    ) -> Replayed<S> {
+    ) -> ReplayedRun<S> {
         let replayer = self.replayer();
         let options = options.effects(replayer.clone());
         let recorded = crate::record(graph, input, deps, options).await;
-        Replayed::new(recorded, &replayer, self)
+        ReplayedRun::new(recorded, &replayer, self)
     }
 
-    /// What gives the recorded calls back, for a run of your own: see
+    /// Returns a replayer of the recorded calls, for use in other runs: see
     /// [`RunOptions::effects`](graph_core::RunOptions::effects).
     pub fn replayer(&self) -> Arc<Replayer> {
         Arc::new(Replayer::new(self.calls.clone()))
     }
 }
 
-/// The writes of an input as a trace shows it.
+/// Converts an input, as shown in a trace, to writes.
 fn writes_of(input: &Value) -> Vec<FieldWrite> {
     let fields = input.as_object().into_iter().flatten();
     let write = |(field, value): (&String, &Value)| {
@@ -114,56 +115,60 @@ fn writes_of(input: &Value) -> Vec<FieldWrite> {
     fields.map(write).collect()
 }
 
-/// Gives the calls of a recording back, in place of making them.
+/// Replays the calls of a recording instead of making them.
 ///
-/// A call is known by its place and key. Several under one place and key, as of one that failed and was tried again,
-/// come back in the order in which they came.
+/// A call is identified by its call site and key. Several calls with the same call site and key, such as retries of
+/// a failed call, are replayed in the recorded order.
 #[derive(Debug)]
 pub struct Replayer {
-    calls: Vec<Call>,
-    /// Where each place's calls are, in the order in which they were made.
-    places: BTreeMap<String, Vec<usize>>,
-    // A std mutex: held for a moment, never over an await.
-    seen: Mutex<Seen>,
+    calls: Vec<RecordedCall>,
+    /// The indices of the calls of each call site, in recorded order.
+    by_call_site: BTreeMap<String, Vec<usize>>,
+    // A std mutex, because it is only locked briefly and never across an await.
+    state: Mutex<ReplayState>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    given: Vec<bool>,
-    strays: Vec<Stray>,
+struct ReplayState {
+    replayed: Vec<bool>,
+    unrecorded: Vec<UnrecordedCall>,
 }
 
 impl Replayer {
-    fn new(calls: Vec<Call>) -> Self {
-        let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    fn new(calls: Vec<RecordedCall>) -> Self {
+        let mut by_call_site: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (nth, call) in calls.iter().enumerate() {
-            places.entry(call.place.clone()).or_default().push(nth);
+            by_call_site.entry(call.call_site.clone()).or_default().push(nth);
         }
-        let seen = Seen { given: vec![false; calls.len()], strays: Vec::new() };
-        Self { calls, places, seen: Mutex::new(seen) }
+        let state = ReplayState { replayed: vec![false; calls.len()], unrecorded: Vec::new() };
+        Self { calls, by_call_site, state: Mutex::new(state) }
     }
 
-    /// The calls that the recording does not know, in the order of their places.
-    pub fn strays(&self) -> Vec<Stray> {
-        let mut strays = self.with_seen(|it| it.strays.clone());
-        strays.sort_by(|a, b| file::by_place(&a.place, &b.place).then_with(|| a.key.cmp(&b.key)));
-        strays
+    /// Returns the calls that are not in the recording, ordered by call site.
+    pub fn unrecorded_calls(&self) -> Vec<UnrecordedCall> {
+        let mut calls = self.with_state(|it| it.unrecorded.clone());
+        calls.sort_by(|a, b| {
+            file::compare_call_sites(&a.call_site, &b.call_site).then_with(|| a.key.cmp(&b.key))
+        });
+        calls
     }
 
-    /// The recorded calls that nobody asked for.
-    pub fn left_over(&self) -> Vec<Call> {
-        let given = self.with_seen(|it| it.given.clone());
-        let calls = self.calls.iter().zip(given);
-        calls.filter(|(_, given)| !given).map(|(call, _)| call.clone()).collect()
+    /// Returns the recorded calls that were not replayed.
+    pub fn unused_calls(&self) -> Vec<RecordedCall> {
+        let replayed = self.with_state(|it| it.replayed.clone());
+        let calls = self.calls.iter().zip(replayed);
+        calls.filter(|(_, replayed)| !replayed).map(|(call, _)| call.clone()).collect()
     }
 
-    fn with_seen<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
-        look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_state<T>(&self, access: impl FnOnce(&mut ReplayState) -> T) -> T {
+        access(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The call that was expected where another one is made: one of the same name, or the next of that place.
-    fn expected(&self, call: EffectCall<'_>, given: &[bool]) -> Option<usize> {
-        let open = || self.places.get(call.place).into_iter().flatten().filter(|it| !given[**it]);
+    /// Returns the recorded call that was expected instead: one with the same name, or the next one of the call
+    /// site.
+    fn expected(&self, call: EffectCall<'_>, replayed: &[bool]) -> Option<usize> {
+        let open =
+            || self.by_call_site.get(call.place).into_iter().flatten().filter(|it| !replayed[**it]);
         let name = |key: &str| key.split_once(':').map_or(key.len(), |it| it.0.len());
         let named = |it: &&usize| {
             let key = &self.calls[**it].key;
@@ -175,26 +180,27 @@ impl Replayer {
 
 impl Effects for Replayer {
     fn recall(&self, call: EffectCall<'_>) -> Recall {
-        self.with_seen(|seen| {
-            let here = self.places.get(call.place).into_iter().flatten().copied();
-            let known = |it: &usize| !seen.given[*it] && self.calls[*it].key == call.key;
+        self.with_state(|state| {
+            let here = self.by_call_site.get(call.place).into_iter().flatten().copied();
+            let known = |it: &usize| !state.replayed[*it] && self.calls[*it].key == call.key;
             if let Some(nth) = here.clone().find(known) {
-                seen.given[nth] = true;
+                state.replayed[nth] = true;
                 return self.calls[nth].outcome.recall();
             }
-            let expected = self.expected(call, &seen.given).map(|it| self.calls[it].key.clone());
-            let times = here.filter(|it| self.calls[*it].key == call.key).count();
+            let expected =
+                self.expected(call, &state.replayed).map(|it| self.calls[it].key.clone());
+            let recorded_count = here.filter(|it| self.calls[*it].key == call.key).count();
             let elsewhere =
-                self.calls.iter().find(|it| it.key == call.key && it.place != call.place);
-            let stray = Stray {
-                place: call.place.to_owned(),
+                self.calls.iter().find(|it| it.key == call.key && it.call_site != call.place);
+            let unrecorded = UnrecordedCall {
+                call_site: call.place.to_owned(),
                 key: call.key.to_owned(),
                 expected,
-                times,
-                elsewhere: elsewhere.map(|it| it.place.clone()),
+                recorded_count,
+                recorded_at: elsewhere.map(|it| it.call_site.clone()),
             };
-            let problem = stray.problem();
-            seen.strays.push(stray);
+            let problem = unrecorded.problem();
+            state.unrecorded.push(unrecorded);
             Recall::Diverged(problem)
         })
     }

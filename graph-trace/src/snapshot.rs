@@ -1,20 +1,21 @@
-//! Snapshot tests: a run's trace against the one that was approved.
+//! Snapshot tests: comparing the trace of a run with an approved one.
 //!
-//! The files are [`insta`]'s: `cargo insta review` shows and accepts them, `INSTA_UPDATE=always` writes them. They
-//! land in the folder `snapshots` beside the test's source, named after the test.
+//! Snapshots are managed by [`insta`]: review them with `cargo insta review`, or write them with
+//! `INSTA_UPDATE=always`. They are stored in the directory `snapshots` next to the test's source file, and named
+//! after the test.
 
 mod explain;
 
 use crate::{
     redact::Redactions,
-    text::{Detail, Shape},
+    text::{Detail, TextOptions},
     trace::Trace,
 };
 
-/// Runs a graph and compares what it did with a snapshot; or takes a trace that is there already.
+/// Runs a graph and compares its trace with a snapshot; or compares an existing trace.
 ///
-/// It awaits the run where it is given a graph, so it stands in an async test. What comes after a semicolon says how
-/// the snapshot is made: see [`Snapshot`].
+/// Given a graph, the macro awaits its run, so it can only be used in an async test. An optional [`Snapshot`] after
+/// a semicolon configures the snapshot.
 ///
 /// ```no_run
 /// use graph_core::{RunOptions, START, State, StateGraph};
@@ -47,8 +48,8 @@ use crate::{
 /// # }
 /// ```
 ///
-/// When a snapshot differs, a line above [`insta`]'s comparison says where it differs first: in which superstep, in
-/// which task.
+/// If the snapshot differs, a line above [`insta`]'s comparison shows the superstep and the task of the first
+/// difference.
 ///
 /// ```text
 /// first difference: step 3, task `write` (2nd of 4): now `drafts <- ["b"]`, was `drafts <- ["a"]`
@@ -83,8 +84,8 @@ macro_rules! assert_trace_snapshot {
     };
 }
 
-/// The assertion itself. It goes through insta's own macro, which looks at the crate, the module and the function that
-/// it stands in: these are the test's.
+/// The assertion itself. It expands to insta's own macro, which determines the name of the snapshot from the crate,
+/// module and function in which it is expanded.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __assert_trace_snapshot {
@@ -96,7 +97,7 @@ macro_rules! __assert_trace_snapshot {
     }};
 }
 
-/// How a trace becomes a snapshot: how much of it, what of it is hidden, in which form.
+/// Options for snapshots of a trace: level of detail, redactions and format.
 ///
 /// ```
 /// use graph_trace::{Detail, Snapshot};
@@ -112,65 +113,65 @@ macro_rules! __assert_trace_snapshot {
 pub struct Snapshot {
     name: Option<String>,
     detail: Detail,
-    form: Form,
+    format: Format,
     redactions: Redactions,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Form {
+enum Format {
     #[default]
     Text,
     Json,
 }
 
-/// What stands in place of what is hidden, unless it is said.
+/// Default replacement of redacted values.
 const REDACTED: &str = "[redacted]";
 
 impl Snapshot {
-    /// With so much of the trace.
+    /// Shows this level of detail.
     pub fn new(detail: Detail) -> Self {
         Self { detail, ..Self::default() }
     }
 
-    /// Under this name; otherwise it has the test's.
+    /// Sets the name of the snapshot. The default is the name of the test.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// As JSON, for tools; otherwise it is text, for people.
+    /// Uses JSON, for tools, instead of text.
     pub fn json(mut self) -> Self {
-        self.form = Form::Json;
+        self.format = Format::Json;
         self
     }
 
-    /// Without what is at this path: see [`Redactions`].
+    /// Redacts the values at this path: see [`Redactions`].
     #[track_caller]
     pub fn redact(mut self, path: &str) -> Self {
         self.redactions = self.redactions.path(path, REDACTED);
         self
     }
 
-    /// Without texts that fit this pattern: see [`Redactions`].
+    /// Redacts parts of texts that match this pattern: see [`Redactions`].
     pub fn redact_text(mut self, pattern: &str) -> Self {
         self.redactions = self.redactions.text(pattern, REDACTED);
         self
     }
 
-    /// Without what these redactions hide, in place of those given so far.
+    /// Replaces all redactions set so far.
     pub fn redactions(mut self, redactions: Redactions) -> Self {
         self.redactions = redactions;
         self
     }
 
-    /// What the snapshot of a trace holds.
+    /// Returns the content of the snapshot of a trace.
     pub fn content(&self, trace: &impl AsRef<Trace>) -> String {
         let trace = trace.as_ref().redacted(&self.redactions);
-        match self.form {
-            Form::Text => trace.text(Shape::new(self.detail)),
-            Form::Json => {
+        match self.format {
+            Format::Text => trace.text(TextOptions::new(self.detail)),
+            Format::Json => {
                 let mut trace = trace.reduced(self.detail);
-                // They change with every version, which says nothing about the run.
+                // These change with every version, independent of the run.
                 (trace.header.graph, trace.header.engine) = Default::default();
                 serde_json::to_string_pretty(&trace).unwrap_or_else(|error| error.to_string())
             }
@@ -183,10 +184,10 @@ impl Snapshot {
     }
 }
 
-/// insta's settings as they are, but that a difference is explained.
+/// Returns the current insta settings with a comparator that explains differences.
 #[doc(hidden)]
 pub fn settings() -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
-    settings.set_comparator(Box::new(explain::Explaining));
+    settings.set_comparator(Box::new(explain::ExplainingComparator));
     settings
 }

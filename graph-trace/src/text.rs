@@ -1,39 +1,39 @@
-//! A trace as text, to be read and compared line by line.
+//! Renders a trace as text that can be read and compared line by line.
 
 use std::fmt::Write;
 
 use graph_core::FieldWrite;
 use serde_json::Value;
 
-use crate::trace::{End, GraphTrace, StepTrace, TaskTrace, Trace};
+use crate::trace::{GraphTrace, RunOutcome, StepTrace, TaskTrace, Trace};
 
-/// How much of a trace is shown.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Which tasks ran, and where they led.
+    /// Which tasks ran, and what they routed to.
     Routes,
-    /// And what they wrote, called, asked and said.
+    /// In addition, writes, external calls, interrupts and stream output.
     #[default]
     Updates,
-    /// And what they ran on, and the state after each step.
+    /// In addition, the inputs of tasks and the state after each step.
     Full,
 }
 
-/// How a trace is shown.
+/// Options for rendering a trace.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
-pub struct Shape {
+pub struct TextOptions {
     detail: Detail,
     timing: bool,
 }
 
-impl Shape {
-    /// So much of it.
+impl TextOptions {
+    /// Shows this level of detail, without timing.
     pub fn new(detail: Detail) -> Self {
         Self { detail, timing: false }
     }
 
-    /// With how long each task took, which is another time in every run.
+    /// Shows the duration of each task, which differs from run to run.
     pub fn with_timing(mut self) -> Self {
         self.timing = true;
         self
@@ -41,33 +41,33 @@ impl Shape {
 }
 
 impl Trace {
-    /// The trace as text.
-    pub fn text(&self, shape: Shape) -> String {
-        let mut text = Text { out: String::new(), shape };
+    /// Renders the trace as text.
+    pub fn text(&self, options: TextOptions) -> String {
+        let mut text = Text { out: String::new(), options };
         text.line(0, format_args!("input {}", compact(&self.header.input)));
-        for input in &self.header.then {
+        for input in &self.header.later_inputs {
             text.line(0, format_args!("then {}", compact(input)));
         }
         text.graph(0, &self.root);
-        text.line(0, format_args!("{}", end(&self.end)));
+        text.line(0, format_args!("{}", outcome_text(&self.end)));
         text.out
     }
 }
 
-/// How a run ended, in words.
-pub(crate) fn end(end: &End) -> String {
-    match end {
-        End::Done => "done".to_owned(),
-        End::Asked => "waits for an answer".to_owned(),
-        End::Stopped => "stopped where it was told to".to_owned(),
-        End::Failed(error) => format!("failed: {}", one_line(error)),
-        End::Unfinished => "unfinished".to_owned(),
+/// Describes how a run ended.
+pub(crate) fn outcome_text(outcome: &RunOutcome) -> String {
+    match outcome {
+        RunOutcome::Done => "done".to_owned(),
+        RunOutcome::Interrupted => "waits for an answer".to_owned(),
+        RunOutcome::Stopped => "stopped where it was told to".to_owned(),
+        RunOutcome::Failed(error) => format!("failed: {}", one_line(error)),
+        RunOutcome::Unfinished => "unfinished".to_owned(),
     }
 }
 
 struct Text {
     out: String,
-    shape: Shape,
+    options: TextOptions,
 }
 
 impl Text {
@@ -83,39 +83,39 @@ impl Text {
     }
 
     fn step(&mut self, depth: usize, step: &StepTrace) {
-        // What START does is seen in the state alone.
-        if step.tasks.is_empty() && self.shape.detail < Detail::Full {
+        // The only effect of START is the state.
+        if step.tasks.is_empty() && self.options.detail < Detail::Full {
             return;
         }
         self.line(depth, format_args!("step {}", step.step));
         for task in &step.tasks {
             self.task(depth + 1, task);
         }
-        if let Some(state) = step.state.as_ref().filter(|_| self.shape.detail == Detail::Full) {
+        if let Some(state) = step.state.as_ref().filter(|_| self.options.detail == Detail::Full) {
             self.line(depth + 1, format_args!("state {}", compact(state)));
         }
     }
 
     fn task(&mut self, depth: usize, task: &TaskTrace) {
-        let took = task.timing.filter(|_| self.shape.timing).map(|it| it.end - it.start);
+        let took = task.timing.filter(|_| self.options.timing).map(|it| it.end - it.start);
         let took = took.map(|it| format!(" ({:.1} ms)", it.as_secs_f64() * 1e3));
         self.line(depth, format_args!("{}{}", task.node, took.unwrap_or_default()));
         let inside = depth + 1;
-        if self.shape.detail == Detail::Full && !task.input.is_null() {
+        if self.options.detail == Detail::Full && !task.input.is_null() {
             self.line(inside, format_args!("input {}", compact(&task.input)));
         }
         for retry in &task.retries {
             let error = one_line(&retry.error);
             self.line(inside, format_args!("attempt {} failed: {error}", retry.attempt));
-            self.said(inside + 1, &retry.custom, &retry.messages);
+            self.stream_items(inside + 1, &retry.custom, &retry.messages);
         }
-        if self.shape.detail >= Detail::Updates {
+        if self.options.detail >= Detail::Updates {
             for effect in &task.effects {
                 let result = compact(&effect.result);
                 self.line(inside, format_args!("call {} = {result}", one_line(&effect.key)));
             }
         }
-        self.said(inside, &task.custom, &task.messages);
+        self.stream_items(inside, &task.custom, &task.messages);
         for (nth, graph) in task.graphs.iter().enumerate() {
             let number =
                 if task.graphs.len() > 1 { format!(" {}", nth + 1) } else { String::new() };
@@ -131,10 +131,10 @@ impl Text {
         if task.cached {
             self.line(inside, format_args!("known already"));
         }
-        for question in &task.questions {
-            self.line(inside, format_args!("asks {}", compact(question)));
+        for interrupt in &task.interrupts {
+            self.line(inside, format_args!("asks {}", compact(interrupt)));
         }
-        if self.shape.detail >= Detail::Updates {
+        if self.options.detail >= Detail::Updates {
             for FieldWrite { field, value, overwrite } in &task.writes {
                 let sign = if *overwrite { ":=" } else { "<-" };
                 self.line(inside, format_args!("{field} {sign} {}", compact(value)));
@@ -144,15 +144,15 @@ impl Text {
             self.line(inside, format_args!("-> {route}"));
         }
         for send in &task.sends {
-            match self.shape.detail {
+            match self.options.detail {
                 Detail::Routes => self.line(inside, format_args!("=> {}", send.to)),
                 _ => self.line(inside, format_args!("=> {} {}", send.to, compact(&send.payload))),
             }
         }
     }
 
-    fn said(&mut self, depth: usize, custom: &[Value], messages: &[Value]) {
-        if self.shape.detail < Detail::Updates {
+    fn stream_items(&mut self, depth: usize, custom: &[Value], messages: &[Value]) {
+        if self.options.detail < Detail::Updates {
             return;
         }
         for value in custom {
@@ -164,12 +164,12 @@ impl Text {
     }
 }
 
-/// A value on one line.
+/// Renders a value on one line.
 fn compact(value: &Value) -> String {
     value.to_string()
 }
 
-/// A text on one line: what a model or a server says may hold anything.
+/// Escapes a text to fit on one line; texts of models and servers may contain any character.
 fn one_line(text: &str) -> String {
     text.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
 }

@@ -1,19 +1,19 @@
-//! Where the time went, as text for a terminal.
+//! Renders the timing of a run as text for a terminal.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use crate::trace::{GraphTrace, TaskTrace, Timing, Trace};
 
-/// How wide the bars' part is at least, however narrow the terminal.
-const LEAST_BAR: usize = 10;
-/// How much of a name is shown.
-const LONGEST_NAME: usize = 32;
+/// Minimum width of the bars, even in a narrow terminal.
+const MIN_BAR_COLUMNS: usize = 10;
+/// Maximum width of a name.
+const MAX_NAME_COLUMNS: usize = 32;
 
 impl Trace {
-    /// The run over time, as text of about so many columns: a bar for each task, graphs inside tasks below them, and
-    /// then how long each node took in all.
+    /// Renders the run over time in about `width` columns: a bar for each task, with nested graphs below it,
+    /// followed by the total time of each node.
     ///
-    /// Times are another each time a run is made. A trace that was stored has none, and says so.
+    /// Times differ from run to run. A trace that was stored has no times; the text then says so.
     ///
     /// ```
     /// # use graph_core::{RunOptions, START, State, StateGraph};
@@ -26,7 +26,7 @@ impl Trace {
     /// let recorded = graph_trace::record(&graph, Essay::default(), (), RunOptions::new()).await;
     /// let timeline = recorded.trace.timeline(80);
     /// assert!(timeline.starts_with("step 1"));
-    /// assert!(timeline.contains("where the time went"));
+    /// assert!(timeline.contains("time per node"));
     /// # Ok(())
     /// # }
     /// ```
@@ -35,21 +35,21 @@ impl Trace {
         collect(&self.root, 0, "", &mut lines);
         let total = lines.iter().filter_map(|it| it.timing).map(|it| it.end).max();
         let Some(total) = total else {
-            return "no times are known: the trace was stored, or no task ran\n".to_owned();
+            return "no timing available: the trace was stored, or no task ran\n".to_owned();
         };
         let mut out = String::new();
-        draw(&lines, total, width, &mut out);
+        draw_bars(&lines, total, width, &mut out);
         out.push('\n');
-        sums(&lines, width, &mut out);
+        write_totals(&lines, width, &mut out);
         out
     }
 }
 
-/// One line: a step's heading, or a task.
+/// One line: the heading of a step, or a task.
 struct Line {
-    /// The node's name, or the step.
+    /// The name of the node, or the step.
     text: String,
-    /// The node's name behind those of the tasks around it; none for a step.
+    /// The name of the node, preceded by those of the enclosing tasks; `None` for a step.
     path: Option<String>,
     depth: usize,
     timing: Option<Timing>,
@@ -69,7 +69,7 @@ fn collect(graph: &GraphTrace, depth: usize, path: &str, lines: &mut Vec<Line>) 
             let text = one_line(&task.node);
             let path = format!("{path}{text}");
             let inside = format!("{path} › ");
-            let (timing, note) = (task.timing, note(task));
+            let (timing, note) = (task.timing, status_suffix(task));
             lines.push(Line { text, path: Some(path), depth: depth + 1, timing, note });
             for graph in &task.graphs {
                 collect(graph, depth + 2, &inside, lines);
@@ -78,24 +78,24 @@ fn collect(graph: &GraphTrace, depth: usize, path: &str, lines: &mut Vec<Line>) 
     }
 }
 
-/// What is to be said of a task in a word.
-fn note(task: &TaskTrace) -> &'static str {
+/// Returns a word that describes the status of a task, or an empty string.
+fn status_suffix(task: &TaskTrace) -> &'static str {
     match task {
         TaskTrace { handled: true, .. } => " handled",
         TaskTrace { error: Some(_), .. } => " failed",
-        TaskTrace { questions, .. } if !questions.is_empty() => " asked",
+        TaskTrace { interrupts, .. } if !interrupts.is_empty() => " asked",
         TaskTrace { retries, .. } if !retries.is_empty() => " retried",
         _ => "",
     }
 }
 
-fn draw(lines: &[Line], total: Duration, width: usize, out: &mut String) {
+fn draw_bars(lines: &[Line], total: Duration, width: usize, out: &mut String) {
     let name = |it: &Line| 2 * it.depth + it.text.chars().count();
-    let names = lines.iter().map(name).max().unwrap_or_default().min(LONGEST_NAME);
-    let n_cells = width.saturating_sub(names + 1 + 10 + 8).max(LEAST_BAR);
+    let names = lines.iter().map(name).max().unwrap_or_default().min(MAX_NAME_COLUMNS);
+    let n_cells = width.saturating_sub(names + 1 + 10 + 8).max(MIN_BAR_COLUMNS);
     for line in lines {
         let indent = (2 * line.depth).min(names.saturating_sub(1));
-        let text = clipped(&line.text, names - indent);
+        let text = truncated(&line.text, names - indent);
         let pad = names - indent - text.chars().count();
         // Writing to a string cannot fail.
         let _ = write!(out, "{:indent$}{text}{:pad$} ", "", "");
@@ -112,64 +112,73 @@ fn draw(lines: &[Line], total: Duration, width: usize, out: &mut String) {
                 "",
                 rest = n_cells - to
             );
-            let _ =
-                write!(out, " {:>9}{}", shown(timing.end.saturating_sub(timing.start)), line.note);
+            let _ = write!(
+                out,
+                " {:>9}{}",
+                format_duration(timing.end.saturating_sub(timing.start)),
+                line.note
+            );
         }
         out.truncate(out.trim_end().len());
         out.push('\n');
     }
 }
 
-/// Which of `n_cells` cells a time falls in.
+/// Returns the cell that contains a time, of `n_cells` cells.
 fn cell(time: Duration, total: Duration, n_cells: usize) -> usize {
     let share = time.as_secs_f64() / total.as_secs_f64().max(1e-9);
     (share * n_cells as f64).round() as usize
 }
 
-/// How long the tasks of each node took in all, the slowest first.
-fn sums(lines: &[Line], width: usize, out: &mut String) {
+/// Writes the total time of the tasks of each node, slowest first.
+fn write_totals(lines: &[Line], width: usize, out: &mut String) {
     #[derive(Default)]
-    struct Sum {
+    struct NodeTotals {
         runs: u32,
         total: Duration,
-        most: Duration,
+        longest: Duration,
     }
-    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    let mut totals: BTreeMap<&str, NodeTotals> = BTreeMap::new();
     for line in lines {
         if let (Some(path), Some(timing)) = (&line.path, line.timing) {
             let took = timing.end.saturating_sub(timing.start);
-            let sum = sums.entry(path).or_default();
-            sum.runs += 1;
-            sum.total += took;
-            sum.most = sum.most.max(took);
+            let node = totals.entry(path).or_default();
+            node.runs += 1;
+            node.total += took;
+            node.longest = node.longest.max(took);
         }
     }
-    let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by_key(|it| std::cmp::Reverse(it.1.total));
-    let names = sums.iter().map(|it| it.0.chars().count()).max().unwrap_or_default();
+    let mut totals: Vec<_> = totals.into_iter().collect();
+    totals.sort_by_key(|it| std::cmp::Reverse(it.1.total));
+    let names = totals.iter().map(|it| it.0.chars().count()).max().unwrap_or_default();
     let names = names.max(19).min(width.saturating_sub(40).max(19));
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
         "{:<names$} {:>6} {:>10} {:>10} {:>10}",
-        "where the time went", "runs", "total", "mean", "longest"
+        "time per node", "runs", "total", "mean", "longest"
     );
-    for (path, sum) in sums {
-        let (total, mean, most) = (shown(sum.total), shown(sum.total / sum.runs), shown(sum.most));
-        let path = clipped(path, names);
-        let _ = writeln!(out, "{path:<names$} {:>6} {total:>10} {mean:>10} {most:>10}", sum.runs);
+    for (path, node) in totals {
+        let (total, mean, longest) = (
+            format_duration(node.total),
+            format_duration(node.total / node.runs),
+            format_duration(node.longest),
+        );
+        let path = truncated(path, names);
+        let _ =
+            writeln!(out, "{path:<names$} {:>6} {total:>10} {mean:>10} {longest:>10}", node.runs);
     }
 }
 
-/// A text of at most so many characters.
-fn clipped(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+/// Truncates a text to `max_chars` characters.
+fn truncated(text: &str, max_chars: usize) -> String {
+    if text.chars().count() <= max_chars {
         return text.to_owned();
     }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    text.chars().take(max_chars.saturating_sub(1)).chain(['…']).collect()
 }
 
-fn shown(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
         ..1e-3 => format!("{:.0} µs", seconds * 1e6),
@@ -179,7 +188,7 @@ fn shown(time: Duration) -> String {
     }
 }
 
-/// A name on one line: it may hold anything.
+/// Replaces control characters, so that the name fits on one line.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -188,7 +197,7 @@ fn one_line(text: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use crate::{End, GraphTrace, Header, StepTrace, TaskTrace, Timing, Trace};
+    use crate::{GraphTrace, Header, RunOutcome, StepTrace, TaskTrace, Timing, Trace};
 
     fn task(node: &str, start: u64, end: u64) -> TaskTrace {
         let [start, end] = [start, end].map(Duration::from_millis);
@@ -200,11 +209,11 @@ mod tests {
     }
 
     fn trace(steps: Vec<StepTrace>) -> Trace {
-        Trace { header: Header::default(), root: GraphTrace { steps }, end: End::Done }
+        Trace { header: Header::default(), root: GraphTrace { steps }, end: RunOutcome::Done }
     }
 
     #[test]
-    fn bars_lie_where_the_tasks_ran() {
+    fn bars_show_when_tasks_ran() {
         let mut outer = task("review", 50, 100);
         outer.graphs = vec![GraphTrace { steps: vec![step(1, vec![task("check", 75, 100)])] }];
         let failed = TaskTrace { error: Some("no".into()), ..task("a", 0, 25) };
@@ -218,7 +227,7 @@ step 2              ────────   50.0 ms
     step 1              ────   25.0 ms
       check             ████   25.0 ms
 
-where the time went   runs      total       mean    longest
+time per node         runs      total       mean    longest
 b                        1    50.0 ms    50.0 ms    50.0 ms
 review                   1    50.0 ms    50.0 ms    50.0 ms
 a                        1    25.0 ms    25.0 ms    25.0 ms
@@ -228,7 +237,7 @@ review › check           1    25.0 ms    25.0 ms    25.0 ms
     }
 
     #[test]
-    fn any_width_and_any_name_will_do() {
+    fn any_width_and_any_name_can_be_rendered() {
         let long = task(&format!("{}\n\u{1b}[2J", "x".repeat(300)), 0, 7);
         let trace = trace(vec![step(1, vec![long, task("none", 7, 7)])]);
         for width in [0, 1, 20, 80, 1000] {
@@ -240,9 +249,9 @@ review › check           1    25.0 ms    25.0 ms    25.0 ms
     }
 
     #[test]
-    fn a_trace_without_times_says_so() {
+    fn a_trace_without_timing_is_reported() {
         let untimed = TaskTrace { node: "a".into(), ..TaskTrace::default() };
         let text = trace(vec![step(1, vec![untimed])]).timeline(80);
-        assert!(text.starts_with("no times are known"), "{text}");
+        assert!(text.starts_with("no timing available"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! The model: what a run did.
+//! The data model of traces.
 
 use std::time::Duration;
 
@@ -6,35 +6,35 @@ use graph_core::FieldWrite;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a run did.
+/// The trace of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// What ran, on what.
+    /// The graph and its input.
     pub header: Header,
-    /// What it did, step by step.
+    /// The supersteps of the root graph.
     #[serde(flatten)]
     pub root: GraphTrace,
-    /// How it ended.
-    pub end: End,
+    /// How the run ended.
+    pub end: RunOutcome,
 }
 
-/// What ran, and on what.
+/// The graph that ran and its input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// The hash of what the graph declares.
+    /// The hash of the graph's declaration.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub graph: String,
     /// The version of the engine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub engine: String,
-    /// What the run was given.
+    /// The input of the run.
     pub input: Value,
-    /// What later runs of the thread were given, in order: answers, mostly.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub then: Vec<Value>,
+    /// The inputs of later runs of the thread, in order; usually answers to interrupts.
+    #[serde(default, rename = "then", skip_serializing_if = "Vec::is_empty")]
+    pub later_inputs: Vec<Value>,
 }
 
-/// What one graph did in one visit: the root, or a graph that a task ran.
+/// One execution of a graph: the root, or a graph that a task ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphTrace {
     /// Its supersteps, in order.
@@ -46,61 +46,63 @@ pub struct GraphTrace {
 pub struct StepTrace {
     /// Its number.
     pub step: i64,
-    /// Its tasks in task order: nodes led to by edges, by name, then payloads in the order sent.
+    /// Its tasks in task order: tasks triggered by edges, sorted by node, then sent payloads in the order of
+    /// sending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrace>,
-    /// The state after it, if it changed anything.
+    /// The state after the step, if the step changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Value>,
 }
 
-/// What one task did.
+/// The trace of one task.
 ///
-/// Two are equal if they did the same, however long it took.
+/// Equality ignores the timing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskTrace {
     /// Its node.
     pub node: String,
-    /// What it ran on.
+    /// Its input.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// Its attempts that failed before the last one, each with what it said.
+    /// Failed attempts before the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub retries: Vec<Retry>,
-    /// Its outside calls, by key.
+    pub retries: Vec<FailedAttempt>,
+    /// Its external calls, sorted by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectTrace>,
-    /// What its last attempt wrote to the custom stream, in order.
+    /// Values that its last attempt wrote to the custom stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub custom: Vec<Value>,
-    /// What its last attempt wrote to the stream of messages, in order.
+    /// Values that its last attempt wrote to the message stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Value>,
     /// The graphs that its last attempt ran, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphTrace>,
-    /// Its error, once its attempts were used up.
+    /// Its error, after all attempts were used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether its error handler took over: then what follows is the handler's.
+    /// Whether its error handler took over; the fields below then belong to the handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handled: bool,
-    /// Whether it was not run, since its result was known: from the cache, or from a run that is not part of the trace.
+    /// Whether the task was not executed, because its result came from the cache or from a run that is not part of
+    /// the trace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
-    /// What it asked, with what was answered by now.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<Value>,
-    /// What it wrote, in order.
+    /// The values of its interrupts, including those that have been answered.
+    #[serde(default, rename = "questions", skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Value>,
+    /// Its writes, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<FieldWrite>,
-    /// Where its routes and commands led, besides its node's edges.
+    /// The targets of its routes and commands, in addition to its node's edges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<String>,
-    /// What it sent, in order.
+    /// The payloads it sent, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendTrace>,
-    /// When it ran. Not the same in every run: it is not part of what is compared or snapshot.
+    /// When it ran. Differs from run to run, and is therefore neither compared nor part of snapshots.
     #[serde(skip)]
     pub timing: Option<Timing>,
 }
@@ -118,7 +120,7 @@ impl PartialEq for TaskTrace {
             error,
             handled,
             cached,
-            questions,
+            interrupts,
             writes,
             routes,
             sends,
@@ -128,32 +130,32 @@ impl PartialEq for TaskTrace {
             == (&other.node, &other.input, &other.retries, &other.effects)
             && (custom, messages, graphs) == (&other.custom, &other.messages, &other.graphs)
             && (error, handled, cached) == (&other.error, &other.handled, &other.cached)
-            && (questions, writes) == (&other.questions, &other.writes)
+            && (interrupts, writes) == (&other.interrupts, &other.writes)
             && (routes, sends) == (&other.routes, &other.sends)
     }
 }
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Retry {
-    /// Which attempt: 1 for the first.
+pub struct FailedAttempt {
+    /// The number of the attempt, starting at 1.
     pub attempt: u32,
     /// Its error.
     pub error: String,
-    /// What it wrote to the custom stream, in order.
+    /// Values that it wrote to the custom stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub custom: Vec<Value>,
-    /// What it wrote to the stream of messages, in order.
+    /// Values that it wrote to the message stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Value>,
 }
 
-/// An outside call.
+/// An external call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EffectTrace {
     /// Its name and key.
     pub key: String,
-    /// What it brought.
+    /// Its result.
     pub result: Value,
 }
 
@@ -166,12 +168,12 @@ pub struct SendTrace {
     pub payload: Value,
 }
 
-/// When a task ran, counted from the run's first event.
+/// When a task ran, relative to the first event of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// When it started.
     pub start: Duration,
-    /// When it was over.
+    /// When it ended.
     pub end: Duration,
 }
 
@@ -179,15 +181,16 @@ pub struct Timing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum End {
+pub enum RunOutcome {
     /// Nothing was left to run.
     Done,
-    /// It waits for answers.
-    Asked,
-    /// It stopped where it was told to.
+    /// An interrupt is pending.
+    #[serde(rename = "asked")]
+    Interrupted,
+    /// The run stopped at a configured stop.
     Stopped,
-    /// It failed.
+    /// The run failed.
     Failed(String),
-    /// It was given up before its end: its future was dropped, or its process died.
+    /// The run was aborted: its future was dropped, or its process died.
     Unfinished,
 }

@@ -1,5 +1,5 @@
-//! Stepping through threads: what each step does, edits, breakpoints, branches, graphs inside tasks.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on is to fail")]
+//! Tests of the debugger: steps, edits, breakpoints, branches, subgraphs.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -64,7 +64,7 @@ fn enough(essay: &Essay) -> Next {
     if essay.rounds < 5 { Next::Again } else { Next::Bind }
 }
 
-fn circle() -> CompiledGraph<Essay> {
+fn cycle() -> CompiledGraph<Essay> {
     StateGraph::<Essay>::new()
         .node(round)
         .node(bind)
@@ -88,7 +88,7 @@ fn parts<C: Send + Sync + 'static>(debugger: &Debugger<Essay, C>) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn each_step_is_seen_before_the_next_one_runs() {
+async fn each_step_halts_before_the_next_one() {
     let mut debugger = Debugger::new(diamond().thread("t", ()));
     let start = debugger.start(tea()).await.unwrap();
     assert!(start.tasks.is_empty());
@@ -110,11 +110,11 @@ async fn each_step_is_seen_before_the_next_one_runs() {
 }
 
 #[tokio::test]
-async fn stepping_leaves_the_trace_of_a_run_in_one_go() {
-    for graph in [diamond(), circle()] {
+async fn stepping_yields_the_trace_of_an_uninterrupted_run() {
+    for graph in [diamond(), cycle()] {
         let mut debugger = Debugger::new(graph.thread("stepped", ()));
         debugger.start(tea()).await.unwrap();
-        debugger.go_on().await.unwrap();
+        debugger.continue_run().await.unwrap();
         let mut whole = record_thread(&graph.thread("whole", ()), tea()).await.trace;
         let mut stepped = debugger.trace();
         for trace in [&mut whole, &mut stepped] {
@@ -127,16 +127,16 @@ async fn stepping_leaves_the_trace_of_a_run_in_one_go() {
 }
 
 #[tokio::test]
-async fn an_edit_changes_the_state_and_nothing_else() {
+async fn an_edit_only_changes_the_state() {
     let mut debugger = Debugger::new(diamond().thread("t", ()));
     debugger.start(tea()).await.unwrap();
     debugger.step().await.unwrap();
     debugger.step().await.unwrap();
-    // Two nodes ran last: an edit as one of them would have to say as which, and would arm the join anew.
+    // Two nodes ran last: an edit as one of them would have to name the node, and would trigger the join again.
     debugger.edit(Essay::update().topic("coffee")).await.unwrap();
     assert_eq!(debugger.state().unwrap().topic, "coffee");
     assert_eq!(debugger.next(), ["bind"]);
-    assert_eq!(debugger.here().unwrap().step, 2);
+    assert_eq!(debugger.thread_state().unwrap().step, 2);
     debugger.edit(Essay::update().rounds(9)).await.unwrap();
     assert_eq!(nodes(&debugger.step().await.unwrap().unwrap()), ["bind"]);
     assert_eq!(parts(&debugger).last(), Some(&"bind coffee"));
@@ -144,37 +144,37 @@ async fn an_edit_changes_the_state_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_edit_as_a_node_decides_anew() {
-    let mut debugger = Debugger::new(circle().thread("t", ()));
+async fn an_edit_as_a_node_routes_again() {
+    let mut debugger = Debugger::new(cycle().thread("t", ()));
     debugger.start(tea()).await.unwrap();
     debugger.step().await.unwrap();
     assert_eq!(debugger.next(), ["round"]);
     let update = Essay::update().rounds(5);
     debugger.edit_as(update, AsNode::node("round")).await.unwrap();
     assert_eq!(debugger.next(), ["bind"]);
-    debugger.go_on().await.unwrap();
+    debugger.continue_run().await.unwrap();
     assert_eq!(debugger.state().unwrap().rounds, 5);
 }
 
 #[tokio::test]
-async fn breakpoints_halt_by_name_and_by_state() {
-    let thread = circle().thread("t", ());
+async fn breakpoints_halt_by_node_and_by_state() {
+    let thread = cycle().thread("t", ());
     let mut debugger = Debugger::new(thread).break_when(|it| it.rounds == 2).break_before("bind");
     debugger.start(tea()).await.unwrap();
-    assert_eq!(debugger.go_on().await.unwrap().len(), 2);
+    assert_eq!(debugger.continue_run().await.unwrap().len(), 2);
     assert_eq!(debugger.state().unwrap().rounds, 2);
-    assert_eq!(debugger.go_on().await.unwrap().len(), 3);
+    assert_eq!(debugger.continue_run().await.unwrap().len(), 3);
     assert_eq!(debugger.next(), ["bind"]);
     assert!(parts(&debugger).is_empty());
 
     let mut free = debugger.fork_at(0).await.unwrap();
-    free.clear_breaks();
-    assert_eq!(free.go_on().await.unwrap().len(), 6);
+    free.clear_breakpoints();
+    assert_eq!(free.continue_run().await.unwrap().len(), 6);
     assert!(free.is_done());
 }
 
 #[tokio::test]
-async fn branches_do_not_see_each_other() {
+async fn branches_are_independent() {
     let mut first = Debugger::new(diamond().thread("t", ()));
     first.start(tea()).await.unwrap();
     first.step().await.unwrap();
@@ -185,11 +185,11 @@ async fn branches_do_not_see_each_other() {
     second.edit(Essay::update().topic("coffee")).await.unwrap();
     second.step().await.unwrap();
 
-    // The first one goes on from where it stood, though the thread has moved on.
+    // The first debugger continues from its own position, although the thread has advanced.
     assert_eq!(first.next(), ["bind"]);
-    first.go_on().await.unwrap();
+    first.continue_run().await.unwrap();
     assert_eq!(parts(&first), ["plan tea", "left tea", "right tea", "bind tea"]);
-    second.go_on().await.unwrap();
+    second.continue_run().await.unwrap();
     assert_eq!(parts(&second), ["plan tea", "left coffee", "right coffee", "bind coffee"]);
 
     let problem = first.fork_at(77).await.unwrap_err();
@@ -197,7 +197,7 @@ async fn branches_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn a_failed_step_is_tried_again() {
+async fn a_failed_step_is_retried() {
     async fn fragile(_: &Essay, cx: &Context<AtomicU32>) -> Result<EssayUpdate, NodeError> {
         match cx.deps().fetch_add(1, Ordering::SeqCst) {
             0 => Err("out of paper".into()),
@@ -217,14 +217,14 @@ async fn a_failed_step_is_tried_again() {
     let trace = debugger.trace();
     let task = &trace.root.steps.last().unwrap().tasks[0];
     assert_eq!(task.error.as_deref(), Some("out of paper"));
-    assert_eq!(debugger.here().unwrap().tasks[0].error.as_deref(), Some("out of paper"));
+    assert_eq!(debugger.thread_state().unwrap().tasks[0].error.as_deref(), Some("out of paper"));
 
     assert_eq!(nodes(&debugger.step().await.unwrap().unwrap()), ["fragile"]);
     assert_eq!(parts(&debugger), ["printed"]);
 }
 
 #[tokio::test]
-async fn a_question_halts_and_is_answered() {
+async fn an_interrupt_halts_and_can_be_answered() {
     async fn ask(_: &Essay, cx: &Context) -> Result<EssayUpdate, NodeError> {
         let title: String = cx.interrupt("which title?")?;
         Ok(Essay::update().parts([title]))
@@ -238,13 +238,13 @@ async fn a_question_halts_and_is_answered() {
         .unwrap();
     let mut debugger = Debugger::new(graph.thread("t", ()));
     debugger.start(tea()).await.unwrap();
-    assert_eq!(debugger.go_on().await.unwrap().len(), 1);
-    assert_eq!(debugger.questions().next().unwrap().value, "which title?");
+    assert_eq!(debugger.continue_run().await.unwrap().len(), 1);
+    assert_eq!(debugger.interrupts().next().unwrap().value, "which title?");
     assert!(debugger.step().await.unwrap().is_none());
     let step = debugger.answer("On tea").await.unwrap();
     assert_eq!(nodes(&step), ["ask"]);
     assert_eq!(debugger.next(), ["bind"]);
-    debugger.go_on().await.unwrap();
+    debugger.continue_run().await.unwrap();
     assert_eq!(parts(&debugger), ["On tea", "bind tea"]);
 }
 
@@ -269,7 +269,7 @@ fn nested(stops: Stops) -> CompiledGraph<Essay> {
 }
 
 #[tokio::test]
-async fn a_graph_inside_is_one_step_unless_it_stops_itself() {
+async fn a_subgraph_is_one_step_unless_it_has_stops() {
     let mut debugger = Debugger::new(nested(Stops::Nowhere).thread("t", ()));
     debugger.start(tea()).await.unwrap();
     debugger.step().await.unwrap();
@@ -279,21 +279,21 @@ async fn a_graph_inside_is_one_step_unless_it_stops_itself() {
 
     let mut debugger = Debugger::new(nested(Stops::Everywhere).thread("t", ()));
     debugger.start(tea()).await.unwrap();
-    // It halts at the stop inside, though no breakpoint says so.
-    assert_eq!(debugger.go_on().await.unwrap().len(), 2);
-    let inner = debugger.here().unwrap().tasks[0].subgraph.clone().unwrap();
+    // It halts at the stop of the subgraph, although there is no breakpoint.
+    assert_eq!(debugger.continue_run().await.unwrap().len(), 2);
+    let inner = debugger.thread_state().unwrap().tasks[0].subgraph.clone().unwrap();
     assert_eq!(inner.next, ["left"]);
-    debugger.go_on().await.unwrap();
-    let inner = debugger.here().unwrap().tasks[0].subgraph.clone().unwrap();
+    debugger.continue_run().await.unwrap();
+    let inner = debugger.thread_state().unwrap().tasks[0].subgraph.clone().unwrap();
     assert_eq!(
         (inner.next, inner.values["parts"][0].clone()),
         (vec!["right".into()], "left tea".into())
     );
     assert_eq!(debugger.next(), ["inner"]);
-    debugger.go_on().await.unwrap();
+    debugger.continue_run().await.unwrap();
     assert!(debugger.is_done());
     assert_eq!(parts(&debugger), ["plan tea", "left tea", "right tea"]);
-    // All of it is in the trace, though it took three runs.
+    // The trace contains everything, although it took three runs.
     let trace = debugger.trace();
     let inner = &trace.root.steps.last().unwrap().tasks[0].graphs[0];
     let ran: Vec<_> = inner.steps.iter().flat_map(nodes).collect();
@@ -301,10 +301,10 @@ async fn a_graph_inside_is_one_step_unless_it_stops_itself() {
 }
 
 #[tokio::test]
-async fn a_thread_can_be_taken_up_where_it_stands() {
+async fn a_new_debugger_continues_an_existing_thread() {
     let thread = diamond().thread("t", ());
     let mut first = Debugger::new(thread.clone());
-    assert!(first.step().await.is_err(), "nothing was started");
+    assert!(first.step().await.is_err(), "the thread has not been started");
     first.start(tea()).await.unwrap();
     first.step().await.unwrap();
     drop(first);
@@ -312,5 +312,5 @@ async fn a_thread_can_be_taken_up_where_it_stands() {
     let mut second = Debugger::new(thread.clone());
     assert_eq!(nodes(&second.step().await.unwrap().unwrap()), ["left", "right"]);
     let _exit = thread.run(Input::proceed()).await.unwrap();
-    assert_eq!(second.next(), ["bind"], "it knows what it saw last");
+    assert_eq!(second.next(), ["bind"], "it keeps its last known state");
 }

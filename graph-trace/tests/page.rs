@@ -1,5 +1,5 @@
-//! The page of a run, opened in a browser.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on is to fail")]
+//! Tests of the HTML page in a browser.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 #[path = "page/browser.rs"]
 mod browser;
@@ -11,7 +11,7 @@ use graph_core::{
     CompiledGraph, Configure, Context, NodeError, Retry, Route, RunOptions, START, State,
     StateGraph, subgraph,
 };
-use graph_trace::{End, GraphTrace, Header, StepTrace, TaskTrace, Timing, Trace, record};
+use graph_trace::{GraphTrace, Header, RunOutcome, StepTrace, TaskTrace, Timing, Trace, record};
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default)]
@@ -51,7 +51,7 @@ async fn write(part: u32, cx: &Context) -> Result<EssayUpdate, NodeError> {
 async fn never(_: &Essay) {}
 
 async fn name(_: &Essay) -> EssayUpdate {
-    // No float holds it.
+    // A float cannot represent this number.
     Essay::update().title("On tea").extra(json!({ "large": 9007199254740993_u64 }))
 }
 
@@ -76,8 +76,8 @@ async fn traced() -> Trace {
     record(&graph(), essay, (), RunOptions::new()).await.trace
 }
 
-/// Chooses the first task of a node in the list.
-fn choose(browser: &mut Browser, node: &str) {
+/// Selects the first task of a node in the list.
+fn select_task(browser: &mut Browser, node: &str) {
     let script = "(name) => [...document.querySelectorAll('#rows .task')]\
                   .find((it) => it.querySelector('.name').textContent === name).click()";
     browser.eval(&format!("({script})({})", json!(node)));
@@ -89,12 +89,12 @@ fn text(browser: &mut Browser, selector: &str) -> String {
 }
 
 #[track_caller]
-fn no_problems(browser: &mut Browser) {
+fn assert_no_problems(browser: &mut Browser) {
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn every_superstep_can_be_stepped_to() {
+async fn every_superstep_is_reachable_by_keyboard() {
     let Some(mut browser) = Browser::start() else { return };
     let trace = traced().await;
     browser.open(&trace.html("a run", &graph().drawing(1)));
@@ -124,14 +124,14 @@ async fn every_superstep_can_be_stepped_to() {
     browser.press("ArrowLeft");
     browser.press("ArrowDown");
     assert_eq!(text(&mut browser, "#detail h2"), "write");
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
 }
 
 #[tokio::test]
-async fn a_task_shows_what_it_did() {
+async fn a_task_shows_its_actions() {
     let Some(mut browser) = Browser::start() else { return };
     browser.open(&traced().await.html("a run", &graph().drawing(1)));
-    choose(&mut browser, "write");
+    select_task(&mut browser, "write");
     let change = text(&mut browser, "#change");
     assert!(
         change.contains("+") && change.contains("fact 1") && change.contains("fact 2"),
@@ -143,19 +143,21 @@ async fn a_task_shows_what_it_did() {
     for part in ["Writes", "look up", "Input"] {
         assert!(detail.contains(part), "no {part}: {detail}");
     }
-    choose(&mut browser, "plan");
+    select_task(&mut browser, "plan");
     let detail = text(&mut browser, "#detail");
-    for part in ["no idea yet", "Failed attempts", "Custom events", "plans", "Leads to", "write"] {
+    for part in
+        ["no idea yet", "Failed attempts", "Custom events", "plans", "Routes and sends", "write"]
+    {
         assert!(detail.contains(part), "no {part}: {detail}");
     }
-    choose(&mut browser, "naming");
+    select_task(&mut browser, "naming");
     let change = text(&mut browser, "#change");
     assert!(change.contains("On tea") && change.contains("9007199254740993"), "{change}");
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
 }
 
 #[tokio::test]
-async fn the_way_is_lit_on_the_graph() {
+async fn the_executed_path_is_highlighted() {
     let Some(mut browser) = Browser::start() else { return };
     browser.open(&traced().await.html("a run", &graph().drawing(1)));
     let ran = "[...document.querySelectorAll('#graph .node')].map((it) => \
@@ -177,17 +179,17 @@ async fn the_way_is_lit_on_the_graph() {
         nodes
     };
     assert_eq!(sorted(&nodes), sorted(&expected));
-    // start-plan, plan-write, write-naming and the one inside; not plan-never.
+    // start-plan, plan-write, write-naming and the one in the subgraph; not plan-never.
     assert_eq!(browser.eval("document.querySelectorAll('path.edge').length"), 5);
     assert_eq!(browser.eval("document.querySelectorAll('path.edge.taken').length"), 4);
-    let ring = "document.querySelector('#graph .node.now text').textContent";
-    choose(&mut browser, "write");
-    assert_eq!(browser.eval(ring), "write");
-    // No two nodes lie on each other, unless one is inside the other.
+    let highlighted = "document.querySelector('#graph .node.now text').textContent";
+    select_task(&mut browser, "write");
+    assert_eq!(browser.eval(highlighted), "write");
+    // Nodes do not overlap, unless one contains the other.
     let overlaps = "(() => { const boxes = data => [...document.querySelectorAll('#graph .node:not(.open) > rect:first-of-type')].map((it) => it.getBBox()); \
         const all = boxes(); return all.some((a, i) => all.some((b, j) => i < j && a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height)); })()";
     assert_eq!(browser.eval(overlaps), false);
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
 }
 
 const HOSTILE: &[&str] = &[
@@ -204,7 +206,7 @@ const HOSTILE: &[&str] = &[
     "🫖 عربي",
 ];
 
-async fn tell(_: &Essay, cx: &Context) -> Result<EssayUpdate, NodeError> {
+async fn emit_hostile_values(_: &Essay, cx: &Context) -> Result<EssayUpdate, NodeError> {
     let all: serde_json::Map<_, _> =
         HOSTILE.iter().map(|it| ((*it).to_owned(), json!([it]))).collect();
     cx.emit(&all).await;
@@ -221,18 +223,18 @@ async fn fail(_: &Essay) -> Result<(), NodeError> {
 }
 
 #[tokio::test]
-async fn hostile_values_are_text() {
+async fn hostile_values_are_rendered_as_text() {
     let Some(mut browser) = Browser::start() else { return };
     let mut graph = StateGraph::<Essay>::new().node(fail);
     let mut before = "__start__".to_owned();
     for name in HOSTILE.iter().filter(|it| !it.contains("__")).map(|it| it.replace([':', '|'], ""))
     {
-        graph = graph.node_as(name.clone(), tell).edge(before, name.clone());
+        graph = graph.node_as(name.clone(), emit_hostile_values).edge(before, name.clone());
         before = name;
     }
     let graph = graph.edge(before, fail).compile().unwrap();
     let trace = record(&graph, Essay::default(), (), RunOptions::new()).await.trace;
-    assert!(matches!(trace.end, End::Failed(_)));
+    assert!(matches!(trace.end, RunOutcome::Failed(_)));
 
     browser.open(&trace.html(HOSTILE[0], &graph.drawing(1)));
     assert_eq!(text(&mut browser, "h1"), HOSTILE[0]);
@@ -245,7 +247,7 @@ async fn hostile_values_are_text() {
         browser.press("ArrowDown");
         browser
             .eval("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
-        // What was opened may hold more to open.
+        // Expanded elements may contain further collapsed ones.
         browser.eval("new Promise((done) => setTimeout(done, 20))");
     }
     browser.press("ArrowUp");
@@ -260,14 +262,14 @@ async fn hostile_values_are_text() {
         browser.eval("document.querySelectorAll('img, b, iframe, style:not(head style)').length"),
         0
     );
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
 }
 
 #[tokio::test]
-async fn the_policy_forbids_all_else() {
+async fn the_policy_forbids_other_scripts_and_resources() {
     let Some(mut browser) = Browser::start() else { return };
     browser.open(&traced().await.html("a run", &graph().drawing(0)));
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
     let attacks = [
         "const it = document.createElement('script'); it.textContent = 'window.hacked = 1'; document.body.append(it)",
         "document.body.insertAdjacentHTML('beforeend', '<p onclick=\"window.hacked = 1\">'); document.body.lastElementChild.click()",
@@ -296,11 +298,15 @@ fn large(n_steps: u64, n_tasks: u64) -> Trace {
             .collect(),
         state: Some(json!({ "log": (0..step % 50).collect::<Vec<_>>(), "step": step })),
     });
-    Trace { header: Header::default(), root: GraphTrace { steps: steps.collect() }, end: End::Done }
+    Trace {
+        header: Header::default(),
+        root: GraphTrace { steps: steps.collect() },
+        end: RunOutcome::Done,
+    }
 }
 
 #[tokio::test]
-async fn large_runs_are_drawn_as_far_as_they_are_seen() {
+async fn only_the_visible_part_of_a_large_run_is_rendered() {
     let Some(mut browser) = Browser::start() else { return };
     for (n_steps, n_tasks) in [(1, 10_000), (100, 100), (10_000, 1)] {
         let trace = large(n_steps, n_tasks);
@@ -308,7 +314,7 @@ async fn large_runs_are_drawn_as_far_as_they_are_seen() {
         let took =
             browser.eval("performance.timing.loadEventEnd - performance.timing.navigationStart");
         assert!(took.as_u64().unwrap() < 20_000, "{n_steps} steps took {took} ms to show");
-        browser.press("End");
+        browser.press("RunOutcome");
         let last = format!("n{}", (n_tasks - 1) % 7);
         assert_eq!(text(&mut browser, "#detail h2"), last);
         let selected =
@@ -317,37 +323,37 @@ async fn large_runs_are_drawn_as_far_as_they_are_seen() {
         let n_elements = browser.eval("document.querySelectorAll('*').length");
         assert!(n_elements.as_u64().unwrap() < 12_000, "{n_elements} elements");
     }
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
 }
 
 #[tokio::test]
-async fn it_fits_a_phone_and_the_dark() {
+async fn the_page_supports_phones_and_dark_mode() {
     let Some(mut browser) = Browser::start() else { return };
     let page = traced().await.html("a run", &graph().drawing(1));
-    let ground = "getComputedStyle(document.body).backgroundColor";
-    browser.look(390, 800, "light");
+    let background = "getComputedStyle(document.body).backgroundColor";
+    browser.emulate(390, 800, "light");
     browser.open(&page);
     assert_eq!(browser.eval("document.documentElement.scrollWidth"), 390);
-    let light = browser.eval(ground);
-    browser.look(390, 800, "dark");
-    assert_ne!(browser.eval(ground), light);
-    choose(&mut browser, "write");
+    let light = browser.eval(background);
+    browser.emulate(390, 800, "dark");
+    assert_ne!(browser.eval(background), light);
+    select_task(&mut browser, "write");
     assert!(text(&mut browser, "#change").contains("fact 1"));
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
 }
 
 #[tokio::test]
-async fn what_is_missing_is_left_out() {
+async fn missing_data_is_omitted() {
     let Some(mut browser) = Browser::start() else { return };
     let mut untimed: Trace = serde_json::from_value(json!(traced().await)).unwrap();
     browser.open(&untimed.html("stored", &graph().drawing(1)));
-    assert!(text(&mut browser, "#time-note").contains("without times"));
+    assert!(text(&mut browser, "#time-note").contains("without timing"));
     assert_eq!(browser.eval("document.querySelectorAll('#lanes g.bar').length"), 5);
-    no_problems(&mut browser);
+    assert_no_problems(&mut browser);
 
     untimed.root.steps.clear();
-    untimed.end = End::Unfinished;
+    untimed.end = RunOutcome::Unfinished;
     browser.open(&untimed.html("empty", &graph().drawing(1)));
-    assert!(text(&mut browser, "#detail").contains("Nothing happened"));
-    no_problems(&mut browser);
+    assert!(text(&mut browser, "#detail").contains("This run executed no steps"));
+    assert_no_problems(&mut browser);
 }

@@ -1,10 +1,10 @@
-//! A graph whose spans go to an OpenTelemetry collector over OTLP.
+//! Exports the spans of a graph to an OpenTelemetry collector over OTLP.
 //!
-//! Start a collector that takes OTLP over HTTP (Jaeger does, on port 4318), then:
+//! Start a collector that accepts OTLP over HTTP (such as Jaeger, on port 4318), then run:
 //! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run -p otlp-example`
 //!
-//! The spans are `graph.run`, `graph.superstep`, `graph.task` and `graph.checkpoint`; what the nodes log and what
-//! they call lies inside their task's span.
+//! The spans are `graph.run`, `graph.superstep`, `graph.task` and `graph.checkpoint`. Log events and calls of a
+//! node belong to the span of its task.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{END, MemorySaver, Route, START, State, StateGraph};
@@ -40,7 +40,8 @@ fn review(essay: &Essay) -> Verdict {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The exporter reads OTEL_EXPORTER_OTLP_ENDPOINT. It is made before the runtime, since its client blocks.
+    // The exporter reads OTEL_EXPORTER_OTLP_ENDPOINT. It is created outside of the runtime, because its HTTP client
+    // blocks.
     let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpJson).build()?;
     let provider = SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
@@ -53,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Runtime::new()?;
     let drafts = runtime.block_on(run())?;
     println!("{drafts} drafts");
-    // What is left in the batch is sent; a collector that is not there is told here.
+    // Sends the remaining spans, and fails if the collector is unreachable.
     provider.shutdown()?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The example's spans arrive at a collector, nested and with their fields.
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+//! The spans of the example arrive at a collector, nested and with their fields.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ fn spans_arrive_with_their_names_and_fields() {
     let (sender, requests) = mpsc::channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let Some(body) = take_request(stream.unwrap()) else { continue };
+            let Some(body) = answer_request(stream.unwrap()) else { continue };
             if sender.send(body).is_err() {
                 return;
             }
@@ -30,8 +30,8 @@ fn spans_arrive_with_their_names_and_fields() {
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&example.stderr);
-    assert!(example.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&example.stderr);
+    assert!(example.status.success(), "{stderr}");
     assert_eq!(String::from_utf8_lossy(&example.stdout), "3 drafts\n");
 
     let mut spans = Vec::new();
@@ -46,7 +46,7 @@ fn spans_arrive_with_their_names_and_fields() {
     }
     assert_eq!(counts["graph.run"], 1);
     assert_eq!(counts["graph.task"], 3);
-    // Input, START, and the three drafts; the last superstep finds that nothing is left to do.
+    // Input, START and the three drafts; the last superstep finds nothing left to do.
     assert_eq!(counts["graph.superstep"], 5);
     assert!(counts["graph.checkpoint"] >= 1, "{counts:?}");
 
@@ -60,7 +60,7 @@ fn spans_arrive_with_their_names_and_fields() {
     let step = by_id[task["parentSpanId"].as_str().unwrap()];
     assert_eq!(step["name"], "graph.superstep");
     assert_eq!(step["parentSpanId"], run["spanId"]);
-    // What the node logs lies inside its task.
+    // Log events of the node belong to the span of its task.
     assert!(task["events"].to_string().contains("writing"), "{task:#}");
 }
 
@@ -70,8 +70,8 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
     found.next().unwrap()["value"]["stringValue"].as_str().unwrap()
 }
 
-/// Reads one request, answers it, and gives its body.
-fn take_request(mut stream: TcpStream) -> Option<Value> {
+/// Reads a request, responds to it, and returns its body.
+fn answer_request(mut stream: TcpStream) -> Option<Value> {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;

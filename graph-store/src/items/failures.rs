@@ -1,4 +1,4 @@
-//! What a cache keeps to itself: a cache that fails must not fail a run.
+//! Failures of a cache, which are counted instead of failing the run.
 
 use std::{
     error::Error,
@@ -6,27 +6,27 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// How often a cache failed, and why the last time.
+/// Number of failures of a cache, and the last error.
 ///
-/// A result that cannot be read is a miss, and one that cannot be kept is not kept: the run goes on and the node
-/// runs again. A cache whose count grows is therefore slow, never wrong.
+/// A result that cannot be read counts as a miss, and a result that cannot be stored is dropped: the run continues
+/// and the node runs again. A failing cache is therefore slow, never wrong.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CacheFailures {
-    /// How often, since the handle was made.
+    /// Number of failures since the handle was created.
     pub count: u64,
-    /// Why the last time.
+    /// The last error.
     pub last: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// The failures of a cache and of its clones.
-// A std mutex: it is held for a moment only.
+/// The failure counter that a cache shares with its clones.
+// A std mutex, because it is only locked briefly and never across an await.
 #[derive(Clone, Default)]
-pub(crate) struct Failures(Arc<Mutex<CacheFailures>>);
+pub(crate) struct FailureCounter(Arc<Mutex<CacheFailures>>);
 
-impl Failures {
-    /// Notes a failure, if it is one.
-    pub(crate) fn note<T, E: Error + Send + Sync + 'static>(
+impl FailureCounter {
+    /// Returns the value, or counts the error and returns `None`.
+    pub(crate) fn record<T, E: Error + Send + Sync + 'static>(
         &self,
         result: Result<T, E>,
     ) -> Option<T> {
@@ -46,7 +46,7 @@ impl Failures {
     }
 }
 
-impl fmt::Debug for Failures {
+impl fmt::Debug for FailureCounter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }

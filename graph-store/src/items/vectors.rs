@@ -1,4 +1,4 @@
-//! The vectors of an item: how long each is, then all their numbers, little-endian.
+//! The vectors of an item: their dimension, then all their numbers, little-endian.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// One or more vectors of one length, stored as bytes and not as a list of numbers: it is shorter, and quicker.
+/// One or more vectors of the same dimension, stored as bytes because that is smaller and faster than a list of
+/// numbers.
 #[derive(Debug, PartialEq)]
 pub(super) struct Vectors {
     dims: usize,
@@ -15,10 +16,10 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    /// `None` if there is nothing to be found by.
+    /// Returns `None` if there are no vectors, or if they are empty.
     pub(super) fn new(vectors: &[Vec<f32>]) -> Option<Self> {
         let dims = vectors.first()?.len();
-        // The index has checked that all are of this length; one of no numbers is similar to nothing.
+        // The index has verified that all vectors have this dimension. An empty vector is similar to nothing.
         (dims > 0).then(|| Self { dims, numbers: vectors.concat() })
     }
 
@@ -58,11 +59,11 @@ impl Visitor<'_> for Bytes {
     type Value = Vectors;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the bytes of vectors")
+        f.write_str("the bytes of one or more vectors")
     }
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vectors, E> {
-        Vectors::parse(bytes).ok_or_else(|| E::custom("their length is wrong"))
+        Vectors::parse(bytes).ok_or_else(|| E::custom("the length of the vectors is wrong"))
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
     use crate::codec::Codec;
 
     #[test]
-    fn vectors_lead_back_bit_by_bit() {
+    fn vectors_round_trip_bit_by_bit() {
         let vectors = [vec![0.1, -0.0, f32::MAX], vec![f32::MIN_POSITIVE, 1.0, 1e-40]];
         let stored = Vectors::new(&vectors).unwrap();
         let codec = Codec::new(1_000);
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_vectors_and_torn_bytes_are_no_vectors() {
+    fn empty_vectors_and_truncated_bytes_are_rejected() {
         assert_eq!(Vectors::new(&[]), None);
         assert_eq!(Vectors::new(&[vec![]]), None);
         for bytes in [&[][..], &[1, 0, 0], &[0; 8], &[2, 0, 0, 0, 1, 2, 3, 4], &[1, 0, 0, 0, 1]] {

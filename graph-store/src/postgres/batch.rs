@@ -1,7 +1,7 @@
-//! What is to be written, put together so that few statements store it.
+//! Plans writes, so that few statements store them.
 //!
-//! Where each new link hooks on to is decided here, from the newest links of the checkpoint before it. The
-//! database checks that they still are what they were taken for.
+//! The predecessor of each new link is determined here, from the chain tips of the preceding checkpoint. The
+//! database verifies that those tips are still current.
 
 use std::{
     borrow::Cow,
@@ -15,39 +15,39 @@ use super::{
     chains::stored_depth,
     database::Postgres,
     failure::Failure,
-    group::{Group, Stored},
-    known::{Known, Numbers},
-    ops::Op,
+    group::{LinkBody, WriteGroup},
+    ops::WriteOp,
+    tip_cache::{LinkIds, TipCache},
 };
 use crate::{
-    chain::{self, Hook, Link, Tip, Tips},
+    chain::{self, ChainTip, ChainTips, Link, LinkPlacement},
     codec::CodecError,
-    stored::{NewChange, Put, Records},
+    encoded::{EncodedChange, EncodedCheckpoint, EncodedRecords},
 };
 
-/// Writes that are to be stored at once.
+/// Writes that are stored together.
 #[derive(Default)]
 pub(super) struct Batch<'a> {
-    pub(super) groups: Vec<Arc<Group>>,
-    /// The newest links of the checkpoints in it.
-    pub(super) tips: BTreeMap<&'a Place, Arc<Tips>>,
-    /// Whether a checkpoint builds on one that is not there, as far as could be seen.
-    pub(super) lacks_base: bool,
+    pub(super) groups: Vec<Arc<WriteGroup>>,
+    /// The chain tips of the checkpoints in the batch.
+    pub(super) tips: BTreeMap<&'a Place, Arc<ChainTips>>,
+    /// Whether a checkpoint builds on one that could not be found.
+    pub(super) is_base_missing: bool,
 }
 
-/// A batch in the making.
+/// A batch under construction.
 #[derive(Default)]
 struct Planner<'a> {
-    groups: Vec<Group>,
-    tips: BTreeMap<&'a Place, Arc<Tips>>,
-    /// The links in it, which are not in the database yet.
-    fresh: HashMap<i64, Fresh<'a>>,
-    /// Where the record of a task's slot stands: the group's index, and its own.
+    groups: Vec<WriteGroup>,
+    tips: BTreeMap<&'a Place, Arc<ChainTips>>,
+    /// The links of the batch, which are not in the database yet.
+    planned: HashMap<i64, PlannedLink<'a>>,
+    /// The position of each record within its group. The key starts with the index of the group.
     slots: HashMap<(usize, CheckpointId, TaskId, &'a str), usize>,
-    lacks_base: bool,
+    is_base_missing: bool,
 }
 
-struct Fresh<'a> {
+struct PlannedLink<'a> {
     prev: Option<i64>,
     depth: u32,
     changes: Cow<'a, [Change]>,
@@ -56,61 +56,62 @@ struct Fresh<'a> {
 impl<'a> Batch<'a> {
     pub(super) async fn plan(
         database: &Postgres,
-        known: &Known,
-        numbers: &Numbers,
-        ops: &'a [Op],
+        cache: &TipCache,
+        link_ids: &LinkIds,
+        ops: &'a [WriteOp],
     ) -> Result<Self, Failure<CheckpointError>> {
-        let needs_number = |it: &&NewChange| !matches!(it.change, Change::Clear);
+        let needs_id = |it: &&EncodedChange| !matches!(it.change, Change::Clear);
         let changes = ops.iter().flat_map(|op| match op {
-            Op::Put(put) => &put.changes[..],
-            Op::Record(_) => &[],
+            WriteOp::Put(put) => &put.changes[..],
+            WriteOp::Record(_) => &[],
         });
-        let count = changes.filter(needs_number).count();
-        let mut numbers = numbers.take(database, count).await?.into_iter();
+        let count = changes.filter(needs_id).count();
+        let mut ids = link_ids.take(database, count).await?.into_iter();
         let mut planner = Planner::default();
         for op in ops {
             match op {
-                Op::Record(records) => planner.add_records(records),
-                Op::Put(put) => {
+                WriteOp::Record(records) => planner.add_records(records),
+                WriteOp::Put(put) => {
                     let base = match planner.base_tips(put) {
                         Some(tips) => Some(tips),
-                        None => database.base_tips(known, put).await?,
+                        None => database.base_tips(cache, put).await?,
                     };
-                    planner.add_put(database, put, base, &mut numbers).await?;
+                    planner.add_put(database, put, base, &mut ids).await?;
                 }
             }
         }
-        let Planner { mut groups, tips, lacks_base, .. } = planner;
-        // Together they are stored or not, so their order is free: the same for all keeps locks from crossing.
+        let Planner { mut groups, tips, is_base_missing, .. } = planner;
+        // All groups are stored or none, so their order is arbitrary. Sorting them everywhere in the same way
+        // prevents deadlocks.
         groups.sort_by(|a, b| (&a.thread, &a.namespace).cmp(&(&b.thread, &b.namespace)));
-        Ok(Self { groups: groups.into_iter().map(Arc::new).collect(), tips, lacks_base })
+        Ok(Self { groups: groups.into_iter().map(Arc::new).collect(), tips, is_base_missing })
     }
 }
 
 impl<'a> Planner<'a> {
-    fn base_tips(&self, put: &Put) -> Option<Arc<Tips>> {
+    fn base_tips(&self, put: &EncodedCheckpoint) -> Option<Arc<ChainTips>> {
         match put.base {
             None => Some(Arc::default()),
             Some(id) => self.tips.get(&Place { id, ..put.place.clone() }).cloned(),
         }
     }
 
-    /// The index of the group that a write goes to.
-    fn group(&mut self, place: &Place, fits: impl Fn(&Group) -> bool) -> usize {
+    /// Returns the index of the group that a write is added to.
+    fn group(&mut self, place: &Place, fits: impl Fn(&WriteGroup) -> bool) -> usize {
         match self.groups.iter().rposition(|it| it.is_of(place)) {
             Some(index) if fits(&self.groups[index]) => index,
             _ => {
                 let (thread, namespace) = (place.thread.clone(), place.namespace.clone());
-                self.groups.push(Group { thread, namespace, ..Group::default() });
+                self.groups.push(WriteGroup { thread, namespace, ..WriteGroup::default() });
                 self.groups.len() - 1
             }
         }
     }
 
-    fn add_records(&mut self, records: &'a Arc<Records>) {
+    fn add_records(&mut self, records: &'a Arc<EncodedRecords>) {
         let id = records.place.id;
         for (row, it) in records.rows.iter().enumerate() {
-            let index = self.group(&records.place, Group::has_room);
+            let index = self.group(&records.place, WriteGroup::has_room);
             let group = &mut self.groups[index];
             let slot = (index, id, it.task, it.slot.as_str());
             match self.slots.get(&slot) {
@@ -128,19 +129,19 @@ impl<'a> Planner<'a> {
     async fn add_put(
         &mut self,
         database: &Postgres,
-        put: &'a Arc<Put>,
-        base: Option<Arc<Tips>>,
-        numbers: &mut impl Iterator<Item = i64>,
+        put: &'a Arc<EncodedCheckpoint>,
+        base: Option<Arc<ChainTips>>,
+        ids: &mut impl Iterator<Item = i64>,
     ) -> Result<(), Failure<CheckpointError>> {
         let planned = match &base {
-            Some(base) => self.weave(database, put, base, numbers).await?,
+            Some(base) => self.plan_links(database, put, base, ids).await?,
             None => None,
         };
-        // Without a plan the base is gone, and the database says what to answer.
-        self.lacks_base |= planned.is_none();
+        // Without a plan the base is missing, and the database determines the error.
+        self.is_base_missing |= planned.is_none();
         let base = base.filter(|_| planned.is_some());
-        let Woven { tips, new } = planned.unwrap_or_default();
-        let index = self.group(&put.place, |it| it.takes(put, &tips));
+        let PlannedFields { tips, new } = planned.unwrap_or_default();
+        let index = self.group(&put.place, |it| it.accepts(put, &tips));
         let group = &mut self.groups[index];
         if group.puts.is_empty() {
             group.base_links = base.map(|it| it.values().map(|tip| tip.link).collect());
@@ -149,86 +150,90 @@ impl<'a> Planner<'a> {
         group.puts.push(put.clone());
         group.bytes += put.body.len();
         group.links.extend(tips.values().map(|it| it.link));
-        for NewLink { id, prev, depth, stored } in new {
-            group.bytes += stored.bytes().len();
+        for NewLink { id, prev, depth, body } in new {
+            group.bytes += body.bytes().len();
             group.new.push(id);
             group.prevs.push(prev);
             group.depths.push(stored_depth(depth));
-            group.changes.push(stored);
+            group.changes.push(body);
         }
         self.tips.insert(&put.place, Arc::new(tips));
         Ok(())
     }
 
-    /// The new links of a checkpoint; `None` if links are missing that a base which is there would have.
-    async fn weave(
+    /// Plans the new links of a checkpoint; `None` if links are missing, which means that the base no longer
+    /// exists.
+    async fn plan_links(
         &mut self,
         database: &Postgres,
-        put: &'a Arc<Put>,
-        base: &Tips,
-        numbers: &mut impl Iterator<Item = i64>,
-    ) -> Result<Option<Woven>, Failure<CheckpointError>> {
-        let mut woven = Woven { tips: base.clone(), new: Vec::new() };
-        for (index, NewChange { field, change, .. }) in put.changes.iter().enumerate() {
-            let number = if matches!(change, Change::Clear) { None } else { numbers.next() };
-            let Some(id) = number else {
-                woven.tips.remove(field);
+        put: &'a Arc<EncodedCheckpoint>,
+        base: &ChainTips,
+        ids: &mut impl Iterator<Item = i64>,
+    ) -> Result<Option<PlannedFields>, Failure<CheckpointError>> {
+        let mut fields = PlannedFields { tips: base.clone(), new: Vec::new() };
+        for (index, EncodedChange { field, change, .. }) in put.changes.iter().enumerate() {
+            let new_id = if matches!(change, Change::Clear) { None } else { ids.next() };
+            let Some(id) = new_id else {
+                fields.tips.remove(field);
                 continue;
             };
             let alone = Cow::Borrowed(std::slice::from_ref(change));
-            let stored = Stored::Change(put.clone(), index);
-            let (prev, depth, changes, stored) =
-                match Hook::of(change, woven.tips.get(field).copied()) {
-                    Hook::First => (None, 0, alone, stored),
-                    Hook::Next { tip, depth } => (Some(tip), depth, alone, stored),
-                    Hook::Over { tip, depth, back_to } => {
-                        let before = self.stretch(database, &put.place, tip, back_to).await?;
+            let body = LinkBody::Change(put.clone(), index);
+            let (prev, depth, changes, body) =
+                match LinkPlacement::of(change, fields.tips.get(field).copied()) {
+                    LinkPlacement::First => (None, 0, alone, body),
+                    LinkPlacement::Append { tip, depth } => (Some(tip), depth, alone, body),
+                    LinkPlacement::Compact { tip, depth, back_to } => {
+                        let before = self.links_back_to(database, &put.place, tip, back_to).await?;
                         let Some(before) = before else { return Ok(None) };
-                        let link = chain::take_in(before, change.clone(), depth);
+                        let link = chain::compact(before, change.clone(), depth);
                         let what = || format!("field `{field}`");
                         match database.codec().encode(what, &link.changes) {
                             Ok(bytes) => {
-                                (link.prev, depth, Cow::Owned(link.changes), Stored::Own(bytes))
+                                (link.prev, depth, Cow::Owned(link.changes), LinkBody::Own(bytes))
                             }
-                            // Then the links stay apart, and reading takes longer.
-                            Err(CodecError::TooLarge { .. }) => (Some(tip), depth, alone, stored),
+                            // The links stay separate, which makes reading slower.
+                            Err(CodecError::TooLarge { .. }) => (Some(tip), depth, alone, body),
                             Err(error) => return Err(error.into()),
                         }
                     }
                 };
-            self.fresh.insert(id, Fresh { prev, depth, changes });
-            woven.new.push(NewLink { id, prev, depth, stored });
-            woven.tips.insert(field.clone(), Tip { link: id, depth });
+            self.planned.insert(id, PlannedLink { prev, depth, changes });
+            fields.new.push(NewLink { id, prev, depth, body });
+            fields.tips.insert(field.clone(), ChainTip { link: id, depth });
         }
-        Ok(Some(woven))
+        Ok(Some(fields))
     }
 
-    /// The links from one on back to that depth, newest first: those that are new, then those in the database.
-    async fn stretch(
+    /// Returns the links from `tip` back to the depth `back_to`, newest first: planned ones, then stored ones.
+    async fn links_back_to(
         &self,
         database: &Postgres,
         place: &Place,
         tip: i64,
         back_to: u32,
     ) -> Result<Option<Vec<Link>>, Failure<CheckpointError>> {
-        let mut stretch = Vec::new();
+        let mut links = Vec::new();
         let mut next = tip;
-        while let Some(Fresh { prev, depth, changes }) = self.fresh.get(&next) {
+        while let Some(PlannedLink { prev, depth, changes }) = self.planned.get(&next) {
             match prev {
                 Some(prev) if *depth > back_to => next = *prev,
-                _ => return Ok(Some(stretch)),
+                _ => return Ok(Some(links)),
             }
-            stretch.push(Link { prev: *prev, depth: *depth, changes: changes.to_vec() });
+            links.push(Link { prev: *prev, depth: *depth, changes: changes.to_vec() });
         }
-        let stored = database.stretch(place, next, back_to).await.map_err(|it| it.at(place))?;
-        Ok(stored.map(|it| stretch.into_iter().chain(it).collect()))
+        let stored = database
+            .links_back_to(place, next, back_to)
+            .await
+            .map_err(|it| it.into_failure(place))?;
+        Ok(stored.map(|it| links.into_iter().chain(it).collect()))
     }
 }
 
-/// What is written of a checkpoint's fields: the newest link of each, and which links are new.
+/// The planned fields of a checkpoint: their chain tips and the new links.
 #[derive(Default)]
-struct Woven {
-    tips: Tips,
+struct PlannedFields {
+    tips: ChainTips,
     new: Vec<NewLink>,
 }
 
@@ -236,5 +241,5 @@ struct NewLink {
     id: i64,
     prev: Option<i64>,
     depth: u32,
-    stored: Stored,
+    body: LinkBody,
 }

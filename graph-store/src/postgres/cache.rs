@@ -11,38 +11,38 @@ use graph_core::cache::{Cache, CacheKey, Cached};
 use tokio_postgres::{Row, types::ToSql};
 
 use super::database::Postgres;
-use crate::items::{CacheFailures, Failures};
+use crate::items::{CacheFailures, FailureCounter};
 use crate::time::nanos;
 
-/// How many expired results a put removes on its way.
+/// Maximum number of expired results that a put removes.
 const PURGE: i64 = 16;
 
-/// Keeps results of nodes on a PostgreSQL server, for all machines that share it. Cloning gives another handle.
+/// Caches node results on a PostgreSQL server, for all machines that share it. Clones share the same database.
 ///
-/// A result is found by its node's name and its input, not by the node's code: [`clear`](Cache::clear) a node
-/// whose code changed. A cache that fails does not fail a run, and does not wait for a lost server: see
-/// [`failures`](Self::failures).
+/// A result is found by the node's name and its input, not by the node's code: [`clear`](Cache::clear) a node whose
+/// code has changed. A failing cache does not fail a run, and statements are not retried if the connection is lost:
+/// see [`failures`](Self::failures).
 #[derive(Clone)]
 pub struct PostgresCache {
     database: Postgres,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
-    failures: Failures,
+    failures: FailureCounter,
 }
 
 impl PostgresCache {
-    /// Keeps results in an open database.
+    /// Caches results in an open database.
     pub fn new(database: &Postgres) -> Self {
         let clock = Arc::new(SystemTime::now);
-        Self { database: database.clone(), clock, failures: Failures::default() }
+        Self { database: database.clone(), clock, failures: FailureCounter::default() }
     }
 
-    /// Reads the time from `clock` instead of the system's.
+    /// Uses `clock` instead of the system clock.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How often this handle and its clones failed, which no run was told.
+    /// Returns the failures of this handle and its clones. Runs do not report them.
     pub fn failures(&self) -> CacheFailures {
         self.failures.get()
     }
@@ -51,10 +51,10 @@ impl PostgresCache {
         nanos((self.clock)())
     }
 
-    /// Does a statement once, and notes a failure.
+    /// Executes a statement once and counts a failure.
     async fn query(&self, statement: &str, params: &[&(dyn ToSql + Sync)]) -> Option<Vec<Row>> {
         let rows = self.database.query_once(statement, params).await;
-        self.failures.note(rows.map_err(|it| self.database.explain(it)))
+        self.failures.record(rows.map_err(|it| self.database.database_error(it)))
     }
 }
 
@@ -66,20 +66,20 @@ impl Cache for PostgresCache {
         let params: [&(dyn ToSql + Sync); 3] =
             [&key.node.as_bytes(), &&key.input.to_bytes()[..], &self.now()];
         let rows = self.query(select, &params).await?;
-        let body: &[u8] = self.failures.note(rows.first()?.try_get(0))?;
+        let body: &[u8] = self.failures.record(rows.first()?.try_get(0))?;
         let what = || format!("a result of node `{}`", key.node);
-        self.failures.note(self.database.codec().decode(what, body))
+        self.failures.record(self.database.codec().decode(what, body))
     }
 
     async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
         let now = self.now();
-        // A time that is too far away to be told never comes.
+        // A lifetime beyond the range of `i64` nanoseconds never expires.
         let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
         let expires_at = lifetime.map(|it| now.saturating_add(it));
         let what = || format!("a result of node `{}`", key.node);
         let body = self.database.codec().encode(what, &result);
-        let Some(body) = self.failures.note(body) else { return };
-        // The row that is put is not among those removed: a statement may change a row only once.
+        let Some(body) = self.failures.record(body) else { return };
+        // The row that is put is excluded from the removal, because a statement may change a row only once.
         let put = "WITH past AS (
                  SELECT node, input FROM @.cached
                  WHERE expires_at <= $5 AND (node, input) <> ($1, $2) LIMIT $6

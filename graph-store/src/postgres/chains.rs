@@ -9,38 +9,38 @@ use tokio_postgres::Row;
 use super::{database::Postgres, failure::Failure};
 use crate::{
     body::damaged,
-    chain::{self, Link, Tip, Tips},
+    chain::{self, ChainTip, ChainTips, Link},
     codec::{Codec, CodecError},
 };
 
-/// Links that were read, by their number. Each is decoded once, when its field is known.
+/// Links read from the database, by id. Each is decoded at most once, when its field is known.
 #[derive(Default)]
-pub(super) struct Links {
+pub(super) struct LinkReader {
     rows: HashMap<i64, Undecoded>,
     decoded: HashMap<i64, Link>,
 }
 
-/// A row of the columns number, number before, depth and body, which begin at `column`.
+/// A row with the columns `id`, `prev`, `depth` and `body`, starting at `column`.
 struct Undecoded {
     row: Row,
     column: usize,
 }
 
-impl Links {
-    /// Takes in a row of the columns number, number before, depth and body, which begin at `column`.
+impl LinkReader {
+    /// Adds a row with the columns `id`, `prev`, `depth` and `body`, starting at `column`.
     pub(super) fn add(&mut self, row: Row, column: usize) -> Result<(), tokio_postgres::Error> {
         self.rows.insert(row.try_get(column)?, Undecoded { row, column });
         Ok(())
     }
 
-    /// The values of the fields whose newest links these are.
+    /// Returns the values of the fields with these tips.
     pub(super) fn values(
         &mut self,
         codec: &Codec,
-        newest: &Newest,
-    ) -> Result<Map<String, Value>, Failure<Unreadable>> {
+        tips: &FieldTips,
+    ) -> Result<Map<String, Value>, Failure<UnreadableLink>> {
         let mut values = Map::new();
-        for (field, tip) in newest {
+        for (field, tip) in tips {
             let what = || format!("field `{field}`");
             let chain = self.chain(codec, what, *tip)?;
             let chain = chain.iter().map(|id| &self.decoded[id]);
@@ -51,21 +51,22 @@ impl Links {
         Ok(values)
     }
 
-    /// The tips with their depths, which only the links know; `None` before their values were asked for.
-    pub(super) fn tips(&self, newest: &Newest) -> Option<Tips> {
+    /// Adds the depths to the tips, which only the links contain; `None` unless [`values`](Self::values) has
+    /// decoded the links.
+    pub(super) fn chain_tips(&self, tips: &FieldTips) -> Option<ChainTips> {
         let tip = |(field, link): &(String, i64)| {
-            Some((field.clone(), Tip { link: *link, depth: self.decoded.get(link)?.depth }))
+            Some((field.clone(), ChainTip { link: *link, depth: self.decoded.get(link)?.depth }))
         };
-        newest.iter().map(tip).collect()
+        tips.iter().map(tip).collect()
     }
 
-    /// The chain from a link on back, newest first, all of it decoded.
+    /// Decodes the chain that ends at `tip` and returns its link ids, newest first.
     fn chain(
         &mut self,
         codec: &Codec,
         what: impl Fn() -> String,
         tip: i64,
-    ) -> Result<Vec<i64>, Failure<Unreadable>> {
+    ) -> Result<Vec<i64>, Failure<UnreadableLink>> {
         let mut chain = Vec::new();
         let mut next = Some(tip);
         while let Some(id) = next {
@@ -88,37 +89,37 @@ impl Links {
     }
 }
 
-/// A link that cannot be read.
+/// A link that cannot be decoded.
 #[derive(Debug)]
-pub(super) struct Unreadable(CodecError);
+pub(super) struct UnreadableLink(CodecError);
 
-impl From<CodecError> for Failure<Unreadable> {
+impl From<CodecError> for Failure<UnreadableLink> {
     fn from(error: CodecError) -> Self {
-        Self::Refused(Unreadable(error))
+        Self::Rejected(UnreadableLink(error))
     }
 }
 
-impl Failure<Unreadable> {
-    /// The failure of work on this checkpoint.
-    pub(super) fn at(self, place: &Place) -> Failure<CheckpointError> {
+impl Failure<UnreadableLink> {
+    /// Converts the error to a failure of an operation on this checkpoint.
+    pub(super) fn into_failure(self, place: &Place) -> Failure<CheckpointError> {
         match self {
             Self::Database(error) => Failure::Database(error),
-            Self::Refused(Unreadable(error)) => Failure::Refused(damaged(place, &error)),
+            Self::Rejected(UnreadableLink(error)) => Failure::Rejected(damaged(place, &error)),
         }
     }
 }
 
-/// The fields of a checkpoint that have a value, each with its newest link.
-pub(super) type Newest = Vec<(String, i64)>;
+/// The fields of a checkpoint that have a value, each with the id of its newest link.
+pub(super) type FieldTips = Vec<(String, i64)>;
 
 /// Reads the columns `fields` and `links`.
-pub(super) fn newest(row: &Row, column: usize) -> Result<Newest, tokio_postgres::Error> {
+pub(super) fn field_tips(row: &Row, column: usize) -> Result<FieldTips, tokio_postgres::Error> {
     let fields: Vec<&[u8]> = row.try_get(column)?;
     let links: Vec<i64> = row.try_get(column + 1)?;
     Ok(fields.into_iter().map(name).zip(links).collect())
 }
 
-/// A name as it is stored, which is as it was given: names are UTF-8.
+/// Decodes a stored name. Names are always UTF-8.
 pub(super) fn name(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -128,15 +129,15 @@ fn depth(row: &Row, column: usize) -> Result<u32, tokio_postgres::Error> {
 }
 
 impl Postgres {
-    /// The links from one on back to that depth, newest first; `None` if some are missing, because their
-    /// checkpoint is.
-    pub(super) async fn stretch(
+    /// Returns the links from `tip` back to the depth `back_to`, newest first; `None` if some are missing, because
+    /// their checkpoint no longer exists.
+    pub(super) async fn links_back_to(
         &self,
         place: &Place,
         tip: i64,
         back_to: u32,
-    ) -> Result<Option<Vec<Link>>, Failure<Unreadable>> {
-        // The link at the far end is asked for without its body: it only shows that nothing is missing.
+    ) -> Result<Option<Vec<Link>>, Failure<UnreadableLink>> {
+        // The link at depth `back_to` is read without its body: it only proves that nothing is missing.
         let rows = self
             .query(
                 "WITH RECURSIVE here AS MATERIALIZED (
@@ -162,17 +163,17 @@ impl Postgres {
                 ],
             )
             .await?;
-        let mut stretch = Vec::with_capacity(rows.len());
+        let mut links = Vec::with_capacity(rows.len());
         for row in rows {
-            let Some(body) = row.try_get::<_, Option<&[u8]>>(2)? else { return Ok(Some(stretch)) };
+            let Some(body) = row.try_get::<_, Option<&[u8]>>(2)? else { return Ok(Some(links)) };
             let changes = self.codec().decode(|| "a change of a field".to_owned(), body)?;
-            stretch.push(Link { prev: row.try_get(0)?, depth: depth(&row, 1)?, changes });
+            links.push(Link { prev: row.try_get(0)?, depth: depth(&row, 1)?, changes });
         }
         Ok(None)
     }
 }
 
-/// A depth as it is stored.
+/// Converts a depth to its stored form.
 pub(super) fn stored_depth(depth: u32) -> i32 {
     i32::try_from(depth).unwrap_or(i32::MAX)
 }

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 use tokio_postgres::{Config, NoTls, Row, config::Host, types::ToSql};
 
 use super::{
-    failure::{DatabaseError, NO_ANSWER, is_conflict, is_lost, problem},
+    failure::{DatabaseError, NO_ANSWER, is_conflict, is_connection_lost, problem},
     lease::Leases,
-    schema::{self, Found, Schema},
+    schema::{self, Schema, SchemaStatus},
 };
 #[cfg(feature = "encryption")]
 use crate::codec::Keys;
@@ -21,23 +21,23 @@ use crate::{
     error::OpenError,
 };
 
-/// How many connections are kept unless the settings say otherwise.
-const CONNECTIONS: usize = 16;
-/// How long making a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long a statement waits for a connection to become free.
-const WAIT: Duration = Duration::from_secs(30);
-/// How long to wait before each new try when a connection was lost.
-const AGAIN: [Duration; 3] =
+/// Default maximum number of connections.
+const MAX_CONNECTIONS: usize = 16;
+/// Maximum time for establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time that a statement waits for a free connection.
+const POOL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay before each retry after a lost connection.
+const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
-/// What a connection is set to. Once the tables have grown, the server overrates what it costs to read a thread, and
-/// compiles that statement anew for each read: a read of less than a millisecond took 35.
-const SET_UP: &str = "SET jit = off";
+/// Executed on each new connection. Once the tables have grown, the server overestimates the cost of reading a
+/// thread and JIT-compiles that statement on every read: a read that takes less than 1 ms took 35 ms.
+const CONNECTION_SETUP: &str = "SET jit = off";
 
-/// How a database is opened; made by [`Postgres::settings`].
+/// Settings for opening a database; created by [`Postgres::settings`].
 #[derive(Clone, Debug)]
-#[must_use = "settings do nothing until `connect` is called"]
+#[must_use = "settings have no effect until `connect` is called"]
 pub struct Settings {
     schema: String,
     connections: usize,
@@ -47,67 +47,69 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Sets the schema that holds the tables: a name of its own for each set of threads in one database.
+    /// Sets the schema that contains the tables. Use a separate schema for each independent set of threads in a
+    /// database.
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
         self
     }
 
-    /// Sets how many connections the pool holds at most. Leases take one more.
+    /// Sets the maximum number of connections in the pool. Leases use one more.
     pub fn connections(mut self, count: usize) -> Self {
         self.connections = count.max(1);
         self
     }
 
-    /// Sets how large one stored value may be.
+    /// Sets the maximum size of one stored value, in bytes.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.max_value_bytes = bytes;
         self
     }
 
-    /// Encrypts what is stored from now on. What lies there already stays as it is and can be read.
+    /// Encrypts all values that are written from now on. Existing unencrypted values stay as they are and remain
+    /// readable.
     ///
-    /// Names are not encrypted: those of threads, namespaces, nodes' fields, runs and effects. It keeps what is
-    /// stored secret; who can write to the tables can still put one stored value in another's place.
+    /// The names of threads, namespaces, fields, runs and effects are not encrypted. Encryption keeps values
+    /// secret, but it does not prevent an attacker with write access to the tables from swapping stored values.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, keys: Keys) -> Self {
         self.keys = Some(keys);
         self
     }
 
-    /// Connects to `postgresql://user:password@host:port/database`, and makes the tables if they are missing.
+    /// Connects to `postgresql://user:password@host:port/database` and creates the tables if they are missing.
     ///
-    /// Without TLS: see [`from_pool`](Self::from_pool).
+    /// The connection does not use TLS; for TLS see [`from_pool`](Self::from_pool).
     pub async fn connect(self, url: &str) -> Result<Postgres, OpenError> {
         let mut config = Config::from_str(url).map_err(|error| OpenError::Unreachable {
-            // The address itself is not shown: nobody knows which part of it is the password.
-            database: "at the given address".to_owned(),
+            // The URL is not shown, because in a malformed one the password cannot be located.
+            database: "at the given URL".to_owned(),
             problem: format!(
-                "{}; it should be like postgresql://user:password@host:port/database",
+                "{}; the URL must have the form postgresql://user:password@host:port/database",
                 problem(&error.into())
             ),
         })?;
-        let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT);
-        config.connect_timeout(patience);
+        let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+        config.connect_timeout(connect_timeout);
         if config.get_application_name().is_none() {
             config.application_name("graph-store");
         }
-        // A lost server should be noticed while a run waits for its answer.
+        // Detects a lost server while a run waits for a reply.
         config.keepalives_idle(Duration::from_secs(10));
         config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
         let database = address(&config);
-        // `Fast` asks the server nothing: a connection that broke is noticed when it is used, and replaced.
+        // `Fast` sends no test query: a broken connection is detected when it is used, and then replaced.
         let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, NoTls, manager_config))
             .max_size(self.connections)
-            // The connection that was used last: what its process has at hand is warm, and the others may sleep.
+            // Reuses the most recently used connection, whose server process has warm caches; the others stay idle.
             .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(WAIT))
-            .create_timeout(Some(CONNECT))
+            .wait_timeout(Some(POOL_TIMEOUT))
+            .create_timeout(Some(CONNECT_TIMEOUT))
             .post_create(Hook::async_fn(move |connection, _| {
-                // The pool's own time-out is over once the connection is made.
-                let set_up = timeout(patience, connection.batch_execute(SET_UP));
+                // The pool's own timeout only covers establishing the connection.
+                let set_up = timeout(connect_timeout, connection.batch_execute(CONNECTION_SETUP));
                 Box::pin(async {
                     let no_answer = |_| HookError::message(NO_ANSWER);
                     set_up.await.map_err(no_answer)?.map_err(HookError::Backend)
@@ -121,9 +123,9 @@ impl Settings {
         self.open(pool, database).await
     }
 
-    /// Uses connections of a pool that the caller made, with TLS say. Its own settings count, not
-    /// [`connections`](Self::connections). Let its user have `jit` off (`ALTER ROLE … SET jit = off`): to compile the
-    /// statement that reads a thread takes the server far longer than to read it.
+    /// Uses a pool created by the caller, for example with TLS. The pool's own settings apply instead of
+    /// [`connections`](Self::connections). Disable `jit` for its user (`ALTER ROLE … SET jit = off`): JIT-compiling
+    /// the statement that reads a thread takes far longer than executing it.
     pub async fn from_pool(self, pool: Pool) -> Result<Postgres, OpenError> {
         self.open(pool, "the given pool".to_owned()).await
     }
@@ -141,10 +143,10 @@ impl Settings {
             .await
             .map_err(|it| unreachable(it.into()))?
         {
-            Found::Ours => {}
-            Found::Foreign => return Err(OpenError::Foreign { database: here }),
-            Found::TooNew(found) => {
-                return Err(OpenError::TooNew { database: here, found, known: schema::NEWEST });
+            SchemaStatus::Current => {}
+            SchemaStatus::Foreign => return Err(OpenError::Foreign { database: here }),
+            SchemaStatus::TooNew(found) => {
+                return Err(OpenError::TooNew { database: here, found, supported: schema::NEWEST });
             }
         }
         drop(connection);
@@ -156,7 +158,7 @@ impl Settings {
     }
 }
 
-/// Where a server is, in words, without the password.
+/// Describes the address of the server, without the password.
 fn address(config: &Config) -> String {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),
@@ -170,9 +172,9 @@ fn address(config: &Config) -> String {
     format!("{user}@{host}:{port}/{database}")
 }
 
-/// An open database. Cloning gives another handle to it; the last one dropped closes its connections.
+/// An open database. Clones share it; dropping the last one closes its connections.
 ///
-/// One handle serves checkpoints, store and cache at once: they share its connections.
+/// One handle can serve a saver, a store and a cache, which then share its connections.
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
 
@@ -185,28 +187,28 @@ struct Inner {
 }
 
 impl Postgres {
-    /// Connects with the usual settings, and makes the tables if they are missing; see [`Settings::connect`].
+    /// Connects with the default settings and creates the tables if they are missing; see [`Settings::connect`].
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
         Self::settings().connect(url).await
     }
 
-    /// Uses connections of a pool that the caller made, with TLS say.
+    /// Uses a pool created by the caller; see [`Settings::from_pool`].
     pub async fn from_pool(pool: Pool) -> Result<Self, OpenError> {
         Self::settings().from_pool(pool).await
     }
 
-    /// The usual settings, to be changed before connecting.
+    /// Returns the default settings, to be changed before connecting.
     pub fn settings() -> Settings {
         Settings {
             schema: "graph_store".to_owned(),
-            connections: CONNECTIONS,
+            connections: MAX_CONNECTIONS,
             max_value_bytes: MAX_VALUE_BYTES,
             #[cfg(feature = "encryption")]
             keys: None,
         }
     }
 
-    /// The server and the database, without the password.
+    /// Returns the server and the database, without the password.
     pub fn database(&self) -> &str {
         &self.0.database
     }
@@ -223,29 +225,29 @@ impl Postgres {
         &self.0.pool
     }
 
-    /// A statement on our tables, where `@.` stands before each of their names.
+    /// Replaces every `@.` in a statement with our schema.
     pub(crate) fn sql(&self, statement: &str) -> String {
         self.0.schema.sql(statement)
     }
 
-    /// Does a statement that may be done twice: where the connection is lost on the way, nobody knows whether
-    /// it was done, and so it is done again.
+    /// Executes an idempotent statement. If the connection is lost it is unknown whether the statement was
+    /// executed, so it is retried.
     pub(crate) async fn query(
         &self,
         statement: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, PoolError> {
         let sql = self.sql(statement);
-        let mut again = Again::default();
+        let mut backoff = RetryBackoff::default();
         loop {
             match self.try_query(&sql, params).await {
-                Err(error) if again.pause(&error).await => {}
+                Err(error) if backoff.wait_before_retry(&error).await => {}
                 answer => return answer,
             }
         }
     }
 
-    /// Does a statement once.
+    /// Executes a statement once.
     pub(crate) async fn query_once(
         &self,
         statement: &str,
@@ -264,29 +266,32 @@ impl Postgres {
         Ok(connection.query(&statement, params).await?)
     }
 
-    /// A connection, which goes back to the pool when it is dropped.
+    /// Returns a connection, which goes back to the pool when it is dropped.
     pub(crate) async fn connection(&self) -> Result<Object, PoolError> {
         self.pool().get().await
     }
 
-    pub(crate) fn explain(&self, error: PoolError) -> DatabaseError {
+    pub(crate) fn database_error(&self, error: PoolError) -> DatabaseError {
         DatabaseError::new(&self.0.database, error)
     }
 }
 
-/// Whether work that may be done twice is done again.
+/// Retry state of an idempotent operation.
 #[derive(Debug, Default)]
-pub(crate) struct Again {
-    tries: usize,
+pub(crate) struct RetryBackoff {
+    retries: usize,
 }
 
-impl Again {
-    /// Waits a little and says yes, if it failed because of the connection or of somebody else's work, and not
-    /// too often.
-    pub(crate) async fn pause(&mut self, error: &PoolError) -> bool {
-        match AGAIN.get(self.tries).filter(|_| is_lost(error) || is_conflict(error)) {
+impl RetryBackoff {
+    /// Waits and returns true if the operation should be retried: it failed because of the connection or a
+    /// conflict, and there are retries left.
+    pub(crate) async fn wait_before_retry(&mut self, error: &PoolError) -> bool {
+        match RETRY_DELAYS
+            .get(self.retries)
+            .filter(|_| is_connection_lost(error) || is_conflict(error))
+        {
             Some(pause) => {
-                self.tries += 1;
+                self.retries += 1;
                 tokio::time::sleep(*pause).await;
                 true
             }

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the server.
+//! Failures of communication with the server.
 
 use std::{
     error::Error,
@@ -12,14 +12,14 @@ use tokio_postgres::error::SqlState;
 
 use crate::codec::CodecError;
 
-/// What is said of a server that keeps silent.
-pub(super) const NO_ANSWER: &str = "the server did not answer in time";
+/// The message for a server that does not respond.
+pub(super) const NO_ANSWER: &str = "the server did not respond in time";
 
-/// Why a piece of work came to nothing: the database failed, or the work itself refuses with an `R`.
+/// Why work failed: the database failed, or the work itself was rejected with an `R`.
 #[derive(Debug)]
 pub(crate) enum Failure<R> {
     Database(PoolError),
-    Refused(R),
+    Rejected(R),
 }
 
 impl<R> From<PoolError> for Failure<R> {
@@ -36,17 +36,17 @@ impl<R> From<tokio_postgres::Error> for Failure<R> {
 
 impl From<CheckpointError> for Failure<CheckpointError> {
     fn from(error: CheckpointError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 
 impl From<CodecError> for Failure<CheckpointError> {
     fn from(error: CodecError) -> Self {
-        Self::Refused(CheckpointError::Storage(Arc::new(error)))
+        Self::Rejected(CheckpointError::Storage(Arc::new(error)))
     }
 }
 
-/// PostgreSQL could not do its work. What was committed before is still there.
+/// An error of PostgreSQL. Previously committed data is not lost.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("PostgreSQL at {database}: {problem}")]
 pub struct DatabaseError {
@@ -62,100 +62,106 @@ impl DatabaseError {
     }
 }
 
-/// What is wrong, and what to do about it.
+/// Describes the error and how to fix it.
 pub(super) fn problem(error: &PoolError) -> String {
-    format!("{}{}", words(error), hint(error))
+    format!("{}{}", describe(error), hint(error))
 }
 
-/// The error with its causes; a server's answer in the server's own words.
-fn words(error: &PoolError) -> String {
-    if let Some(answer) = statement(error).and_then(tokio_postgres::Error::as_db_error) {
+/// Describes the error and its causes; for an error reported by the server, the server's own message.
+fn describe(error: &PoolError) -> String {
+    if let Some(answer) = postgres_error(error).and_then(tokio_postgres::Error::as_db_error) {
         let detail = answer.detail().map(|it| format!(" ({it})")).unwrap_or_default();
         return format!("{}{detail}", answer.message());
     }
-    let mut words = match error {
-        PoolError::Timeout(TimeoutType::Wait) => "no connection became free in time".to_owned(),
+    let mut text = match error {
+        PoolError::Timeout(TimeoutType::Wait) => {
+            "timed out waiting for a free connection".to_owned()
+        }
         PoolError::Timeout(_) => NO_ANSWER.to_owned(),
-        error if is_silence(error) => NO_ANSWER.to_owned(),
+        error if is_setup_timeout(error) => NO_ANSWER.to_owned(),
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
             error.to_string()
         }
         other => other.to_string(),
     };
-    let mut cause = statement(error).and_then(Error::source);
+    let mut cause = postgres_error(error).and_then(Error::source);
     while let Some(error) = cause {
-        words = format!("{words}: {error}");
+        text = format!("{text}: {error}");
         cause = error.source();
     }
-    words
+    text
 }
 
 fn hint(error: &PoolError) -> &'static str {
     if matches!(error, PoolError::Timeout(TimeoutType::Wait)) {
-        return "; all are in use: raise `connections`";
+        return "; all connections are in use: raise `connections`";
     }
-    match code(error).map(SqlState::code) {
-        Some("28P01" | "28000") => {
-            "; check the user and the password, and the server's pg_hba.conf"
-        }
-        Some("3D000") => "; make it first: CREATE DATABASE",
+    match sql_state(error).map(SqlState::code) {
+        Some("28P01" | "28000") => "; check the user, the password and the server's pg_hba.conf",
+        Some("3D000") => "; create it first with CREATE DATABASE",
         Some("42501") => {
-            "; grant this user rights on the schema, or let its owner connect once to make the tables"
+            "; grant this user rights on the schema, or connect once as its owner to create the tables"
         }
-        Some("53300") => "; lower `connections` here or raise the server's max_connections",
-        Some("53100") => "; make room on the server and run again, nothing committed is lost",
-        Some("25006") => "; this server only reads: give the address of the primary",
+        Some("53300") => "; lower `connections` or raise the server's max_connections",
+        Some("53100") => {
+            "; free some disk space on the server and retry; committed data is not lost"
+        }
+        Some("25006") => "; this server is read-only: use the address of the primary",
         Some("42P01" | "42883" | "3F000") => {
-            "; the tables were removed or changed while in use: connect again to make them anew"
+            "; the tables were removed or changed while in use: reconnect to create them again"
         }
-        Some("57014") => "; raise the server's statement_timeout or look for what holds the rows",
-        _ if is_lost(error) => {
-            "; is the server up, and does it listen there? What was committed is not lost: run again"
+        Some("57014") => {
+            "; raise the server's statement_timeout or find out which transaction locks the rows"
+        }
+        _ if is_connection_lost(error) => {
+            "; check that the server is running and listens on this address, then retry; committed data is not lost"
         }
         _ if is_about_tls(error) => {
-            "; for TLS make a pool with a TLS connector and use `from_pool`"
+            "; to use TLS, create a pool with a TLS connector and pass it to `from_pool`"
         }
         _ => "",
     }
 }
 
-/// Whether the connection is gone, or could not be made: then nobody knows whether the statement was done.
-pub(super) fn is_lost(error: &PoolError) -> bool {
-    let lost_here = statement(error).is_some_and(|it| it.is_closed() || is_about_io(it));
-    let lost_there = code(error).map(SqlState::code).is_some_and(|it| {
+/// Returns whether the connection was lost or could not be established, so that it is unknown whether the statement
+/// was executed.
+pub(super) fn is_connection_lost(error: &PoolError) -> bool {
+    let lost_here = postgres_error(error).is_some_and(|it| it.is_closed() || is_about_io(it));
+    let lost_there = sql_state(error).map(SqlState::code).is_some_and(|it| {
         it.starts_with("08") || matches!(it, "57P01" | "57P02" | "57P03" | "57P05")
     });
-    let in_vain = matches!(error, PoolError::Timeout(TimeoutType::Create)) || is_silence(error);
-    lost_here || lost_there || in_vain
+    let is_connect_timeout =
+        matches!(error, PoolError::Timeout(TimeoutType::Create)) || is_setup_timeout(error);
+    lost_here || lost_there || is_connect_timeout
 }
 
-/// Whether the server did not answer while a connection was set up.
-fn is_silence(error: &PoolError) -> bool {
+/// Returns whether the server did not respond during the setup of a connection.
+fn is_setup_timeout(error: &PoolError) -> bool {
     matches!(error, PoolError::PostCreateHook(HookError::Message(it)) if it == NO_ANSWER)
 }
 
-/// Whether the statement was undone because of another one, so that it may just be done again.
+/// Returns whether the statement was rolled back because of a concurrent one and can be retried.
 pub(super) fn is_conflict(error: &PoolError) -> bool {
-    matches!(code(error).map(SqlState::code), Some("40001" | "40P01"))
+    matches!(sql_state(error).map(SqlState::code), Some("40001" | "40P01"))
 }
 
-pub(super) fn code(error: &PoolError) -> Option<&SqlState> {
-    statement(error)?.code()
+pub(super) fn sql_state(error: &PoolError) -> Option<&SqlState> {
+    postgres_error(error)?.code()
 }
 
 fn is_about_tls(error: &PoolError) -> bool {
-    statement(error).is_some_and(|it| it.to_string().contains("TLS"))
+    postgres_error(error).is_some_and(|it| it.to_string().contains("TLS"))
 }
 
 fn is_about_io(error: &tokio_postgres::Error) -> bool {
     let cause = error.source().and_then(|it| it.downcast_ref::<io::Error>());
-    // These two are messages that cannot be made or understood.
+    // These two are messages that could not be encoded or decoded.
     cause.is_some_and(|it| !matches!(it.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 
-fn statement(error: &PoolError) -> Option<&tokio_postgres::Error> {
+fn postgres_error(error: &PoolError) -> Option<&tokio_postgres::Error> {
     match error {
-        // The second is one that was lost before it was set up.
+        // The second is a connection that was lost during its setup.
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
             Some(error)
         }
@@ -171,33 +177,36 @@ mod tests {
     use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
     use tokio_postgres::NoTls;
 
-    use super::{super::Postgres, is_lost, problem};
+    use super::{super::Postgres, is_connection_lost, problem};
 
-    /// It may break while it is made, and while it is set up.
+    /// A connection can break while it is established and during its setup.
     #[tokio::test]
-    async fn a_connection_that_broke_is_lost_whenever_that_was() {
-        // Nobody listens there.
+    async fn a_connection_that_breaks_during_setup_counts_as_lost() {
+        // No server listens on this port.
         let refused = || tokio_postgres::connect("postgresql://u@127.0.0.1:1/d", NoTls);
-        let made = PoolError::Backend(refused().await.err().unwrap());
+        let established = PoolError::Backend(refused().await.err().unwrap());
         let set_up = PoolError::PostCreateHook(HookError::Backend(refused().await.err().unwrap()));
-        assert!(is_lost(&made) && is_lost(&set_up));
-        assert_eq!(problem(&made), problem(&set_up));
+        assert!(is_connection_lost(&established) && is_connection_lost(&set_up));
+        assert_eq!(problem(&established), problem(&set_up));
     }
 
     #[tokio::test]
-    async fn a_server_that_greets_and_then_keeps_silent_is_not_waited_for() {
+    async fn connecting_times_out_if_the_server_stops_responding() {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("postgresql://u@{}/d?connect_timeout=1", server.local_addr().unwrap());
         tokio::spawn(async move {
             let mut greeted = Vec::new();
             while let Ok((mut connection, _)) = server.accept().await {
-                // Welcome, and ready for a statement.
+                // AuthenticationOk and ReadyForQuery.
                 let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await;
                 greeted.push(connection);
             }
         });
         let connect = timeout(Duration::from_secs(60), Postgres::connect(&url));
-        let error = connect.await.expect("it is not waited for").unwrap_err().to_string();
-        assert!(error.contains("the server did not answer in time; is the server up"), "{error}");
+        let error = connect.await.expect("connecting times out").unwrap_err().to_string();
+        assert!(
+            error.contains("the server did not respond in time; check that the server is running"),
+            "{error}"
+        );
     }
 }

@@ -1,47 +1,47 @@
-//! Writes to one namespace, which one call of the function `write` in the database stores.
+//! Groups of writes to one namespace. One call of the database function `write` stores a group.
 
 use std::sync::Arc;
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
 use tokio_postgres::types::ToSql;
 
-use crate::chain::Tips;
-use crate::stored::{Put, Records};
+use crate::chain::ChainTips;
+use crate::encoded::{EncodedCheckpoint, EncodedRecords};
 
-/// How many parameters the function has.
+/// Number of parameters of the function.
 pub(super) const PARAMS: usize = 21;
-/// How large the values of one statement may become before another one begins: a message has at most 1 GB.
+/// Size at which a group accepts no more writes, in bytes. A protocol message is limited to 1 GB.
 const STATEMENT_BYTES: usize = 64 << 20;
 
-/// Checkpoints of one namespace, of which each follows the one before, and records.
+/// Consecutive checkpoints of one namespace, and task records.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct WriteGroup {
     pub(super) thread: String,
     pub(super) namespace: String,
-    pub(super) puts: Vec<Arc<Put>>,
-    /// The newest links of the first one's base, as they were taken for.
+    pub(super) puts: Vec<Arc<EncodedCheckpoint>>,
+    /// The links of the first checkpoint's base, as assumed by the plan.
     pub(super) base_links: Option<Vec<i64>>,
     pub(super) fields: Vec<String>,
-    /// The newest link of each field, one checkpoint after the other.
+    /// The newest link of each field, for one checkpoint after the other.
     pub(super) links: Vec<i64>,
     pub(super) new: Vec<i64>,
     pub(super) prevs: Vec<Option<i64>>,
     pub(super) depths: Vec<i32>,
-    pub(super) changes: Vec<Stored>,
-    pub(super) records: Vec<(Arc<Records>, usize)>,
+    pub(super) changes: Vec<LinkBody>,
+    pub(super) records: Vec<(Arc<EncodedRecords>, usize)>,
     pub(super) bytes: usize,
 }
 
-/// The stored form of a link.
+/// The encoded body of a link.
 #[derive(Debug)]
-pub(super) enum Stored {
-    /// That of a checkpoint's change with this index.
-    Change(Arc<Put>, usize),
-    /// That of several changes taken together.
+pub(super) enum LinkBody {
+    /// The change of this checkpoint with this index.
+    Change(Arc<EncodedCheckpoint>, usize),
+    /// Several changes merged by compaction.
     Own(Vec<u8>),
 }
 
-impl Stored {
+impl LinkBody {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Change(put, index) => &put.changes[*index].encoded,
@@ -50,7 +50,7 @@ impl Stored {
     }
 }
 
-impl Group {
+impl WriteGroup {
     pub(super) fn is_of(&self, place: &Place) -> bool {
         self.thread == place.thread && self.namespace == place.namespace
     }
@@ -59,8 +59,8 @@ impl Group {
         self.bytes < STATEMENT_BYTES
     }
 
-    /// Whether the checkpoint follows the last one here and has the same fields.
-    pub(super) fn takes(&self, put: &Put, tips: &Tips) -> bool {
+    /// Returns whether the checkpoint directly follows the last one of the group and has the same fields.
+    pub(super) fn accepts(&self, put: &EncodedCheckpoint, tips: &ChainTips) -> bool {
         let Some(last) = self.puts.last().map(|it| it.place.id) else { return self.has_room() };
         self.has_room()
             && put.expected_head == Some(last)
@@ -69,8 +69,8 @@ impl Group {
             && self.fields.iter().eq(tips.keys())
     }
 
-    /// The error that an answer of the database means.
-    pub(super) fn refused(&self, answer: &str) -> CheckpointError {
+    /// Converts an answer of the database function to an error.
+    pub(super) fn rejection(&self, answer: &str) -> CheckpointError {
         let thread = self.thread.clone();
         let base = self.puts.first().and_then(|it| it.base);
         match (answer, base) {
@@ -102,7 +102,7 @@ impl Group {
             runs: self.puts.iter().map(|it| it.run.as_bytes()).collect(),
             bodies: self.puts.iter().map(|it| &it.body[..]).collect(),
             fields: self.fields.iter().map(String::as_bytes).collect(),
-            changes: self.changes.iter().map(Stored::bytes).collect(),
+            changes: self.changes.iter().map(LinkBody::bytes).collect(),
             at: rows().map(|(records, _)| bytes(records.place.id)).collect(),
             tasks: rows().map(|(_, row)| row.task.to_bytes().to_vec()).collect(),
             slots: rows().map(|(_, row)| row.slot.as_bytes()).collect(),
@@ -115,9 +115,9 @@ impl Group {
     }
 }
 
-/// A group as the parameters of the function.
+/// A group as parameters of the function.
 pub(super) struct Params<'a> {
-    group: &'a Group,
+    group: &'a WriteGroup,
     thread: &'a [u8],
     namespace: &'a [u8],
     token: Option<i64>,

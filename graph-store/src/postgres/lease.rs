@@ -1,9 +1,9 @@
-//! Leases: one run at a time works on a thread, also among machines.
+//! Leases: at most one run at a time works on a thread, across all machines.
 //!
-//! Who holds a thread holds a lock of a session with the server, one session for all threads of an open database.
-//! The server gives the locks free when the session ends, however it ends. The token that stands in the table
-//! `lease` is checked by every write under it: a holder whose session was lost, and whose thread somebody else
-//! took since, cannot write any more.
+//! A lease is an advisory lock of a session with the server; one session holds the locks of all threads of an open
+//! database. The server releases the locks when the session ends, however it ends. Every write under a lease also
+//! checks its token in the table `lease`: a holder that lost its session, and whose thread was taken over since,
+//! can no longer write.
 
 use std::{
     collections::HashMap,
@@ -18,12 +18,12 @@ use graph_core::checkpoint::CheckpointError;
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    database::{Again, Postgres},
+    database::{Postgres, RetryBackoff},
     failure::Failure,
 };
 
-/// What a session that holds locks is set to: a lost machine is noticed within half a minute, and nobody ends the
-/// session for being idle.
+/// Settings of the session that holds the locks: the server detects a lost machine within half a minute, and does
+/// not close the session for being idle.
 const SETTINGS: &str = "
     SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
         ('tcp_keepalives_idle', '10'),
@@ -34,26 +34,26 @@ const SETTINGS: &str = "
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
 
-/// How long to wait before locks are asked for again that a lost session still has.
-const RETAKE: Duration = Duration::from_secs(1);
+/// Delay between attempts to reacquire locks that the server still assigns to a lost session.
+const REACQUIRE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The threads that are held here.
+/// The threads leased by this open database.
 pub(super) struct Leases {
-    // Tokio's mutex: one connects anew, and the others wait for it.
+    // A tokio mutex: one caller reconnects while the others wait.
     session: tokio::sync::Mutex<Option<Session>>,
-    // A std mutex: it is held for a moment only.
-    holds: Mutex<HashMap<String, Hold>>,
-    /// Where the database was opened.
+    // A std mutex, because it is only locked briefly.
+    states: Mutex<HashMap<String, LeaseState>>,
+    /// The runtime on which the database was opened.
     runtime: Handle,
 }
 
 /// The session that holds the locks.
 struct Session {
     client: Arc<ClientWrapper>,
-    /// Threads that are held here, but whose locks it has not got yet: the server has not noticed that the session
-    /// before is lost, and keeps them for it.
+    /// Leased threads whose locks this session does not hold yet, because the server has not noticed the loss of
+    /// the previous session.
     missing: Vec<(String, i64)>,
-    asked_at: Option<Instant>,
+    last_attempt: Option<Instant>,
 }
 
 impl Session {
@@ -61,60 +61,61 @@ impl Session {
         self.client.is_closed()
     }
 
-    /// Whether it is time to ask for the missing locks.
-    fn should_ask(&self) -> bool {
-        !self.missing.is_empty() && self.asked_at.is_none_or(|it| it.elapsed() >= RETAKE)
+    /// Returns whether it is time to try to reacquire the missing locks.
+    fn should_reacquire(&self) -> bool {
+        !self.missing.is_empty()
+            && self.last_attempt.is_none_or(|it| it.elapsed() >= REACQUIRE_INTERVAL)
     }
 }
 
-enum Hold {
-    Taking,
+enum LeaseState {
+    Acquiring,
     Held(i64),
-    /// It is being given back; the channel closes when that is done.
-    Leaving(watch::Receiver<()>),
+    /// The lease is being released; the channel closes once that is done.
+    Releasing(watch::Receiver<()>),
 }
 
 impl Leases {
-    /// Must be called inside a runtime.
+    /// Must be called within a runtime.
     pub(super) fn new() -> Self {
         Self {
             session: tokio::sync::Mutex::default(),
-            holds: Mutex::default(),
+            states: Mutex::default(),
             runtime: Handle::current(),
         }
     }
 
-    /// The token of a thread that is held here.
+    /// Returns the token of a thread that is leased here.
     fn token(&self, thread: &str) -> Option<i64> {
         match self.lock().get(thread)? {
-            Hold::Held(token) => Some(*token),
-            Hold::Taking | Hold::Leaving(_) => None,
+            LeaseState::Held(token) => Some(*token),
+            LeaseState::Acquiring | LeaseState::Releasing(_) => None,
         }
     }
 
-    /// Claims a thread among those who use this open database, once whoever leaves it has left.
+    /// Claims a thread among the users of this open database. Waits for a release in progress.
     async fn claim(&self, thread: &str) -> Result<(), CheckpointError> {
         loop {
-            let mut leaving = {
-                let mut holds = self.lock();
-                match holds.get(thread) {
-                    Some(Hold::Taking | Hold::Held(_)) => {
+            let mut releasing = {
+                let mut states = self.lock();
+                match states.get(thread) {
+                    Some(LeaseState::Acquiring | LeaseState::Held(_)) => {
                         return Err(CheckpointError::Busy { thread: thread.to_owned() });
                     }
-                    Some(Hold::Leaving(leaving)) => leaving.clone(),
+                    Some(LeaseState::Releasing(releasing)) => releasing.clone(),
                     None => {
-                        holds.insert(thread.to_owned(), Hold::Taking);
+                        states.insert(thread.to_owned(), LeaseState::Acquiring);
                         return Ok(());
                     }
                 }
             };
-            // It ends in an error, which is what is waited for: the sender is dropped.
-            let _ = leaving.changed().await;
+            // Returns an error once the sender is dropped, which is what we wait for.
+            let _ = releasing.changed().await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Hold>> {
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, LeaseState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,46 +126,50 @@ impl fmt::Debug for Leases {
 }
 
 impl Postgres {
-    /// Takes a thread, unless somebody who lives has it.
-    pub(super) async fn take(&self, thread: &str) -> Result<Held, Failure<CheckpointError>> {
+    /// Leases a thread, unless another live session holds it.
+    pub(super) async fn acquire(
+        &self,
+        thread: &str,
+    ) -> Result<LeaseGuard, Failure<CheckpointError>> {
         self.leases().claim(thread).await?;
-        // From here on it is given back whatever happens, also if nobody waits for the answer any more.
+        // From here on the lease is released on drop, even if the caller is cancelled.
         let (database, thread) = (self.clone(), thread.to_owned());
-        let mut held = Held { database, thread, token: random(), ours: true };
+        let mut guard = LeaseGuard { database, thread, token: random(), must_release: true };
         // A session that has just ended counts as open for a moment.
-        let mut again = Again::default();
-        let taken = loop {
-            match self.try_take(&held).await {
-                Err(error) if again.pause(&error).await => {}
+        let mut backoff = RetryBackoff::default();
+        let acquired = loop {
+            match self.try_acquire(&guard).await {
+                Err(error) if backoff.wait_before_retry(&error).await => {}
                 answer => break answer,
             }
         };
-        match taken {
+        match acquired {
             Ok(true) => {
-                self.leases().lock().insert(held.thread.clone(), Hold::Held(held.token));
-                Ok(held)
+                self.leases().lock().insert(guard.thread.clone(), LeaseState::Held(guard.token));
+                Ok(guard)
             }
             Ok(false) => {
-                held.ours = false;
-                Err(CheckpointError::Busy { thread: held.thread.clone() }.into())
+                guard.must_release = false;
+                Err(CheckpointError::Busy { thread: guard.thread.clone() }.into())
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn try_take(&self, held: &Held) -> Result<bool, PoolError> {
+    async fn try_acquire(&self, guard: &LeaseGuard) -> Result<bool, PoolError> {
         let session = self.session().await?;
         let take = session.prepare_cached(&self.sql("SELECT @.take($1, $2)")).await?;
-        let row = session.query_one(&take, &[&held.thread.as_bytes(), &held.token]).await?;
+        let row = session.query_one(&take, &[&guard.thread.as_bytes(), &guard.token]).await?;
         Ok(row.try_get(0)?)
     }
 
-    /// The token to write to a thread with, if it is held here.
+    /// Returns the token for writing to a thread, if it is leased here.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         let token = self.leases().token(thread)?;
-        // Who writes finds out early that the session is lost; its threads are taken again aside, as often as it takes.
+        // Detects a lost session early and reacquires its locks in the background; each write triggers this until
+        // all locks are reacquired.
         if let Ok(session) = self.leases().session.try_lock()
-            && session.as_ref().is_none_or(|it| it.is_closed() || it.should_ask())
+            && session.as_ref().is_none_or(|it| it.is_closed() || it.should_reacquire())
         {
             let database = self.clone();
             drop(self.runtime().spawn(async move { database.session().await.map(drop) }));
@@ -172,21 +177,22 @@ impl Postgres {
         Some(token)
     }
 
-    /// Where work goes on that nobody waits for: where the database was opened, since its connections live there.
+    /// Returns the runtime for background work: the one on which the database was opened, because its connections
+    /// live there.
     pub(super) fn runtime(&self) -> Handle {
         self.leases().runtime.clone()
     }
 
-    /// The session that holds the locks. A new one takes the threads again that are held here.
+    /// Returns the session that holds the locks. A new session reacquires the locks of all threads leased here.
     async fn session(&self) -> Result<Arc<ClientWrapper>, PoolError> {
         let mut session = self.leases().session.lock().await;
         let open = match &mut *session {
             Some(open) if !open.is_closed() => open,
             closed => closed.insert(self.new_session().await?),
         };
-        if open.should_ask() {
-            open.missing = self.take_again(open).await?;
-            open.asked_at = Some(Instant::now());
+        if open.should_reacquire() {
+            open.missing = self.reacquire_missing(open).await?;
+            open.last_attempt = Some(Instant::now());
         }
         Ok(open.client.clone())
     }
@@ -194,25 +200,25 @@ impl Postgres {
     async fn new_session(&self) -> Result<Session, PoolError> {
         let client = Arc::new(Object::take(self.connection().await?));
         client.simple_query(SETTINGS).await?;
-        let holds = self.leases().lock();
-        let missing = holds.iter().filter_map(|(thread, hold)| match hold {
-            Hold::Held(token) => Some((thread.clone(), *token)),
-            Hold::Taking | Hold::Leaving(_) => None,
+        let states = self.leases().lock();
+        let missing = states.iter().filter_map(|(thread, state)| match state {
+            LeaseState::Held(token) => Some((thread.clone(), *token)),
+            LeaseState::Acquiring | LeaseState::Releasing(_) => None,
         });
-        Ok(Session { client, missing: missing.collect(), asked_at: None })
+        Ok(Session { client, missing: missing.collect(), last_attempt: None })
     }
 
-    /// Asks for the locks that a session lacks, and gives those that somebody else still has.
-    async fn take_again(&self, session: &Session) -> Result<Vec<(String, i64)>, PoolError> {
-        let again = self.sql("SELECT @.take_again($1, $2)");
-        let again = session.client.prepare_cached(&again).await?;
+    /// Tries to reacquire the locks that a session lacks, and returns those that are still held by another session.
+    async fn reacquire_missing(&self, session: &Session) -> Result<Vec<(String, i64)>, PoolError> {
+        let reacquire = self.sql("SELECT @.take_again($1, $2)");
+        let reacquire = session.client.prepare_cached(&reacquire).await?;
         let mut missing = Vec::new();
         for (thread, token) in &session.missing {
             if self.leases().token(thread) != Some(*token) {
                 continue;
             }
-            // Whoever took it meanwhile keeps it: the token tells the holder at its next write.
-            let row = session.client.query_one(&again, &[&thread.as_bytes(), token]).await?;
+            // If the thread was taken over meanwhile, the token check rejects our next write.
+            let row = session.client.query_one(&reacquire, &[&thread.as_bytes(), token]).await?;
             if !row.try_get::<_, bool>(0)? {
                 missing.push((thread.clone(), *token));
             }
@@ -220,16 +226,17 @@ impl Postgres {
         Ok(missing)
     }
 
-    async fn give_back(&self, thread: &str, token: i64) {
+    async fn release(&self, thread: &str, token: i64) {
         let session = self.leases().session.lock().await;
         let Some(open) = session.as_ref().map(|it| it.client.clone()) else { return };
         drop(session);
-        let given_back = async {
-            let give = open.prepare_cached(&self.sql("SELECT @.give_back($1, $2)")).await?;
-            open.query(&give, &[&thread.as_bytes(), &token]).await
+        let released = async {
+            let release = open.prepare_cached(&self.sql("SELECT @.give_back($1, $2)")).await?;
+            open.query(&release, &[&thread.as_bytes(), &token]).await
         };
-        if given_back.await.is_err() {
-            // The server gives everything free with the session; what is still held is taken again by the next.
+        if released.await.is_err() {
+            // The server releases all locks with the session; the next session reacquires those of threads still
+            // leased here.
             let mut session = self.leases().session.lock().await;
             if session.as_ref().is_some_and(|it| Arc::ptr_eq(&it.client, &open)) {
                 *session = None;
@@ -238,53 +245,54 @@ impl Postgres {
     }
 }
 
-/// A thread that is held; gives it free when it is dropped.
-pub(super) struct Held {
+/// A leased thread; dropping the guard releases it.
+pub(super) struct LeaseGuard {
     database: Postgres,
     thread: String,
     token: i64,
-    /// Not if it turned out to be somebody else's: then there is nothing to give back.
-    ours: bool,
+    /// False if another session holds the thread, so that there is nothing to release.
+    must_release: bool,
 }
 
-impl Drop for Held {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let leases = self.database.leases();
-        if !self.ours {
+        if !self.must_release {
             leases.lock().remove(&self.thread);
             return;
         }
-        let (leaving, left) = watch::channel(());
-        leases.lock().insert(self.thread.clone(), Hold::Leaving(left));
-        let leaving = Leaving {
+        let (done, released) = watch::channel(());
+        leases.lock().insert(self.thread.clone(), LeaseState::Releasing(released));
+        let guard = ReleaseGuard {
             database: self.database.clone(),
             thread: std::mem::take(&mut self.thread),
-            _done: leaving,
+            _done: done,
         };
         let token = self.token;
-        // Not waited for: whoever takes the thread next here waits for it.
+        // Not awaited: the next caller that leases the thread here waits for it.
         drop(
             self.database
                 .runtime()
-                .spawn(async move { leaving.database.give_back(&leaving.thread, token).await }),
+                .spawn(async move { guard.database.release(&guard.thread, token).await }),
         );
     }
 }
 
-/// A thread on its way to be free; it counts as free once this is dropped, done or not.
-struct Leaving {
+/// A lease being released. The thread counts as free once this is dropped, whether or not the release succeeded.
+struct ReleaseGuard {
     database: Postgres,
     thread: String,
     _done: watch::Sender<()>,
 }
 
-impl Drop for Leaving {
+impl Drop for ReleaseGuard {
     fn drop(&mut self) {
         self.database.leases().lock().remove(&self.thread);
     }
 }
 
-/// Random, and not counted: a row may go and come again, and its token must be another one.
+/// Returns a random token. Not sequential: a row may be deleted and inserted again, and must then have another
+/// token.
 fn random() -> i64 {
     (RandomState::new().hash_one(std::process::id()) >> 1) as i64
 }

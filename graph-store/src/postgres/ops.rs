@@ -1,4 +1,4 @@
-//! Writes in their stored form.
+//! Encoded writes.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use graph_core::checkpoint::Write;
 
 use crate::{
     codec::{Codec, CodecError},
-    stored::{Put, Records},
+    encoded::{EncodedCheckpoint, EncodedRecords},
 };
 
-/// One write. Shared: it may be stored by somebody else's statement, along with others.
+/// One write. Shared, because a statement of another caller may store it together with other writes.
 #[derive(Clone, Debug)]
-pub(super) enum Op {
-    Put(Arc<Put>),
-    Record(Arc<Records>),
+pub(super) enum WriteOp {
+    Put(Arc<EncodedCheckpoint>),
+    Record(Arc<EncodedRecords>),
 }
 
-impl Op {
+impl WriteOp {
     pub(super) fn new(codec: &Codec, write: Write) -> Result<Self, CodecError> {
         match write {
             Write::Put(checkpoint) => {
-                Put::new(codec, *checkpoint).map(|it| Self::Put(Arc::new(it)))
+                EncodedCheckpoint::new(codec, *checkpoint).map(|it| Self::Put(Arc::new(it)))
             }
             Write::Record(place, records) => {
-                Records::new(codec, place, &records).map(|it| Self::Record(Arc::new(it)))
+                EncodedRecords::new(codec, place, &records).map(|it| Self::Record(Arc::new(it)))
             }
         }
     }

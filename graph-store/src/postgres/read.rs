@@ -12,19 +12,19 @@ use graph_core::checkpoint::{
 use tokio_postgres::{IsolationLevel, Row, types::ToSql};
 
 use super::{
-    chains::{Links, Newest, newest},
-    database::{Again, Postgres},
+    chains::{FieldTips, LinkReader, field_tips},
+    database::{Postgres, RetryBackoff},
     failure::Failure,
-    known::Known,
+    tip_cache::TipCache,
 };
-use crate::{body::Body, codec::Codec, stored};
+use crate::{body::Body, codec::Codec, encoded};
 
-/// How many checkpoints one statement of a listing reads.
-const PAGE: usize = 256;
+/// Maximum number of checkpoints that one statement of a listing reads.
+const PAGE_ROWS: usize = 256;
 
-/// One checkpoint, by one statement: its row, its chains and its records, as they were at one moment.
+/// Reads one checkpoint with a single statement: its row, its chains and its records, in one consistent snapshot.
 ///
-/// Each chain is followed link by link, as `LATERAL … OFFSET 0` says, so that no plan reads a whole table.
+/// `LATERAL … OFFSET 0` makes the server follow each chain link by link, so that no plan scans a whole table.
 macro_rules! one_checkpoint {
     ($which:literal) => {
         concat!(
@@ -60,10 +60,10 @@ macro_rules! one_checkpoint {
     };
 }
 
-/// One checkpoint: the addressed one, or the namespace's newest.
+/// Reads one checkpoint: the addressed one, or the newest of its namespace.
 pub(super) async fn get(
     database: &Postgres,
-    known: &Known,
+    cache: &TipCache,
     at: &Lookup,
 ) -> Result<Option<Checkpoint>, Failure<CheckpointError>> {
     let (thread, namespace) = (at.thread.as_bytes(), at.namespace.as_bytes());
@@ -79,15 +79,16 @@ pub(super) async fn get(
     }?;
     let codec = database.codec();
     let kind = |row: &Row| row.try_get::<_, String>(0);
-    let mut stored = None;
+    let mut row_data = None;
     for row in &rows {
         if kind(row)? == "checkpoint" {
-            stored = Some(Stored::read(row, 1, 7)?);
+            row_data = Some(CheckpointRow::read(row, 1, 7)?);
         }
     }
-    let Some(stored) = stored else { return Ok(None) };
-    let place = Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: stored.id };
-    let mut links = Links::default();
+    let Some(row_data) = row_data else { return Ok(None) };
+    let place =
+        Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: row_data.id };
+    let mut links = LinkReader::default();
     let mut records = Vec::new();
     for row in rows {
         match kind(&row)?.as_str() {
@@ -98,24 +99,24 @@ pub(super) async fn get(
     }
     records.sort_by_key(|it| it.0);
     let records = records.into_iter().map(|it| it.1).collect();
-    let body = Body::decode(codec, &place, &stored.body)?;
-    let checkpoint = whole(codec, place, body, &stored.newest, &mut links, records)?;
-    // What is read is often what the next write builds on.
-    if let Some(tips) = links.tips(&stored.newest) {
-        known.insert(&checkpoint.place, Arc::new(tips));
+    let body = Body::decode(codec, &place, &row_data.body)?;
+    let checkpoint = assemble(codec, place, body, &row_data.tips, &mut links, records)?;
+    // The next write often builds on the checkpoint that was just read.
+    if let Some(tips) = links.chain_tips(&row_data.tips) {
+        cache.insert(&checkpoint.place, Arc::new(tips));
     }
     Ok(Some(checkpoint))
 }
 
-/// The checkpoints of a namespace that are asked for, newest first. Each link is read once.
+/// Returns the checkpoints of a namespace that match the query, newest first. Each link is read once.
 pub(super) async fn list(
     database: &Postgres,
     query: &History,
 ) -> Result<Vec<Checkpoint>, Failure<CheckpointError>> {
-    let mut again = Again::default();
+    let mut backoff = RetryBackoff::default();
     loop {
         match try_list(database, query).await {
-            Err(Failure::Database(error)) if again.pause(&error).await => {}
+            Err(Failure::Database(error)) if backoff.wait_before_retry(&error).await => {}
             answer => return answer,
         }
     }
@@ -126,7 +127,7 @@ async fn try_list(
     query: &History,
 ) -> Result<Vec<Checkpoint>, Failure<CheckpointError>> {
     let mut connection = database.connection().await?;
-    // All statements see one state of the database.
+    // All statements see one consistent snapshot.
     let transaction = connection
         .build_transaction()
         .isolation_level(IsolationLevel::RepeatableRead)
@@ -139,11 +140,11 @@ async fn try_list(
     let (mut links, mut records) = reader.parts(namespace, query, &found).await?;
     reader.transaction.commit().await?;
     let mut checkpoints = Vec::with_capacity(found.len());
-    for (stored, body) in found {
-        let records = records.remove(&stored.id).unwrap_or_default();
-        let place = place_in(query, stored.id);
-        let newest = &stored.newest;
-        checkpoints.push(whole(database.codec(), place, body, newest, &mut links, records)?);
+    for (row_data, body) in found {
+        let records = records.remove(&row_data.id).unwrap_or_default();
+        let place = checkpoint_place(query, row_data.id);
+        let tips = &row_data.tips;
+        checkpoints.push(assemble(database.codec(), place, body, tips, &mut links, records)?);
     }
     Ok(checkpoints)
 }
@@ -164,19 +165,19 @@ impl Reader<'_> {
         Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 
-    /// The rows that are asked for, and what they say besides the fields.
+    /// Returns the rows that match the query, with their decoded bodies.
     async fn matching(
         &self,
         namespace: i64,
         query: &History,
-    ) -> Result<Vec<(Stored, Body)>, Failure<CheckpointError>> {
+    ) -> Result<Vec<(CheckpointRow, Body)>, Failure<CheckpointError>> {
         let mut found = Vec::new();
-        // No id is as great as this one.
+        // Greater than any id.
         let mut before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
         let limit = query.limit.unwrap_or(usize::MAX);
         let page = match query.metadata.is_empty() && query.source.is_none() {
-            true => PAGE.min(limit),
-            false => PAGE,
+            true => PAGE_ROWS.min(limit),
+            false => PAGE_ROWS,
         };
         while found.len() < limit {
             let rows = self
@@ -187,12 +188,12 @@ impl Reader<'_> {
                 )
                 .await?;
             for row in &rows {
-                let stored = Stored::read(row, 0, 3)?;
-                before = stored.id.to_bytes();
-                let place = place_in(query, stored.id);
-                let body = Body::decode(self.database.codec(), &place, &stored.body)?;
-                if found.len() < limit && query.matches(stored.id, &body.header) {
-                    found.push((stored, body));
+                let row_data = CheckpointRow::read(row, 0, 3)?;
+                before = row_data.id.to_bytes();
+                let place = checkpoint_place(query, row_data.id);
+                let body = Body::decode(self.database.codec(), &place, &row_data.body)?;
+                if found.len() < limit && query.matches(row_data.id, &body.header) {
+                    found.push((row_data, body));
                 }
             }
             if rows.len() < page {
@@ -202,21 +203,22 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// The links and the records of these checkpoints.
+    /// Reads the links and the records of these checkpoints.
     async fn parts(
         &self,
         namespace: i64,
         query: &History,
-        found: &[(Stored, Body)],
-    ) -> Result<(Links, HashMap<CheckpointId, Vec<TaskRecord>>), Failure<CheckpointError>> {
-        let mut links = Links::default();
+        found: &[(CheckpointRow, Body)],
+    ) -> Result<(LinkReader, HashMap<CheckpointId, Vec<TaskRecord>>), Failure<CheckpointError>>
+    {
+        let mut links = LinkReader::default();
         let mut records: HashMap<_, Vec<_>> = HashMap::new();
         if found.is_empty() {
             return Ok((links, records));
         }
         let codec = self.database.codec();
         let tips: BTreeSet<i64> =
-            found.iter().flat_map(|(it, _)| it.newest.iter().map(|it| it.1)).collect();
+            found.iter().flat_map(|(it, _)| it.tips.iter().map(|it| it.1)).collect();
         let rows = self
             .query(
                 "WITH RECURSIVE needed (id) AS (
@@ -247,7 +249,7 @@ impl Reader<'_> {
             .await?;
         for row in &rows {
             let id = id_at(row, 0)?;
-            let record = record(codec, &place_in(query, id), row, 1)?;
+            let record = record(codec, &checkpoint_place(query, id), row, 1)?;
             records.entry(id).or_default().push(record);
         }
         Ok((links, records))
@@ -264,30 +266,30 @@ impl Reader<'_> {
 }
 
 /// A checkpoint's row.
-struct Stored {
+struct CheckpointRow {
     id: CheckpointId,
-    newest: Newest,
+    tips: FieldTips,
     body: Vec<u8>,
 }
 
-impl Stored {
-    /// Reads the columns `id`, `fields` and `links`, which begin at `column`, and the body.
+impl CheckpointRow {
+    /// Reads the columns `id`, `fields` and `links`, starting at `column`, and the body.
     fn read(row: &Row, column: usize, body: usize) -> Result<Self, tokio_postgres::Error> {
-        let (id, newest) = (id_at(row, column)?, newest(row, column + 1)?);
-        Ok(Self { id, newest, body: row.try_get(body)? })
+        let (id, tips) = (id_at(row, column)?, field_tips(row, column + 1)?);
+        Ok(Self { id, tips, body: row.try_get(body)? })
     }
 }
 
-/// Puts a checkpoint together from its rows.
-fn whole(
+/// Assembles a checkpoint from its rows.
+fn assemble(
     codec: &Codec,
     place: Place,
     body: Body,
-    newest: &Newest,
-    links: &mut Links,
+    tips: &FieldTips,
+    links: &mut LinkReader,
     records: Vec<TaskRecord>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
-    let values = links.values(codec, newest).map_err(|it| it.at(&place))?;
+    let values = links.values(codec, tips).map_err(|it| it.into_failure(&place))?;
     Ok(Checkpoint { place, header: body.header, cursor: body.cursor, values, records })
 }
 
@@ -297,15 +299,15 @@ fn record(
     row: &Row,
     column: usize,
 ) -> Result<TaskRecord, Failure<CheckpointError>> {
-    Ok(stored::record(codec, place, row.try_get(column)?)?)
+    Ok(encoded::decode_record(codec, place, row.try_get(column)?)?)
 }
 
-/// A checkpoint's id in a column; one that is none becomes the least of all, which nothing has.
+/// Reads a checkpoint id from a column. An invalid id becomes the lowest one, which no checkpoint has.
 pub(super) fn id_at(row: &Row, column: usize) -> Result<CheckpointId, tokio_postgres::Error> {
     let bytes: &[u8] = row.try_get(column)?;
     Ok(CheckpointId::from_bytes(bytes.try_into().unwrap_or_default()))
 }
 
-fn place_in(query: &History, id: CheckpointId) -> Place {
+fn checkpoint_place(query: &History, id: CheckpointId) -> Place {
     Place { thread: query.thread.clone(), namespace: query.namespace.clone(), id }
 }

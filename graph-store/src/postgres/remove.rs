@@ -1,27 +1,27 @@
-//! Removing and copying checkpoints, and sweeping the links that none needs any more.
+//! Removing and copying checkpoints, and sweeping links that no checkpoint needs.
 //!
-//! It is done beside live traffic: checkpoints go in slices, each under the lock of its namespace, and their
-//! links afterwards. From then on nobody can come to need such a link again, because a new checkpoint hooks on to
-//! what another one has, and the lock keeps that other one there until the new one is committed. Numbers of
-//! links are never given twice, so two who sweep at the same time do no harm. A crash in between leaves some
-//! links behind; the namespace's next pruning or [`Postgres::vacuum`] finds them.
+//! All of this may happen while runs are active: checkpoints are removed in batches, each under the lock of its
+//! namespace, and their links afterwards. From then on such a link cannot become needed again, because a new
+//! checkpoint only builds on links of an existing one, and the lock keeps that one in place until the new one is
+//! committed. Link ids are never reused, so concurrent sweeps are harmless. A crash in between leaves unneeded
+//! links behind; the next pruning of the namespace or [`Postgres::vacuum`] finds them.
 
 use graph_core::checkpoint::{CheckpointError, Keep};
 use tokio_postgres::Row;
 
 use super::{
     database::Postgres,
-    failure::{Failure, code},
-    visits,
+    failure::{Failure, sql_state},
+    subgraphs,
 };
-use crate::{stored::unknown_rule, time::nanos};
+use crate::{encoded::unsupported_keep, time::nanos};
 
-/// How many rows one statement removes, so that others do not wait long.
-const SLICE: usize = 500;
-/// How often a copy is tried that somebody else's to the same name got in the way of.
-const TRIES: usize = 3;
+/// Maximum number of rows that one statement removes, so that other writers do not wait long.
+const BATCH_ROWS: usize = 500;
+/// Maximum number of attempts to copy a thread while others copy to the same name.
+const MAX_COPY_ATTEMPTS: usize = 3;
 
-/// Removes the checkpoints of a thread that are not to be kept; says how many.
+/// Removes the checkpoints of a thread that `keep` does not keep; returns their number.
 pub(super) async fn prune(
     database: &Postgres,
     thread: &str,
@@ -31,18 +31,18 @@ pub(super) async fn prune(
     let mut removed = 0;
     for row in database.query(select, &[&thread.as_bytes()]).await? {
         let namespace: i64 = row.try_get(0)?;
-        let old = old(database, namespace, keep).await?;
-        for slice in old.chunks(SLICE) {
+        let prunable = prunable_checkpoints(database, namespace, keep).await?;
+        for slice in prunable.chunks(BATCH_ROWS) {
             removed += remove(database, "SELECT @.prune($1, $2)", namespace, slice).await?;
         }
-        if !old.is_empty() {
+        if !prunable.is_empty() {
             sweep(database, &[namespace]).await?;
         }
     }
-    Ok(removed + visits::remove_outlived(database, thread).await?)
+    Ok(removed + subgraphs::remove_orphaned_subgraphs(database, thread).await?)
 }
 
-async fn old(
+async fn prunable_checkpoints(
     database: &Postgres,
     namespace: i64,
     keep: Keep,
@@ -72,7 +72,7 @@ async fn old(
                 )
                 .await
         }
-        other => return Err(unknown_rule(other).into()),
+        other => return Err(unsupported_keep(other).into()),
     }?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
@@ -87,8 +87,8 @@ async fn remove(
     Ok(count(&rows)?)
 }
 
-/// Removes the checkpoints that these runs wrote. There is no index for it: it would cost every step, and this is
-/// rare.
+/// Removes the checkpoints written by these runs. There is no index on the run, because it would slow down every
+/// step for a rare operation.
 pub(super) async fn delete_runs(
     database: &Postgres,
     runs: &[String],
@@ -99,32 +99,34 @@ pub(super) async fn delete_runs(
     let mut namespaces: Vec<i64> = Vec::new();
     for row in database.query(select, &[&runs]).await? {
         let (namespace, ids): (i64, Vec<Vec<u8>>) = (row.try_get(0)?, row.try_get(1)?);
-        for slice in ids.chunks(SLICE) {
+        for slice in ids.chunks(BATCH_ROWS) {
             remove(database, "SELECT @.remove($1, $2)", namespace, slice).await?;
         }
         namespaces.push(namespace);
     }
-    for slice in namespaces.chunks(SLICE) {
+    for slice in namespaces.chunks(BATCH_ROWS) {
         sweep(database, slice).await?;
     }
     Ok(())
 }
 
-/// Copies a thread to a name that is free.
+/// Copies a thread to a name that is not in use.
 pub(super) async fn copy_thread(
     database: &Postgres,
     from: &str,
     to: &str,
 ) -> Result<(), Failure<CheckpointError>> {
     let exists = || CheckpointError::ThreadExists { thread: to.to_owned() };
-    for _ in 0..TRIES {
-        // Not done again where the connection is lost: the copy that was made would then be in the way.
+    for _ in 0..MAX_COPY_ATTEMPTS {
+        // Not retried if the connection is lost: a copy that was already made would cause a conflict.
         let copied = database
             .query_once("SELECT @.copy_thread($1, $2)", &[&from.as_bytes(), &to.as_bytes()])
             .await;
         let rows = match copied {
-            // Somebody made the same thread at the same time: what it is now is seen by looking again.
-            Err(error) if code(&error).is_some_and(|it| matches!(it.code(), "23505" | "40P01")) => {
+            // The same thread was created concurrently; a new attempt sees its state.
+            Err(error)
+                if sql_state(&error).is_some_and(|it| matches!(it.code(), "23505" | "40P01")) =>
+            {
                 continue;
             }
             answer => answer?,
@@ -140,7 +142,7 @@ pub(super) async fn copy_thread(
     Err(exists().into())
 }
 
-/// Removes the links of these namespaces that no checkpoint needs; says how many.
+/// Removes the links of these namespaces that no checkpoint needs; returns their number.
 pub(super) async fn sweep(
     database: &Postgres,
     namespaces: &[i64],
@@ -162,7 +164,7 @@ pub(super) async fn sweep(
         )
         .await?;
     let mut removed = 0;
-    for slice in rows.chunks(SLICE) {
+    for slice in rows.chunks(BATCH_ROWS) {
         let column = |index: usize| slice.iter().map(|row| row.try_get(index)).collect();
         let namespaces: Result<Vec<i64>, _> = column(0);
         let ids: Result<Vec<i64>, _> = column(1);
@@ -180,7 +182,7 @@ pub(super) async fn sweep(
     Ok(removed)
 }
 
-/// The number that a statement answers.
+/// Returns the number in the first column of the first row.
 pub(super) fn count(rows: &[Row]) -> Result<usize, tokio_postgres::Error> {
     let number: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
     Ok(number.and_then(|it| usize::try_from(it).ok()).unwrap_or(0))

@@ -9,11 +9,11 @@ use graph_core::checkpoint::{
 };
 
 use super::{
-    Postgres, chains::name, failure::Failure, ops::Op, read, remove, sizes, write::Writer,
+    Postgres, chains::name, failure::Failure, ops::WriteOp, read, remove, sizes, write::Writer,
 };
 use crate::{error::OpenError, sizes::Sizes};
 
-/// Keeps threads on a PostgreSQL server. Cloning gives another handle to the same database.
+/// Stores threads on a PostgreSQL server. Clones share the same database.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::{error::OpenError, sizes::Sizes};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgresql://graphs:secret@db.example.org/graphs";
 /// let saver = Arc::new(PostgresSaver::connect(url).await?);
-/// // Give it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
+/// // Pass it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
 /// println!("{:?}", saver.threads().await?);
 /// # Ok(())
 /// # }
@@ -36,32 +36,32 @@ pub struct PostgresSaver {
 }
 
 impl PostgresSaver {
-    /// Connects with the usual settings, and makes the tables if they are missing.
+    /// Connects with the default settings and creates the tables if they are missing.
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
         Ok(Self::new(&Postgres::connect(url).await?))
     }
 
-    /// Keeps threads in an open database.
+    /// Stores threads in an open database.
     pub fn new(database: &Postgres) -> Self {
         Self { database: database.clone(), writer: Arc::new(Writer::new()) }
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &Postgres {
         &self.database
     }
 
-    /// Measures what is stored of all threads. It reads every row.
+    /// Measures the whole database. This reads every row.
     pub async fn sizes(&self) -> Result<Sizes, CheckpointError> {
-        self.explain(sizes::all(&self.database).await)
+        self.map_error(sizes::all(&self.database).await)
     }
 
-    /// Measures what is stored of one thread.
+    /// Measures one thread.
     pub async fn thread_sizes(&self, thread: &str) -> Result<Sizes, CheckpointError> {
-        self.explain(sizes::of_thread(&self.database, thread).await)
+        self.map_error(sizes::of_thread(&self.database, thread).await)
     }
 
-    fn explain<T>(
+    fn map_error<T>(
         &self,
         result: Result<T, Failure<CheckpointError>>,
     ) -> Result<T, CheckpointError> {
@@ -78,8 +78,10 @@ impl fmt::Debug for PostgresSaver {
 impl Postgres {
     pub(super) fn checkpoint_error(&self, failure: Failure<CheckpointError>) -> CheckpointError {
         match failure {
-            Failure::Refused(error) => error,
-            Failure::Database(error) => CheckpointError::Storage(Arc::new(self.explain(error))),
+            Failure::Rejected(error) => error,
+            Failure::Database(error) => {
+                CheckpointError::Storage(Arc::new(self.database_error(error)))
+            }
         }
     }
 }
@@ -87,7 +89,7 @@ impl Postgres {
 #[async_trait]
 impl Checkpointer for PostgresSaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
-        self.explain(self.database.take(thread).await).map(Lease::new)
+        self.map_error(self.database.acquire(thread).await).map(Lease::new)
     }
 
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
@@ -98,20 +100,21 @@ impl Checkpointer for PostgresSaver {
         self.write(vec![Write::Record(at.clone(), records)]).await
     }
 
-    /// In one commit, and where all is of one namespace, in one round trip.
+    /// Stores the writes in one commit, and in one round trip if they belong to one namespace.
     async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
         let codec = self.database.codec();
-        let ops: Result<Vec<Op>, _> = writes.into_iter().map(|it| Op::new(codec, it)).collect();
-        let ops = self.explain(ops.map_err(Failure::from))?;
-        self.explain(self.writer.write(&self.database, &ops).await)
+        let ops: Result<Vec<WriteOp>, _> =
+            writes.into_iter().map(|it| WriteOp::new(codec, it)).collect();
+        let ops = self.map_error(ops.map_err(Failure::from))?;
+        self.map_error(self.writer.write(&self.database, &ops).await)
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.explain(read::get(&self.database, &self.writer.known, at).await)
+        self.map_error(read::get(&self.database, &self.writer.tip_cache, at).await)
     }
 
     async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
-        self.explain(read::list(&self.database, query).await)
+        self.map_error(read::list(&self.database, query).await)
     }
 
     async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
@@ -119,9 +122,9 @@ impl Checkpointer for PostgresSaver {
                       WHERE EXISTS (SELECT FROM @.checkpoint c WHERE c.namespace = n.id)
                       ORDER BY n.thread";
         let rows = self.database.query(select, &[]).await;
-        let rows = self.explain(rows.map_err(Failure::from))?;
+        let rows = self.map_error(rows.map_err(Failure::from))?;
         let threads = rows.iter().map(|row| row.try_get(0).map(name)).collect::<Result<_, _>>();
-        self.explain(threads.map_err(Failure::from))
+        self.map_error(threads.map_err(Failure::from))
     }
 
     async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
@@ -129,34 +132,34 @@ impl Checkpointer for PostgresSaver {
                       JOIN @.checkpoint c ON c.namespace = n.id
                       WHERE n.thread = $1 GROUP BY n.name ORDER BY n.name";
         let rows = self.database.query(select, &[&thread.as_bytes()]).await;
-        let rows = self.explain(rows.map_err(Failure::from))?;
+        let rows = self.map_error(rows.map_err(Failure::from))?;
         let counted = rows.iter().map(|row| {
             let count: i64 = row.try_get(1)?;
             Ok((name(row.try_get(0)?), usize::try_from(count).unwrap_or(0)))
         });
         let counted: Result<_, tokio_postgres::Error> = counted.collect();
-        self.explain(counted.map_err(Failure::from))
+        self.map_error(counted.map_err(Failure::from))
     }
 
     async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
         let delete = "SELECT @.delete_thread($1)";
         let deleted = self.database.query(delete, &[&thread.as_bytes()]).await;
-        self.explain(deleted.map(drop).map_err(Failure::from))
+        self.map_error(deleted.map(drop).map_err(Failure::from))
     }
 
     async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
-        self.explain(remove::delete_runs(&self.database, runs).await)
+        self.map_error(remove::delete_runs(&self.database, runs).await)
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
-        self.explain(remove::copy_thread(&self.database, from, to).await)
+        self.map_error(remove::copy_thread(&self.database, from, to).await)
     }
 
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
         let mut pruned = Pruned::default();
         for thread in threads {
             pruned.checkpoints +=
-                self.explain(remove::prune(&self.database, thread, keep).await)?;
+                self.map_error(remove::prune(&self.database, thread, keep).await)?;
         }
         Ok(pruned)
     }

@@ -1,22 +1,22 @@
-//! The tables, and how older ones become newer ones.
+//! The tables and their migrations.
 
 use deadpool_postgres::Object;
 use tokio_postgres::{Error, Transaction};
 
-/// What makes version `n + 1` of the tables out of version `n`. Never change one that was released.
+/// Migration `n` upgrades the tables from version `n` to `n + 1`. Never change a released one.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
 
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 
-/// What a schema is to us.
+/// What a schema contains.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Ours,
+pub(super) enum SchemaStatus {
+    Current,
     Foreign,
     TooNew(i64),
 }
 
-/// The schema that holds the tables.
+/// The schema that contains the tables.
 #[derive(Clone, Debug)]
 pub(super) struct Schema {
     name: String,
@@ -24,7 +24,8 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Only plain names, so that one can stand in any statement; the problem in words otherwise.
+    /// Accepts only plain names, which can be used in any statement; otherwise returns a description of the
+    /// problem.
     pub(super) fn new(name: &str) -> Result<Self, String> {
         let plain = |it: char| it.is_ascii_alphanumeric() || it == '_';
         let fits = (1..=63).contains(&name.len())
@@ -33,7 +34,8 @@ impl Schema {
         match fits {
             true => Ok(Self { name: name.to_owned(), prefix: format!("\"{name}\".") }),
             false => Err(format!(
-                "`{name}` is no name for the schema: use up to 63 letters, digits and underscores"
+                "`{name}` is not a valid schema name: use at most 63 letters, digits and underscores, and do not \
+                 start with a digit"
             )),
         }
     }
@@ -42,31 +44,34 @@ impl Schema {
         &self.name
     }
 
-    /// A statement with the schema in place of every `@.`
+    /// Replaces every `@.` in a statement with the schema.
     pub(super) fn sql(&self, statement: &str) -> String {
         statement.replace("@.", &self.prefix)
     }
 }
 
-/// Brings the tables to the newest version, unless they are not ours or newer still.
-pub(super) async fn prepare(connection: &mut Object, schema: &Schema) -> Result<Found, Error> {
+/// Creates the tables or migrates them to the newest version, unless they are foreign or too new.
+pub(super) async fn prepare(
+    connection: &mut Object,
+    schema: &Schema,
+) -> Result<SchemaStatus, Error> {
     let transaction = connection.transaction().await?;
-    // Looked at without a lock first: who may only read and write the tables needs no more.
-    if let State::Known(found) = look(&transaction, schema).await? {
+    // Inspect without a lock first, which requires no more than the right to read and write the tables.
+    if let Inspection::Final(found) = inspect(&transaction, schema).await? {
         return Ok(found);
     }
-    // Another process may do the same at the same time: it is looked again under the lock.
+    // Another process may migrate at the same time, so check again under the lock.
     let name = format!("graph-store schema {}", schema.name);
     transaction.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&name]).await?;
-    let version = match look(&transaction, schema).await? {
-        State::Known(found) => return Ok(found),
-        State::Version(version) => version,
+    let version = match inspect(&transaction, schema).await? {
+        Inspection::Final(found) => return Ok(found),
+        Inspection::NeedsMigration(version) => version,
     };
     let missing = MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0));
     if version == 0 {
         let make =
             "CREATE SCHEMA IF NOT EXISTS \"graph_store\"".replace("graph_store", &schema.name);
-        // Only if it is missing: an empty one may have been made for us by somebody with more rights.
+        // Only if it is missing: a user with more rights may have created an empty schema for us.
         if !exists(&transaction, schema).await? {
             transaction.batch_execute(&make).await?;
         }
@@ -80,16 +85,16 @@ pub(super) async fn prepare(connection: &mut Object, schema: &Schema) -> Result<
     let update = schema.sql("UPDATE @.graph_store_version SET version = $1");
     transaction.execute(&update, &[&NEWEST]).await?;
     transaction.commit().await?;
-    Ok(Found::Ours)
+    Ok(SchemaStatus::Current)
 }
 
-enum State {
-    Known(Found),
-    /// The tables are to be migrated from this version; from 0, to be made.
-    Version(i64),
+enum Inspection {
+    Final(SchemaStatus),
+    /// The tables must be migrated from this version, or created if it is 0.
+    NeedsMigration(i64),
 }
 
-async fn look(transaction: &Transaction<'_>, schema: &Schema) -> Result<State, Error> {
+async fn inspect(transaction: &Transaction<'_>, schema: &Schema) -> Result<Inspection, Error> {
     let tables = transaction
         .query_one(
             "SELECT count(*), count(*) FILTER (WHERE c.relname = 'graph_store_version')
@@ -99,14 +104,14 @@ async fn look(transaction: &Transaction<'_>, schema: &Schema) -> Result<State, E
         )
         .await?;
     Ok(match (tables.get(0), tables.get(1)) {
-        (0_i64, _) => State::Version(0),
-        (_, 0_i64) => State::Known(Found::Foreign),
+        (0_i64, _) => Inspection::NeedsMigration(0),
+        (_, 0_i64) => Inspection::Final(SchemaStatus::Foreign),
         _ => {
             let select = schema.sql("SELECT version FROM @.graph_store_version");
             match transaction.query_one(&select, &[]).await?.get(0) {
-                NEWEST => State::Known(Found::Ours),
-                version if version > NEWEST => State::Known(Found::TooNew(version)),
-                version => State::Version(version),
+                NEWEST => Inspection::Final(SchemaStatus::Current),
+                version if version > NEWEST => Inspection::Final(SchemaStatus::TooNew(version)),
+                version => Inspection::NeedsMigration(version),
             }
         }
     })

@@ -1,43 +1,44 @@
-//! How much is stored, and making it less.
+//! Measuring and shrinking the database.
 
 use graph_core::checkpoint::CheckpointError;
 
 use super::{database::Postgres, failure::Failure, remove};
 use crate::sizes::Sizes;
 
-/// How many namespaces are swept at once.
-const SLICE: i64 = 500;
+/// Number of namespaces that are swept at once.
+const BATCH_NAMESPACES: i64 = 500;
 
-/// What [`Postgres::vacuum`] removed.
+/// The result of [`Postgres::vacuum`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Vacuumed {
-    /// Changes of fields that nothing needed any more.
+pub struct VacuumReport {
+    /// Number of links removed because no checkpoint needed them.
     pub links: usize,
-    /// Bytes given back to the system. Room that the server keeps for new rows is not counted.
+    /// Number of bytes returned to the operating system. Space that the server keeps for new rows is not counted.
     pub bytes: u64,
 }
 
 impl Postgres {
-    /// Removes what nothing needs any more, and lets the server make its room free for new rows, beside live
-    /// traffic. The user must own the tables for the latter; the server does it by itself sooner or later.
-    pub async fn vacuum(&self) -> Result<Vacuumed, CheckpointError> {
+    /// Removes unneeded links and runs `VACUUM`, so that the server can reuse the space for new rows. Runs may be
+    /// active at the same time. `VACUUM` requires that the user owns the tables; otherwise the server's autovacuum
+    /// does it eventually.
+    pub async fn vacuum(&self) -> Result<VacuumReport, CheckpointError> {
         self.try_vacuum().await.map_err(|it| self.checkpoint_error(it))
     }
 
-    async fn try_vacuum(&self) -> Result<Vacuumed, Failure<CheckpointError>> {
+    async fn try_vacuum(&self) -> Result<VacuumReport, Failure<CheckpointError>> {
         let mut links = 0;
         let mut last = 0_i64;
         loop {
             let select = "SELECT n.id FROM @.namespace n WHERE n.id > $1 ORDER BY n.id LIMIT $2";
-            let rows = self.query(select, &[&last, &SLICE]).await?;
+            let rows = self.query(select, &[&last, &BATCH_NAMESPACES]).await?;
             let namespaces: Vec<i64> =
                 rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
             let Some(newest) = namespaces.last() else { break };
             last = *newest;
             links += remove::sweep(self, &namespaces).await?;
         }
-        // A record that came while its thread was deleted.
+        // Records that were stored while their thread was being deleted.
         self.query(
             "DELETE FROM @.record r
              WHERE NOT EXISTS (SELECT FROM @.namespace n WHERE n.id = r.namespace)",
@@ -50,7 +51,7 @@ impl Postgres {
             connection.batch_execute(&self.sql(&format!("VACUUM (ANALYZE) @.{table}"))).await?;
         }
         drop(connection);
-        Ok(Vacuumed { links, bytes: before.saturating_sub(self.disk_bytes().await?) })
+        Ok(VacuumReport { links, bytes: before.saturating_sub(self.disk_bytes().await?) })
     }
 
     async fn disk_bytes(&self) -> Result<u64, Failure<CheckpointError>> {
@@ -66,7 +67,7 @@ impl Postgres {
     }
 }
 
-/// Measures what is stored of all threads, or of those that the condition picks.
+/// The statement that measures all threads, or those selected by the condition.
 macro_rules! sizes {
     ($which:literal) => {
         concat!(
@@ -90,7 +91,7 @@ macro_rules! sizes {
     };
 }
 
-/// What is stored of all threads.
+/// Measures the whole database.
 pub(super) async fn all(database: &Postgres) -> Result<Sizes, Failure<CheckpointError>> {
     let of_threads = read(&database.query(sizes!(""), &[]).await?)?;
     let beside = "SELECT i.rows, i.bytes, c.rows, c.bytes FROM (
@@ -110,7 +111,7 @@ pub(super) async fn all(database: &Postgres) -> Result<Sizes, Failure<Checkpoint
     })
 }
 
-/// What is stored of one thread.
+/// Measures one thread.
 pub(super) async fn of_thread(
     database: &Postgres,
     thread: &str,

@@ -13,26 +13,27 @@ use tokio_postgres::IsolationLevel;
 
 use super::{
     database::Postgres,
-    failure::{Failure, is_conflict, is_lost},
+    failure::{Failure, is_conflict, is_connection_lost},
 };
-use crate::items::{Touch, Work, prepare};
+use crate::items::{PreparedOp, TtlRefresh, prepare};
 use crate::time::nanos;
 
-/// How many expired items one statement of a sweep removes.
-const SLICE: i64 = 1_000;
-/// How long to wait before each new try of a transaction that was undone.
-const AGAIN: [Duration; 3] =
+/// Maximum number of expired items that one statement of a sweep removes.
+const BATCH_ROWS: i64 = 1_000;
+/// Delay before each retry of a transaction that was rolled back.
+const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
-/// Keeps items on a PostgreSQL server. Cloning gives another handle to the same server.
+/// Stores items on a PostgreSQL server. Clones share the same database.
 ///
-/// It behaves as [`InMemoryStore`](graph_core::store::InMemoryStore) does, batches included: they are done whole
-/// or not at all, and one that only reads sees one state of the store. A search reads the items under its prefix,
-/// and so does one with a query, which compares every vector there. Values and vectors are encrypted if the
-/// database is; namespaces, keys and times are not. A namespace and a key together take 2,600 bytes at most.
+/// It behaves like [`InMemoryStore`](graph_core::store::InMemoryStore), including batches: they are applied as a
+/// whole or not at all, and a batch that only reads sees one consistent state of the store. A search scans the
+/// items under its prefix; a search with a query compares all of their vectors. Values and vectors are encrypted if
+/// the database is; namespaces, keys and times are not. A namespace and a key together can have at most 2,600
+/// bytes.
 ///
-/// Items that expired are hidden; [`sweep`](Store::sweep) removes them. The time is this machine's: machines that
-/// share a server should agree on it.
+/// Expired items are hidden; [`sweep`](Store::sweep) removes them. Expiry uses the clock of this machine: machines
+/// that share a server should have synchronized clocks.
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
     database: Postgres,
@@ -40,14 +41,14 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Keeps items in an open database, without index or default lifetime.
+    /// Stores items in an open database, without an index and without a default lifetime.
     pub fn new(database: &Postgres) -> Self {
         Self { database: database.clone(), settings: Settings::new() }
     }
 
-    /// Indexes what is put from now on, so that a search can have a query.
+    /// Indexes all items that are put from now on, so that they can be searched with a query.
     ///
-    /// Items that were put with vectors of another length are found as if they had none, until they are put again.
+    /// Items whose vectors have another dimension are treated as if they had none, until they are put again.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
         self.settings = self.settings.with_index(index);
         self
@@ -59,103 +60,110 @@ impl PostgresStore {
         self
     }
 
-    /// Reads the time from `clock` instead of the system's.
+    /// Uses `clock` instead of the system clock.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.settings = self.settings.with_clock(clock);
         self
     }
 
-    /// Takes the index, the lifetimes and the clock from these settings.
+    /// Replaces the index, the lifetimes and the clock.
     pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &Postgres {
         &self.database
     }
 
-    fn explain(&self, failure: Failure<StoreError>) -> StoreError {
+    fn store_error(&self, failure: Failure<StoreError>) -> StoreError {
         match failure {
-            Failure::Refused(error) => error,
-            Failure::Database(source) => StoreError::backend(self.database.explain(source)),
+            Failure::Rejected(error) => error,
+            Failure::Database(source) => StoreError::backend(self.database.database_error(source)),
         }
     }
 
-    /// Does the work, by as few statements and transactions as it takes.
+    /// Applies the operations with as few statements and transactions as possible.
     async fn attempt(
         &self,
-        works: &[Work],
+        prepared_ops: &[PreparedOp],
         moment: Moment,
-    ) -> Result<(Vec<Outcome>, Vec<Touch>), Undone> {
-        let mut connection = self.database.connection().await.map_err(Undone::for_sure)?;
-        let done = match Transacted::of(works) {
-            Transacted::Not => apply::all(&connection, &self.database, works, moment).await,
-            Transacted::Reading => {
+    ) -> Result<(Vec<Outcome>, Vec<TtlRefresh>), AttemptError> {
+        let mut connection = self.database.connection().await.map_err(AttemptError::not_applied)?;
+        let done = match TransactionMode::of(prepared_ops) {
+            TransactionMode::None => {
+                apply::apply_ops(&connection, &self.database, prepared_ops, moment).await
+            }
+            TransactionMode::ReadOnly => {
                 let begin = connection.build_transaction().read_only(true);
                 let begin = begin.isolation_level(IsolationLevel::RepeatableRead);
-                let transaction = begin.start().await.map_err(Undone::for_sure)?;
-                apply::all(&transaction, &self.database, works, moment).await
+                let transaction = begin.start().await.map_err(AttemptError::not_applied)?;
+                apply::apply_ops(&transaction, &self.database, prepared_ops, moment).await
             }
-            Transacted::Writing => {
-                let transaction = connection.transaction().await.map_err(Undone::for_sure)?;
-                let done = apply::locked(&transaction, &self.database, works, moment).await;
-                let outcomes = done.map_err(Undone::for_sure)?;
-                transaction.commit().await.map_err(Undone::perhaps)?;
+            TransactionMode::ReadWrite => {
+                let transaction =
+                    connection.transaction().await.map_err(AttemptError::not_applied)?;
+                let done =
+                    apply::apply_ops_locked(&transaction, &self.database, prepared_ops, moment)
+                        .await;
+                let outcomes = done.map_err(AttemptError::not_applied)?;
+                transaction.commit().await.map_err(AttemptError::maybe_applied)?;
                 return Ok((outcomes, Vec::new()));
             }
         };
-        done.map_err(Undone::for_sure)
+        done.map_err(AttemptError::not_applied)
     }
 }
 
-/// In what a batch is done.
-enum Transacted {
-    /// One statement needs no transaction.
-    Not,
-    /// All reads see one state.
-    Reading,
-    Writing,
+/// The kind of transaction that a batch needs.
+enum TransactionMode {
+    /// None: it is a single statement.
+    None,
+    /// All reads see one consistent snapshot.
+    ReadOnly,
+    ReadWrite,
 }
 
-impl Transacted {
-    fn of(works: &[Work]) -> Self {
-        match works {
-            [Work::Search(search, _)] if !apply::is_one_chunk(search) => Self::Reading,
-            [] | [_] => Self::Not,
-            many if many.iter().any(Work::writes) => Self::Writing,
-            _ => Self::Reading,
+impl TransactionMode {
+    fn of(prepared_ops: &[PreparedOp]) -> Self {
+        match prepared_ops {
+            [PreparedOp::Search(search, _)] if !apply::is_one_chunk(search) => Self::ReadOnly,
+            [] | [_] => Self::None,
+            many if many.iter().any(PreparedOp::is_write) => Self::ReadWrite,
+            _ => Self::ReadOnly,
         }
     }
 }
 
-/// Why work came to nothing.
-struct Undone {
+/// A failed attempt to apply a batch.
+struct AttemptError {
     failure: Failure<StoreError>,
-    /// Whether it can just be done again.
-    again: bool,
+    /// Whether the batch can be retried.
+    is_retryable: bool,
 }
 
-impl Undone {
-    /// Nothing of it was done, or nothing that may not be done twice.
-    fn for_sure(failure: impl Into<Failure<StoreError>>) -> Self {
+impl AttemptError {
+    /// A failure after which nothing has been applied, or only idempotent operations.
+    fn not_applied(failure: impl Into<Failure<StoreError>>) -> Self {
         let failure = failure.into();
-        let again = matches!(&failure, Failure::Database(it) if is_lost(it) || is_conflict(it));
-        Self { failure, again }
+        let is_retryable =
+            matches!(&failure, Failure::Database(it) if is_connection_lost(it) || is_conflict(it));
+        Self { failure, is_retryable }
     }
 
-    /// Nobody knows, if the connection was lost: the reads of a batch that is done twice would see its own writes.
-    fn perhaps(failure: impl Into<Failure<StoreError>>) -> Self {
+    /// A failure of the commit. If the connection was lost, it is unknown whether the batch was applied; it must
+    /// not be retried, because its reads would then see its own writes.
+    fn maybe_applied(failure: impl Into<Failure<StoreError>>) -> Self {
         let failure = failure.into();
-        let again = matches!(&failure, Failure::Database(it) if is_conflict(it));
-        Self { failure, again }
+        let is_retryable = matches!(&failure, Failure::Database(it) if is_conflict(it));
+        Self { failure, is_retryable }
     }
 }
 
 impl From<StoreError> for Failure<StoreError> {
     fn from(error: StoreError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 
@@ -165,15 +173,15 @@ impl Store for PostgresStore {
         let now = nanos(self.settings.moment().now);
         let mut swept = 0;
         loop {
-            // What somebody else works on this moment is left to the next sweep.
+            // Items locked by concurrent transactions are left to the next sweep.
             let delete = "WITH past AS (
                      SELECT namespace, key FROM @.item WHERE expires_at <= $1 LIMIT $2
                      FOR UPDATE SKIP LOCKED
                  )
                  DELETE FROM @.item i USING past
                  WHERE i.namespace = past.namespace AND i.key = past.key RETURNING 1";
-            let slice = self.database.query(delete, &[&now, &SLICE]).await;
-            let slice = slice.map_err(|it| self.explain(it.into()))?.len();
+            let slice = self.database.query(delete, &[&now, &BATCH_ROWS]).await;
+            let slice = slice.map_err(|it| self.store_error(it.into()))?.len();
             swept += slice;
             if slice == 0 {
                 return Ok(swept);
@@ -182,20 +190,22 @@ impl Store for PostgresStore {
     }
 
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
-        let (works, moment) = prepare(&self.settings, self.database.codec(), ops).await?;
-        let mut pauses = AGAIN.iter();
-        let (outcomes, touches) = loop {
-            match self.attempt(&works, moment).await {
+        let (prepared_ops, moment) = prepare(&self.settings, self.database.codec(), ops).await?;
+        let mut pauses = RETRY_DELAYS.iter();
+        let (outcomes, refreshes) = loop {
+            match self.attempt(&prepared_ops, moment).await {
                 Ok(done) => break done,
-                Err(Undone { failure, again }) => match pauses.next().filter(|_| again) {
-                    Some(pause) => tokio::time::sleep(*pause).await,
-                    None => return Err(self.explain(failure)),
-                },
+                Err(AttemptError { failure, is_retryable }) => {
+                    match pauses.next().filter(|_| is_retryable) {
+                        Some(pause) => tokio::time::sleep(*pause).await,
+                        None => return Err(self.store_error(failure)),
+                    }
+                }
             }
         };
-        if !touches.is_empty() {
-            let touched = apply::touch(&self.database, &touches).await;
-            touched.map_err(|it| self.explain(it.into()))?;
+        if !refreshes.is_empty() {
+            let refreshed = apply::refresh_ttls(&self.database, &refreshes).await;
+            refreshed.map_err(|it| self.store_error(it.into()))?;
         }
         Ok(outcomes)
     }

@@ -8,44 +8,44 @@ use graph_core::checkpoint::CheckpointError;
 use super::{
     batch::Batch,
     chains::name,
-    database::{Again, Postgres},
+    database::{Postgres, RetryBackoff},
     failure::Failure,
-    group::Group,
-    known::{Known, Numbers},
-    lanes::{Lanes, statement},
-    ops::Op,
+    group::WriteGroup,
+    ops::WriteOp,
+    tip_cache::{LinkIds, TipCache},
+    write_queue::{WriteQueue, statement},
 };
 use crate::{
     body::damaged,
-    chain::{Tip, Tips},
+    chain::{ChainTip, ChainTips},
     codec::CodecError,
-    stored::Put,
+    encoded::EncodedCheckpoint,
 };
 
-/// How often a base is read again that has changed meanwhile. It changes where a thread is deleted and copied to
-/// again and again, and not otherwise.
-const TRIES: usize = 5;
+/// Maximum number of attempts to store a write whose base has changed. It only changes if its thread is repeatedly
+/// deleted and copied to.
+const MAX_ATTEMPTS: usize = 5;
 
-/// What writing needs.
+/// The state shared by all writes of a saver.
 pub(super) struct Writer {
-    pub(super) known: Known,
-    numbers: Numbers,
-    lanes: Arc<Lanes>,
+    pub(super) tip_cache: TipCache,
+    link_ids: LinkIds,
+    queue: Arc<WriteQueue>,
 }
 
 impl Writer {
     pub(super) fn new() -> Self {
-        Self { known: Known::default(), numbers: Numbers::new(), lanes: Arc::default() }
+        Self { tip_cache: TipCache::default(), link_ids: LinkIds::new(), queue: Arc::default() }
     }
 
-    /// Stores writes in order: all of them in one transaction, or else one by one, if some are there already.
+    /// Stores writes in order: all in one transaction, or one by one if some of them are already stored.
     pub(super) async fn write(
         &self,
         database: &Postgres,
-        ops: &[Op],
+        ops: &[WriteOp],
     ) -> Result<(), Failure<CheckpointError>> {
         if ops.len() > 1
-            && let Answer::Stored = self.attempt(database, ops).await?
+            && let WriteOutcome::Stored = self.attempt(database, ops).await?
         {
             return Ok(());
         }
@@ -58,44 +58,44 @@ impl Writer {
     async fn write_one(
         &self,
         database: &Postgres,
-        op: &Op,
+        op: &WriteOp,
     ) -> Result<(), Failure<CheckpointError>> {
         let place = match op {
-            Op::Put(put) => &put.place,
-            Op::Record(records) => &records.place,
+            WriteOp::Put(put) => &put.place,
+            WriteOp::Record(records) => &records.place,
         };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match self.attempt(database, std::slice::from_ref(op)).await? {
-                Answer::Stored => return Ok(()),
-                // What was known of its base does not hold any more.
-                Answer::Unclear => self.known.forget(place),
+                WriteOutcome::Stored => return Ok(()),
+                // The cached tips of its base are stale.
+                WriteOutcome::Stale => self.tip_cache.remove(place),
             }
         }
-        let (what, problem) = ("its base".to_owned(), "links of it are missing".to_owned());
+        let (what, problem) = ("its base".to_owned(), "some of its links are missing".to_owned());
         Err(damaged(place, &CodecError::Decode { what, problem }).into())
     }
 
-    /// Stores all or nothing.
+    /// Stores all writes or none.
     async fn attempt(
         &self,
         database: &Postgres,
-        ops: &[Op],
-    ) -> Result<Answer, Failure<CheckpointError>> {
-        let batch = Batch::plan(database, &self.known, &self.numbers, ops).await?;
-        // A single write is for the database to judge: it may be there already.
-        if batch.lacks_base && ops.len() > 1 {
-            return Ok(Answer::Unclear);
+        ops: &[WriteOp],
+    ) -> Result<WriteOutcome, Failure<CheckpointError>> {
+        let batch = Batch::plan(database, &self.tip_cache, &self.link_ids, ops).await?;
+        // The database decides about a single write: it may already be stored.
+        if batch.is_base_missing && ops.len() > 1 {
+            return Ok(WriteOutcome::Stale);
         }
         let answers = match &batch.groups[..] {
-            [] => return Ok(Answer::Stored),
-            [only] => vec![self.lanes.store(database, only).await?],
+            [] => return Ok(WriteOutcome::Stored),
+            [only] => vec![self.queue.store(database, only).await?],
             many => store_many(database, many).await?,
         };
         for (group, answer) in batch.groups.iter().zip(&answers) {
             match answer.as_str() {
                 "stored" | "known" => {}
-                "mixed" | "stale" => return Ok(Answer::Unclear),
-                refusal => return Err(group.refused(refusal).into()),
+                "mixed" | "stale" => return Ok(WriteOutcome::Stale),
+                answer => return Err(group.rejection(answer).into()),
             }
         }
         for (group, answer) in batch.groups.iter().zip(answers) {
@@ -103,36 +103,36 @@ impl Writer {
                 && let Some(place) = group.puts.last().map(|it| &it.place)
                 && let Some(tips) = batch.tips.get(place)
             {
-                self.known.insert(place, tips.clone());
+                self.tip_cache.insert(place, tips.clone());
             }
         }
-        Ok(Answer::Stored)
+        Ok(WriteOutcome::Stored)
     }
 }
 
-enum Answer {
+enum WriteOutcome {
     Stored,
-    /// Nothing was stored, because something is not as it was taken for.
-    Unclear,
+    /// Nothing was stored, because an assumption of the plan was wrong.
+    Stale,
 }
 
 async fn store_many(
     database: &Postgres,
-    groups: &[Arc<Group>],
+    groups: &[Arc<WriteGroup>],
 ) -> Result<Vec<String>, Failure<CheckpointError>> {
-    let mut again = Again::default();
+    let mut backoff = RetryBackoff::default();
     loop {
         match try_store_many(database, groups).await {
-            Err(error) if again.pause(&error).await => {}
+            Err(error) if backoff.wait_before_retry(&error).await => {}
             answer => return Ok(answer?),
         }
     }
 }
 
-/// Gives the answers, up to the first that refuses; then nothing is stored.
+/// Returns the answers, up to the first rejection; in that case nothing is stored.
 async fn try_store_many(
     database: &Postgres,
-    groups: &[Arc<Group>],
+    groups: &[Arc<WriteGroup>],
 ) -> Result<Vec<String>, PoolError> {
     let mut connection = database.connection().await?;
     let write = connection.prepare_cached(&database.sql(&statement(1))).await?;
@@ -141,9 +141,9 @@ async fn try_store_many(
     for group in groups {
         let params = group.params(database.token(&group.thread));
         let answer: String = transaction.query_one(&write, &params.list()).await?.try_get(0)?;
-        let goes_on = matches!(answer.as_str(), "stored" | "known");
+        let is_accepted = matches!(answer.as_str(), "stored" | "known");
         answers.push(answer);
-        if !goes_on {
+        if !is_accepted {
             transaction.rollback().await?;
             return Ok(answers);
         }
@@ -153,14 +153,14 @@ async fn try_store_many(
 }
 
 impl Postgres {
-    /// The newest links of the checkpoint that the changes are relative to; `None` if it is not there.
+    /// Returns the chain tips of the checkpoint that the changes are relative to; `None` if it does not exist.
     pub(super) async fn base_tips(
         &self,
-        known: &Known,
-        put: &Put,
-    ) -> Result<Option<Arc<Tips>>, Failure<CheckpointError>> {
+        cache: &TipCache,
+        put: &EncodedCheckpoint,
+    ) -> Result<Option<Arc<ChainTips>>, Failure<CheckpointError>> {
         let Some(base) = put.base else { return Ok(Some(Arc::default())) };
-        if let Some(tips) = known.get(&put.place, base) {
+        if let Some(tips) = cache.get(&put.place, base) {
             return Ok(Some(tips));
         }
         let rows = self
@@ -181,13 +181,13 @@ impl Postgres {
         if rows.is_empty() {
             return Ok(None);
         }
-        let mut tips = Tips::new();
+        let mut tips = ChainTips::new();
         for row in rows {
-            // A checkpoint without fields is one row of nothing.
+            // A checkpoint without fields yields one row of NULLs.
             if let Some(field) = row.try_get::<_, Option<&[u8]>>(0)? {
                 let depth: Option<i32> = row.try_get(2)?;
                 let depth = depth.and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
-                tips.insert(name(field), Tip { link: row.try_get(1)?, depth });
+                tips.insert(name(field), ChainTip { link: row.try_get(1)?, depth });
             }
         }
         Ok(Some(Arc::new(tips)))

@@ -18,28 +18,28 @@ use super::{
 use crate::{
     codec::{Codec, CodecError},
     error::OpenError,
-    items::{CacheFailures, Failures},
+    items::{CacheFailures, FailureCounter},
     time::nanos,
 };
 
-/// How many expired results a put removes on its way.
+/// Maximum number of expired results that a put removes.
 const PURGE: usize = 16;
 
-/// Keeps results of nodes in a SQLite file, so that they outlive the process. Cloning gives another handle.
+/// Caches node results in a SQLite file, so that they survive restarts. Clones share the same file.
 ///
-/// A result is found by its node's name and its input, not by the node's code: [`clear`](Cache::clear) a node
-/// whose code changed. A cache that fails does not fail a run: see [`failures`](Self::failures).
+/// A result is found by the node's name and its input, not by the node's code: [`clear`](Cache::clear) a node whose
+/// code has changed. A failing cache does not fail a run: see [`failures`](Self::failures).
 ///
 /// ```
 /// use graph_store::{Sqlite, SqliteCache, SqliteSaver};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("threads.db");
-/// // Threads and results may share a file, and then share its commits.
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("threads.db");
+/// // A saver and a cache can share a file and its commits.
 /// let database = Sqlite::open(path)?;
 /// let (saver, cache) = (SqliteSaver::new(&database), SqliteCache::new(&database));
-/// // Give it to a graph: `StateGraph::new().node(search.cache(CachePolicy::new())).cache(cache)`.
+/// // Pass it to a graph: `StateGraph::new().node(search.cache(CachePolicy::new())).cache(cache)`.
 /// # drop((saver, cache));
 /// # Ok(())
 /// # }
@@ -48,28 +48,28 @@ const PURGE: usize = 16;
 pub struct SqliteCache {
     database: Sqlite,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
-    failures: Failures,
+    failures: FailureCounter,
 }
 
 impl SqliteCache {
-    /// Opens a file with the usual settings, and makes it if it is missing.
+    /// Opens a file with the default settings and creates it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Ok(Self::new(&Sqlite::open(path)?))
     }
 
-    /// Keeps results in an open database.
+    /// Caches results in an open database.
     pub fn new(database: &Sqlite) -> Self {
         let clock = Arc::new(SystemTime::now);
-        Self { database: database.clone(), clock, failures: Failures::default() }
+        Self { database: database.clone(), clock, failures: FailureCounter::default() }
     }
 
-    /// Reads the time from `clock` instead of the system's.
+    /// Uses `clock` instead of the system clock.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How often this handle and its clones failed, which no run was told.
+    /// Returns the failures of this handle and its clones. Runs do not report them.
     pub fn failures(&self) -> CacheFailures {
         self.failures.get()
     }
@@ -78,13 +78,13 @@ impl SqliteCache {
         nanos((self.clock)())
     }
 
-    /// Gives what came of the work, or notes why nothing did.
-    fn note<T>(&self, result: Result<T, Failure<CodecError>>) -> Option<T> {
+    /// Returns the value, or counts the failure and returns `None`.
+    fn record_failure<T>(&self, result: Result<T, Failure<CodecError>>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
-            Err(Failure::Refused(error)) => self.failures.note(Err(error)),
+            Err(Failure::Rejected(error)) => self.failures.record(Err(error)),
             Err(Failure::Database(source)) => {
-                self.failures.note(Err(DatabaseError::new(self.database.path(), source)))
+                self.failures.record(Err(DatabaseError::new(self.database.path(), source)))
             }
         }
     }
@@ -95,22 +95,22 @@ impl Cache for SqliteCache {
     async fn get(&self, key: &CacheKey) -> Option<Cached> {
         let (key, now, codec) = (key.clone(), self.now(), self.database.codec().clone());
         let found = self.database.read(move |connection| get(connection, &codec, &key, now)).await;
-        self.note(found)?
+        self.record_failure(found)?
     }
 
     async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
         let now = self.now();
-        // A time that is too far away to be told never comes.
+        // A lifetime beyond the range of `i64` nanoseconds never expires.
         let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
         let expires_at = lifetime.map(|it| now.saturating_add(it));
         let what = || format!("a result of node `{}`", key.node);
         let body = self.database.codec().encode(what, &result);
-        let Some(body) = self.failures.note(body) else { return };
+        let Some(body) = self.failures.record(body) else { return };
         let put = self.database.write(move |connection| {
             put(connection, &key, expires_at, &body, now)?;
             Ok(())
         });
-        self.note(put.await);
+        self.record_failure(put.await);
     }
 
     async fn clear(&self, node: Option<&str>) {
@@ -122,13 +122,13 @@ impl Cache for SqliteCache {
             };
             Ok(cleared)
         });
-        self.note(cleared.await);
+        self.record_failure(cleared.await);
     }
 }
 
 impl From<CodecError> for Failure<CodecError> {
     fn from(error: CodecError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 

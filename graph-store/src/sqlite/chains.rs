@@ -1,7 +1,8 @@
 //! Chains in the table `link`.
 //!
-//! All that is long and only ever added stands in this one table: changes of fields, headers of checkpoints, records of
-//! tasks. So what a commit adds lies on one page most of the time, and threads that commit together share it.
+//! All large, append-only data is in this one table: changes of fields, bodies of checkpoints, task records. The
+//! data that a commit appends is therefore on one page most of the time, and threads that commit together share
+//! that page.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -13,74 +14,74 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::failure::Failure;
 use crate::{
     body::damaged,
-    chain::{self, Hook, Link, Tip, Tips},
+    chain::{self, ChainTip, ChainTips, Link, LinkPlacement},
     codec::{Codec, CodecError},
-    stored::NewChange,
+    encoded::EncodedChange,
 };
 
-/// A chain that cannot be read, or cannot be written.
+/// A chain that cannot be read or written.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(super) enum ChainError {
     Database(rusqlite::Error),
     Codec(CodecError),
 }
 
-impl From<rusqlite::Error> for Broken {
+impl From<rusqlite::Error> for ChainError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(error)
     }
 }
 
-impl From<CodecError> for Broken {
+impl From<CodecError> for ChainError {
     fn from(error: CodecError) -> Self {
         Self::Codec(error)
     }
 }
 
-impl Broken {
-    /// The failure of work on this checkpoint.
-    pub(super) fn at(self, place: &Place) -> Failure<CheckpointError> {
+impl ChainError {
+    /// Converts the error to a failure of an operation on this checkpoint.
+    pub(super) fn into_failure(self, place: &Place) -> Failure<CheckpointError> {
         match self {
             Self::Database(error) => error.into(),
             Self::Codec(error @ (CodecError::TooLarge { .. } | CodecError::Encode { .. })) => {
                 error.into()
             }
-            Self::Codec(error) => Failure::Refused(damaged(place, &error)),
+            Self::Codec(error) => Failure::Rejected(damaged(place, &error)),
         }
     }
 }
 
-/// Reads links, each once.
-pub(super) struct Links<'a> {
+/// Reads and appends links. Each link is read from the database at most once.
+pub(super) struct LinkTable<'a> {
     connection: &'a Connection,
     codec: &'a Codec,
-    known: HashMap<i64, Rc<Link>>,
+    loaded: HashMap<i64, Rc<Link>>,
 }
 
-impl<'a> Links<'a> {
+impl<'a> LinkTable<'a> {
     pub(super) fn new(connection: &'a Connection, codec: &'a Codec) -> Self {
-        Self { connection, codec, known: HashMap::new() }
+        Self { connection, codec, loaded: HashMap::new() }
     }
 
-    fn get(&mut self, id: i64, field: &str) -> Result<Rc<Link>, Broken> {
-        if let Some(link) = self.known.get(&id) {
+    fn get(&mut self, id: i64, field: &str) -> Result<Rc<Link>, ChainError> {
+        if let Some(link) = self.loaded.get(&id) {
             return Ok(link.clone());
         }
         let what = || format!("field `{field}`");
-        let Row { prev, depth, body } = read_link(self.connection, id, what)?;
+        let LinkRow { prev, depth, body } = read_link(self.connection, id, what)?;
         let changes = self.codec.decode(what, &body)?;
         let link = Rc::new(Link { prev, depth, changes });
-        self.known.insert(id, link.clone());
+        self.loaded.insert(id, link.clone());
         Ok(link)
     }
 
-    /// The chain from a link on back, newest first, as far as `keep` says.
+    /// Returns the links from `tip` backwards, newest first, while `keep` returns true.
     fn chain(
         &mut self,
         tip: i64,
         field: &str,
         keep: impl Fn(&Link) -> bool,
-    ) -> Result<Vec<Rc<Link>>, Broken> {
+    ) -> Result<Vec<Rc<Link>>, ChainError> {
         let mut chain = Vec::new();
         let mut next = Some(tip);
         while let Some(id) = next {
@@ -94,8 +95,8 @@ impl<'a> Links<'a> {
         Ok(chain)
     }
 
-    /// The values that the fields have.
-    pub(super) fn values(&mut self, tips: &Tips) -> Result<Map<String, Value>, Broken> {
+    /// Returns the values of the fields.
+    pub(super) fn values(&mut self, tips: &ChainTips) -> Result<Map<String, Value>, ChainError> {
         let mut values = Map::new();
         for (field, tip) in tips {
             let chain = self.chain(tip.link, field, |_| true)?;
@@ -107,65 +108,69 @@ impl<'a> Links<'a> {
         Ok(values)
     }
 
-    /// Stores a change of a field and gives its new tip; `None` if the field has no value now.
-    pub(super) fn add(&mut self, new: NewChange, tip: Option<Tip>) -> Result<Option<Tip>, Broken> {
-        let NewChange { field, change, encoded } = new;
+    /// Stores a change of a field and returns its new tip; `None` if the change removes the value.
+    pub(super) fn add(
+        &mut self,
+        new: EncodedChange,
+        tip: Option<ChainTip>,
+    ) -> Result<Option<ChainTip>, ChainError> {
+        let EncodedChange { field, change, encoded } = new;
         if matches!(change, Change::Clear) {
             return Ok(None);
         }
-        let (prev, depth, body) = match Hook::of(&change, tip) {
-            Hook::First => (None, 0, encoded),
-            Hook::Next { tip, depth } => (Some(tip), depth, encoded),
-            Hook::Over { tip, depth, back_to } => {
+        let (prev, depth, body) = match LinkPlacement::of(&change, tip) {
+            LinkPlacement::First => (None, 0, encoded),
+            LinkPlacement::Append { tip, depth } => (Some(tip), depth, encoded),
+            LinkPlacement::Compact { tip, depth, back_to } => {
                 let before = self.chain(tip, &field, |it| it.depth > back_to)?;
                 let before = before.into_iter().map(|it| Link::clone(&it)).collect();
-                let link = chain::take_in(before, change, depth);
+                let link = chain::compact(before, change, depth);
                 match self.codec.encode(|| format!("field `{field}`"), &link.changes) {
                     Ok(body) => (link.prev, depth, body),
-                    // Then the links stay apart, and reading takes longer.
+                    // The links stay separate, which makes reading slower.
                     Err(CodecError::TooLarge { .. }) => (Some(tip), depth, encoded),
                     Err(error) => return Err(error.into()),
                 }
             }
         };
         let link = add_link(self.connection, prev, depth, &body)?;
-        Ok(Some(Tip { link, depth }))
+        Ok(Some(ChainTip { link, depth }))
     }
 }
 
 /// A row of the table.
-pub(super) struct Row {
+pub(super) struct LinkRow {
     pub(super) prev: Option<i64>,
     pub(super) depth: u32,
     pub(super) body: Vec<u8>,
 }
 
-/// Reads a row; `what` names in errors what it belongs to.
+/// Reads a row and verifies its checksum; `what` names its owner in errors.
 pub(super) fn read_link(
     connection: &Connection,
     id: i64,
     what: impl Fn() -> String,
-) -> Result<Row, Broken> {
+) -> Result<LinkRow, ChainError> {
     let row = connection
         .prepare_cached("SELECT prev, depth, bound, body FROM link WHERE id = ?1")?
         .query_row([id], |row| {
             let body = row.get_ref(3)?.as_blob()?.to_vec();
-            Ok((Row { prev: row.get(0)?, depth: row.get(1)?, body }, row.get::<_, i64>(2)?))
+            Ok((LinkRow { prev: row.get(0)?, depth: row.get(1)?, body }, row.get::<_, i64>(2)?))
         })
         .optional()?;
     let Some((row, found)) = row else {
         let problem = format!("link {id} of its chain is missing");
         return Err(CodecError::Decode { what: what(), problem }.into());
     };
-    // A link is newer than the one it hooks on to, so a chain has an end.
-    if found != bound(row.prev, row.depth, &row.body) || row.prev.is_some_and(|it| it >= id) {
-        let problem = format!("link {id} of its chain was changed since it was stored");
+    // A link is always newer than its predecessor, so a chain cannot contain a cycle.
+    if found != checksum(row.prev, row.depth, &row.body) || row.prev.is_some_and(|it| it >= id) {
+        let problem = format!("link {id} of its chain has a wrong checksum or predecessor");
         return Err(CodecError::Decode { what: what(), problem }.into());
     }
     Ok(row)
 }
 
-/// Adds a row and gives its number.
+/// Inserts a row and returns its id.
 pub(super) fn add_link(
     connection: &Connection,
     prev: Option<i64>,
@@ -174,11 +179,11 @@ pub(super) fn add_link(
 ) -> rusqlite::Result<i64> {
     connection
         .prepare_cached("INSERT INTO link (prev, depth, bound, body) VALUES (?1, ?2, ?3, ?4)")?
-        .insert(params![prev, depth, bound(prev, depth, body), body])
+        .insert(params![prev, depth, checksum(prev, depth, body), body])
 }
 
-/// The checksum over a row.
-fn bound(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
+/// Computes the checksum of a row.
+fn checksum(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
     let mut hash = Xxh3Default::new();
     hash.update(&prev.unwrap_or(-1).to_le_bytes());
     hash.update(&depth.to_le_bytes());
@@ -186,11 +191,11 @@ fn bound(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
     hash.digest() as i64
 }
 
-/// The tips as they are stored: names and numbers only, so never encrypted.
-pub(super) fn encode_tips(tips: &Tips) -> Result<Vec<u8>, CodecError> {
+/// Encodes tips. They only consist of field names and numbers, and are never encrypted.
+pub(super) fn encode_tips(tips: &ChainTips) -> Result<Vec<u8>, CodecError> {
     Codec::new(usize::MAX).encode(|| "the list of fields".to_owned(), tips)
 }
 
-pub(super) fn decode_tips(bytes: &[u8]) -> Result<Tips, CodecError> {
+pub(super) fn decode_tips(bytes: &[u8]) -> Result<ChainTips, CodecError> {
     Codec::new(usize::MAX).decode(|| "the list of fields".to_owned(), bytes)
 }

@@ -12,7 +12,7 @@ use super::{
     sweep::reachable,
 };
 
-/// Copies a thread to a name that is free.
+/// Copies a thread to a name that is not in use.
 pub(super) fn copy_thread(
     connection: &Connection,
     from: &str,
@@ -24,7 +24,7 @@ pub(super) fn copy_thread(
     if !exists(connection, from)? {
         return Err(CheckpointError::UnknownThread { thread: from.to_owned() }.into());
     }
-    // Records may lie there for checkpoints that never came.
+    // The target may have records of checkpoints that were never stored.
     delete_thread(connection, to)?;
     for namespace in namespaces(connection, from)? {
         copy_namespace(connection, namespace, to)?;
@@ -32,7 +32,7 @@ pub(super) fn copy_thread(
     Ok(())
 }
 
-/// Whether a thread has a checkpoint: without one there is no thread.
+/// Returns whether a thread has a checkpoint; without one it does not exist.
 fn exists(connection: &Connection, thread: &str) -> rusqlite::Result<bool> {
     connection
         .prepare_cached(
@@ -82,14 +82,14 @@ fn copy_namespace(
     Ok(())
 }
 
-/// Copies all links of a namespace and gives the copy of each.
+/// Copies all links of a namespace and returns the copy of each.
 fn copy_links(
     connection: &Connection,
     namespace: i64,
 ) -> Result<BTreeMap<i64, i64>, Failure<CheckpointError>> {
     let mut copies = BTreeMap::new();
     let mut select = connection.prepare_cached("SELECT depth, body FROM link WHERE id = ?1")?;
-    // A link is newer than the one it hooks on to, so that one was copied before it.
+    // A link is newer than its predecessor, so the predecessor has already been copied.
     for (id, prev) in reachable(connection, namespace)? {
         let prev: Option<i64> = prev.and_then(|it| copies.get(&it).copied());
         let (depth, body): (u32, Vec<u8>) =

@@ -1,4 +1,4 @@
-//! The database file: one connection that writes, and others that read.
+//! The database file: one connection for writing and a pool of connections for reading.
 
 use std::{
     fmt, fs,
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{
     failure::{Failure, hint},
     lease::Owner,
-    schema::{self, Found},
+    schema::{self, SchemaStatus},
     writer::{Writer, closed},
 };
 #[cfg(feature = "encryption")]
@@ -22,23 +22,23 @@ use crate::{
     error::OpenError,
 };
 
-/// How many connections for reading are kept open.
+/// Maximum number of idle read connections.
 const READERS: usize = 8;
 
-/// When a commit is answered.
+/// When a commit returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// Once the disk has it: it survives a loss of power.
+    /// Once the data is on the disk: the commit survives a power failure.
     #[default]
     Full,
-    /// Once the system has it: it survives a crash of the process. After a loss of power the last commits may
-    /// be missing; the file is whole all the same.
+    /// Once the operating system has the data: the commit survives a crash of the process. A power failure can lose
+    /// the most recent commits, but does not damage the file.
     Normal,
 }
 
-/// How a database is opened; made by [`Sqlite::settings`].
+/// Settings for opening a database; created by [`Sqlite::settings`].
 #[derive(Clone, Debug)]
-#[must_use = "settings do nothing until `open` is called"]
+#[must_use = "settings have no effect until `open` is called"]
 pub struct Settings {
     synchronous: Synchronous,
     busy_timeout: Duration,
@@ -48,55 +48,57 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Sets when a commit is answered.
+    /// Sets when a commit returns.
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// Sets how long a write waits for another process to finish its own.
+    /// Sets the maximum time that a write waits for a write of another process.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// Sets how large one stored value may be.
+    /// Sets the maximum size of one stored value, in bytes.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.max_value_bytes = bytes;
         self
     }
 
-    /// Encrypts what is stored from now on. What lies there already stays as it is and can be read.
+    /// Encrypts all values that are written from now on. Existing unencrypted values stay as they are and remain
+    /// readable.
     ///
-    /// Names are not encrypted: those of threads, namespaces, nodes' fields, runs and effects. It keeps what is
-    /// stored secret; who can write to the file can still put one stored value in another's place.
+    /// The names of threads, namespaces, fields, runs and effects are not encrypted. Encryption keeps values
+    /// secret, but it does not prevent an attacker with write access to the file from swapping stored values.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, keys: Keys) -> Self {
         self.keys = Some(keys);
         self
     }
 
-    /// Opens the file, and makes it if it is missing.
+    /// Opens the file and creates it if it is missing.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, OpenError> {
         let given = path.as_ref();
         if is_special(given) {
-            let problem = "it has to be a file; `MemorySaver` keeps threads in memory".to_owned();
+            let problem =
+                "the path must name a file; use `MemorySaver` to keep threads in memory".to_owned();
             return Err(OpenError::Unreachable { database: given.display().to_string(), problem });
         }
         let mut connection = self.connect(given)?;
-        // One name for the file, whatever way leads to it: other processes look for our owner's file beside it.
+        // Resolves symbolic links, because other processes look for our owner file next to the real file.
         let path = &*fs::canonicalize(given).map_err(|error| OpenError::Unreachable {
             database: given.display().to_string(),
             problem: error.to_string(),
         })?;
         match schema::prepare(&mut connection).map_err(|error| unreachable(path, &error))? {
-            Found::Ours => {}
-            Found::Foreign => {
+            SchemaStatus::Current => {}
+            SchemaStatus::Foreign => {
                 return Err(OpenError::Foreign { database: path.display().to_string() });
             }
-            Found::TooNew(found) => {
+            SchemaStatus::TooNew(found) => {
                 let database = path.display().to_string();
-                return Err(OpenError::TooNew { database, found, known: schema::NEWEST });
+                return Err(OpenError::TooNew { database, found, supported: schema::NEWEST });
             }
         }
         let codec = Codec::new(self.max_value_bytes);
@@ -125,7 +127,8 @@ impl Settings {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(self.busy_timeout)?;
-        // These two cannot be changed later. To ask for the second waits for whoever writes, even if it is so already.
+        // These two settings only take effect on an empty file. Setting `auto_vacuum` waits for the current writer
+        // even if the value does not change.
         if connection.pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))? == 0 {
             connection.pragma_update(None, "page_size", 4_096)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -136,7 +139,7 @@ impl Settings {
             Synchronous::Normal => "NORMAL",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
-        // On macOS only this reaches the disk; elsewhere it does nothing.
+        // Required on macOS to flush the disk's own cache; a no-op elsewhere.
         connection.pragma_update(None, "fullfsync", self.synchronous == Synchronous::Full)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_update(None, "trusted_schema", false)?;
@@ -146,7 +149,7 @@ impl Settings {
     }
 }
 
-/// Names that SQLite takes for something else than a file.
+/// Returns whether SQLite would not treat the path as the name of a file.
 fn is_special(path: &Path) -> bool {
     path.as_os_str().is_empty() || path == ":memory:" || path.to_string_lossy().starts_with("file:")
 }
@@ -156,9 +159,9 @@ fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
     OpenError::Unreachable { database: path.display().to_string(), problem }
 }
 
-/// An open database file. Cloning gives another handle to it; the last one dropped closes it.
+/// An open database file. Clones share it; dropping the last one closes it.
 ///
-/// One handle serves checkpoints, store and cache at once: they share the file and its commits.
+/// One handle can serve a saver, a store and a cache, which then share the file and its commits.
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);
 
@@ -166,21 +169,22 @@ struct Inner {
     path: PathBuf,
     settings: Settings,
     codec: Codec,
-    // These three are closed in this order: the last connection folds the log into the file, and who waits for our threads
-    // gets them once all is written.
-    // A std mutex: it is held for the moment of taking a connection out or putting it back.
+    // The next three fields are dropped in this order: the last connection that closes copies the WAL into the
+    // file, and other processes can take over our threads only once everything is written.
+    //
+    // The std mutex is only locked while a connection is taken from or returned to the pool.
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     owner: Owner,
 }
 
 impl Sqlite {
-    /// Opens a file with the usual settings, and makes it if it is missing.
+    /// Opens a file with the default settings and creates it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::settings().open(path)
     }
 
-    /// The usual settings, to be changed before opening.
+    /// Returns the default settings, to be changed before opening.
     pub fn settings() -> Settings {
         Settings {
             synchronous: Synchronous::default(),
@@ -191,7 +195,7 @@ impl Sqlite {
         }
     }
 
-    /// The file.
+    /// Returns the canonical path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
@@ -204,14 +208,14 @@ impl Sqlite {
         &self.0.owner
     }
 
-    /// For work that changes threads; all other is for [`write`](Self::write).
+    /// For work that may change threads; all other work uses [`write`](Self::write).
     pub(super) fn writer(&self) -> &Writer {
         &self.0.writer
     }
 
-    /// Does work in a transaction, alone or with others; returns once it is committed.
+    /// Runs work in a transaction, possibly together with other work, and returns once it is committed.
     ///
-    /// Work that fails is undone, and does not harm what is committed along with it.
+    /// Work that fails is rolled back without affecting other work in the same transaction.
     pub(crate) async fn write<T, R>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
@@ -223,7 +227,7 @@ impl Sqlite {
         self.writer().write(|session| work(&session.connection), false).await
     }
 
-    /// Reads in a transaction of its own, which sees one state of the database.
+    /// Reads in a transaction of its own, which sees one consistent state of the database.
     pub(crate) async fn read<T, R>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
@@ -232,11 +236,12 @@ impl Sqlite {
         T: Send + 'static,
         R: Send + 'static,
     {
-        self.read_alone(|connection| work(&*connection.unchecked_transaction()?)).await
+        self.read_without_transaction(|connection| work(&*connection.unchecked_transaction()?))
+            .await
     }
 
-    /// Works on a connection of its own, without a transaction.
-    pub(super) async fn read_alone<T, R>(
+    /// Runs work on a read connection without a transaction.
+    pub(super) async fn read_without_transaction<T, R>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
     ) -> Result<T, Failure<R>>

@@ -1,4 +1,4 @@
-//! What can go wrong in a piece of work on the database.
+//! Failures of work on the database.
 
 use std::{path::Path, sync::Arc};
 
@@ -7,12 +7,12 @@ use rusqlite::ErrorCode;
 
 use crate::codec::CodecError;
 
-/// Why a piece of work came to nothing: the database failed, or the work itself refuses with an `R`.
+/// Why work failed: the database failed, or the work itself was rejected with an `R`.
 #[derive(Debug)]
 pub(crate) enum Failure<R> {
-    /// Shared: a commit that fails fails for all whose work it held.
+    /// Shared, because a failed commit fails all the work in it.
     Database(Arc<rusqlite::Error>),
-    Refused(R),
+    Rejected(R),
 }
 
 impl<R> From<rusqlite::Error> for Failure<R> {
@@ -23,20 +23,20 @@ impl<R> From<rusqlite::Error> for Failure<R> {
 
 impl From<CheckpointError> for Failure<CheckpointError> {
     fn from(error: CheckpointError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 
 impl From<CodecError> for Failure<CheckpointError> {
     fn from(error: CodecError) -> Self {
-        Self::Refused(CheckpointError::Storage(Arc::new(error)))
+        Self::Rejected(CheckpointError::Storage(Arc::new(error)))
     }
 }
 
 impl Failure<CheckpointError> {
     pub(crate) fn into_checkpoint_error(self, path: &Path) -> CheckpointError {
         match self {
-            Self::Refused(error) => error,
+            Self::Rejected(error) => error,
             Self::Database(source) => {
                 CheckpointError::Storage(Arc::new(DatabaseError::new(path, source)))
             }
@@ -44,7 +44,7 @@ impl Failure<CheckpointError> {
     }
 }
 
-/// SQLite could not do its work. What was committed before is still there.
+/// An error of SQLite. Previously committed data is not lost.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{path}: {source}{hint}")]
 pub struct DatabaseError {
@@ -59,25 +59,25 @@ impl DatabaseError {
     }
 }
 
-/// What to do about it.
+/// Returns advice on how to fix the error, or an empty string.
 pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
     const DAMAGED: &str = "; the file is damaged: restore it from a backup";
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => {
-            "; the disk is full: make room and run again, nothing committed is lost"
+            "; the disk is full: free some space and retry; committed data is not lost"
         }
         Some(ErrorCode::SystemIoFailure) => {
-            "; the disk failed: see the system's log and run again, nothing committed is lost"
+            "; the disk failed: check the system log and retry; committed data is not lost"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "; another process holds the database: wait for it, or raise `busy_timeout`"
+            "; another process has locked the database: wait for it, or raise `busy_timeout`"
         }
-        Some(ErrorCode::NotADatabase) => "; the file is no SQLite database: choose another one",
-        Some(ErrorCode::ReadOnly) => "; the file or its folder is read-only",
-        Some(ErrorCode::CannotOpen) => "; does its folder exist, and may this process write there?",
+        Some(ErrorCode::NotADatabase) => "; the file is not a SQLite database: choose another file",
+        Some(ErrorCode::ReadOnly) => "; the file or its directory is read-only",
+        Some(ErrorCode::CannotOpen) => "; check that its directory exists and is writable",
         Some(ErrorCode::DatabaseCorrupt) => DAMAGED,
         Some(_) => "",
-        // What lies in a column is of another kind than we ever put there, or a statement does not fit the tables.
+        // A column has a type that we never write, or a statement does not match the tables.
         None => match error {
             rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::FromSqlConversionFailure(..)

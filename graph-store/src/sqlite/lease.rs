@@ -1,8 +1,9 @@
-//! Leases: one run at a time works on a thread, also among processes.
+//! Leases: at most one run at a time works on a thread, across all processes.
 //!
-//! A lease is a row with its owner's name. The owner is an open database; its name is that of a file beside the
-//! database, which it holds locked as long as it lives. The system takes the lock away when the process ends,
-//! however it ends, so a thread is free again at once: nobody waits for a lease to run out.
+//! A lease is a row with the name of its owner. An owner is an open database; its name is that of a file next to
+//! the database, on which it holds a lock for as long as it is open. The operating system releases the lock when
+//! the process ends, however it ends, so the thread becomes available immediately: there is no lease timeout to
+//! wait for.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -19,38 +20,38 @@ use rusqlite::{OptionalExtension, params};
 use super::{database::Sqlite, failure::Failure, writer::Session};
 use crate::error::OpenError;
 
-/// Who this open database is to others, and what it holds.
+/// The identity of this open database towards other processes, and the threads it has leased.
 #[derive(Debug)]
 pub(super) struct Owner {
     name: String,
     path: PathBuf,
     /// Locked while it is open.
     _file: File,
-    // A std mutex: it is held for a moment only.
+    // A std mutex, because it is only locked briefly.
     tokens: Mutex<HashMap<String, i64>>,
 }
 
 impl Owner {
     pub(super) fn new(database: &Path) -> Result<Self, OpenError> {
-        remove_dead(database);
+        remove_dead_owner_files(database);
         loop {
             let name = format!("{:016x}", random());
-            let path = file_of(database, &name);
+            let path = owner_file(database, &name);
             let locked = || -> io::Result<File> {
                 let file = File::create_new(&path)?;
                 file.lock()?;
                 Ok(file)
             };
             match locked() {
-                // Somebody who cleans up may have found it before it was locked, and removed it.
+                // Another process may have found the file before it was locked, and removed it as orphaned.
                 Ok(_) if !path.exists() => {}
                 Ok(file) => return Ok(Self { name, path, _file: file, tokens: Mutex::default() }),
-                Err(source) => return Err(OpenError::Owner { path, source }),
+                Err(source) => return Err(OpenError::OwnerFile { path, source }),
             }
         }
     }
 
-    /// The token of a thread that is held here.
+    /// Returns the token of a thread that is leased by this open database.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         self.lock().get(thread).copied()
     }
@@ -62,13 +63,13 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // If this fails, the file is found unlocked by the next who looks, and removed then.
+        // If this fails, the next process to find the unlocked file removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Takes a thread with this token, unless somebody else who lives has it.
-pub(super) fn take(
+/// Leases a thread with this token, unless another live owner holds it.
+pub(super) fn acquire(
     session: &mut Session,
     database: &Path,
     owner: &str,
@@ -80,37 +81,42 @@ pub(super) fn take(
         .prepare_cached("SELECT owner FROM lease WHERE thread = ?1")?
         .query_row([thread], |row| row.get(0))
         .optional()?;
-    // A row of our own is a leftover whose removal failed: a thread that is held here was refused before.
-    if holder.is_some_and(|it| it != owner && lives(database, &it)) {
+    // A row of our own is left over from a release that failed: [`LeaseGuard::claim`] has already rejected threads
+    // that are leased here.
+    if holder.is_some_and(|it| it != owner && is_alive_else_remove(database, &it)) {
         return Err(CheckpointError::Busy { thread: thread.to_owned() }.into());
     }
     connection
         .prepare_cached("INSERT OR REPLACE INTO lease (thread, token, owner) VALUES (?1, ?2, ?3)")?
         .execute(params![thread, token, owner])?;
-    session.known.taken(thread, token);
+    session.cache.set_token(thread, token);
     Ok(())
 }
 
-/// Whether the thread is still the holder's of this token.
-pub(super) fn holds(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<bool> {
-    if session.known.token(thread) == Some(token) {
+/// Returns whether the thread is still leased with this token.
+pub(super) fn is_current(
+    session: &mut Session,
+    thread: &str,
+    token: i64,
+) -> rusqlite::Result<bool> {
+    if session.cache.token(thread) == Some(token) {
         return Ok(true);
     }
-    // Compared here: with the token as a parameter SQLite would prepare the statement anew each time.
-    let held: Option<i64> = session
+    // Compared here: with the token as a parameter, SQLite would prepare the statement again each time.
+    let current: Option<i64> = session
         .connection
         .prepare_cached("SELECT token FROM lease WHERE thread = ?1")?
         .query_row([thread], |row| row.get(0))
         .optional()?;
-    if let Some(held) = held {
-        session.known.taken(thread, held);
+    if let Some(current) = current {
+        session.cache.set_token(thread, current);
     }
-    Ok(held == Some(token))
+    Ok(current == Some(token))
 }
 
-/// Gives the thread free that is held with this token.
+/// Releases the thread if it is leased with this token.
 fn release(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<()> {
-    session.known.released(thread);
+    session.cache.remove_token(thread);
     session
         .connection
         .prepare_cached("DELETE FROM lease WHERE thread = ?1 AND token = ?2")?
@@ -118,18 +124,18 @@ fn release(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<
     Ok(())
 }
 
-/// A thread that is held, or about to be taken; gives it free when it is dropped.
+/// A thread that is leased or about to be leased; dropping the guard releases it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct LeaseGuard {
     database: Sqlite,
     thread: String,
     pub(super) token: i64,
 }
 
-impl Held {
-    /// Takes the thread within this open database; `None` if it is held here.
-    pub(super) fn new(database: &Sqlite, thread: &str) -> Option<Self> {
-        // Random, and not counted: a row may go and come again, and its token must be another one.
+impl LeaseGuard {
+    /// Claims the thread within this open database; `None` if it is already leased here.
+    pub(super) fn claim(database: &Sqlite, thread: &str) -> Option<Self> {
+        // Random instead of sequential: a row may be deleted and inserted again, and must then have another token.
         let token = (random() >> 1) as i64;
         match database.owner().lock().entry(thread.to_owned()) {
             Entry::Occupied(_) => None,
@@ -141,11 +147,11 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         self.database.owner().lock().remove(&self.thread);
         let (thread, token) = (std::mem::take(&mut self.thread), self.token);
-        // Not waited for: whoever takes the thread next comes after it in the queue.
+        // Not awaited: the next lease of the thread follows it in the queue.
         self.database.writer().send(move |session| {
             release(session, &thread, token).map_err(Failure::<CheckpointError>::from)
         });
@@ -158,37 +164,37 @@ impl Sqlite {
     }
 }
 
-/// Whether the owner of this name still has its database open. The file of one who has not is removed.
-fn lives(database: &Path, owner: &str) -> bool {
-    let path = file_of(database, owner);
+/// Returns whether the owner still has its database open. Removes the file of an owner that does not.
+fn is_alive_else_remove(database: &Path, owner: &str) -> bool {
+    let path = owner_file(database, owner);
     let Ok(file) = File::open(&path) else { return false };
     match file.try_lock() {
         Ok(()) => {
             let _ = fs::remove_file(&path);
             false
         }
-        // What cannot be found out counts as alive: better a thread that waits than two runs on it.
+        // An unknown state counts as alive: an unavailable thread is better than two runs on it.
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
     }
 }
 
-/// Removes the files of owners who are gone without having removed them.
-fn remove_dead(database: &Path) {
-    let (Some(folder), Some(prefix)) =
-        (database.parent(), file_of(database, "").file_name().map(ToOwned::to_owned))
+/// Removes the files of owners that terminated without removing them.
+fn remove_dead_owner_files(database: &Path) {
+    let (Some(dir), Some(prefix)) =
+        (database.parent(), owner_file(database, "").file_name().map(ToOwned::to_owned))
     else {
         return;
     };
-    // What cannot be listed or removed stays: it is a small file, and no harm.
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    // A file that cannot be listed or removed stays; it is small and harmless.
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if let Some(owner) = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes()) {
-            lives(database, &String::from_utf8_lossy(owner));
+            is_alive_else_remove(database, &String::from_utf8_lossy(owner));
         }
     }
 }
 
-fn file_of(database: &Path, owner: &str) -> PathBuf {
+fn owner_file(database: &Path, owner: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(format!("-owner-{owner}"));
     PathBuf::from(name)
@@ -204,24 +210,24 @@ mod tests {
 
     use rusqlite::Connection;
 
-    use super::{holds, release, take};
-    use crate::sqlite::{known::Known, schema, writer::Session};
+    use super::{acquire, is_current, release};
+    use crate::sqlite::{schema, thread_cache::ThreadCache, writer::Session};
 
     #[test]
-    fn a_thread_is_held_until_it_is_given_free() {
+    fn a_thread_is_leased_until_it_is_released() {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::prepare(&mut connection).unwrap();
-        let mut session = Session { connection, known: Known::default() };
-        take(&mut session, Path::new("none"), "me", "thread", 7).unwrap();
+        let mut session = Session { connection, cache: ThreadCache::default() };
+        acquire(&mut session, Path::new("none"), "me", "thread", 7).unwrap();
         for _ in 0..2 {
-            assert!(holds(&mut session, "thread", 7).unwrap());
-            assert!(!holds(&mut session, "thread", 8).unwrap());
-            assert!(!holds(&mut session, "other", 7).unwrap());
-            // What is known is asked for anew.
-            session.known.forget();
+            assert!(is_current(&mut session, "thread", 7).unwrap());
+            assert!(!is_current(&mut session, "thread", 8).unwrap());
+            assert!(!is_current(&mut session, "other", 7).unwrap());
+            // Forces the next check to read the database.
+            session.cache.clear();
         }
-        assert!(holds(&mut session, "thread", 7).unwrap());
+        assert!(is_current(&mut session, "thread", 7).unwrap());
         release(&mut session, "thread", 7).unwrap();
-        assert!(!holds(&mut session, "thread", 7).unwrap());
+        assert!(!is_current(&mut session, "thread", 7).unwrap());
     }
 }

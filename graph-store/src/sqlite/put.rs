@@ -6,33 +6,33 @@ use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    chains::{Links, add_link, decode_tips, encode_tips},
+    chains::{LinkTable, add_link, decode_tips, encode_tips},
     failure::Failure,
-    known::{Namespace, Newest},
     records,
+    thread_cache::{NamespaceState, NewestCheckpoint},
     writer::Session,
 };
 use crate::{
     body::damaged,
-    chain::Tips,
+    chain::ChainTips,
     codec::Codec,
-    stored::{Put, Records},
+    encoded::{EncodedCheckpoint, EncodedRecords},
 };
 
-impl Put {
-    /// Stores it, unless the thread has moved on.
-    pub(super) fn run(
+impl EncodedCheckpoint {
+    /// Stores the checkpoint, unless the head of its namespace has moved.
+    pub(super) fn store(
         self,
         session: &mut Session,
         codec: &Codec,
     ) -> Result<(), Failure<CheckpointError>> {
-        let Namespace { id: namespace, newest } = stands(session, &self.place)?;
+        let NamespaceState { id: namespace, newest } = namespace_state(session, &self.place)?;
         let connection = &session.connection;
         let (thread, id) = (&self.place.thread, self.place.id);
         let head = newest.as_ref().map(|it| it.id);
         if head != self.expected_head || head.is_some_and(|it| id <= it) {
             return Err(match run_of(connection, namespace, id)? {
-                // It was stored before.
+                // The checkpoint is already stored.
                 Some(run) if run == self.run => return Ok(()),
                 None if head == self.expected_head => {
                     CheckpointError::NotNewer { thread: thread.clone(), id }
@@ -42,17 +42,17 @@ impl Put {
             .into());
         }
         let mut tips = match self.base {
-            None => Tips::new(),
+            None => ChainTips::new(),
             Some(base) => match newest.filter(|it| it.id == base).and_then(|it| it.tips) {
-                Some(tips) => Tips::clone(&tips),
+                Some(tips) => ChainTips::clone(&tips),
                 None => self.base_tips(connection, namespace, base)?,
             },
         };
-        let mut links = Links::new(connection, codec);
+        let mut links = LinkTable::new(connection, codec);
         for new in self.changes {
             let field = new.field.clone();
             let tip = links.add(new, tips.get(&field).copied());
-            match tip.map_err(|it| it.at(&self.place))? {
+            match tip.map_err(|it| it.into_failure(&self.place))? {
                 Some(tip) => drop(tips.insert(field, tip)),
                 None => drop(tips.remove(&field)),
             }
@@ -74,18 +74,18 @@ impl Put {
                 body,
                 records
             ])?;
-        let newest = Some(Newest { id, tips: Some(Arc::new(tips)), records });
-        session.known.stands(&self.place, Namespace { id: namespace, newest });
+        let newest = Some(NewestCheckpoint { id, tips: Some(Arc::new(tips)), records });
+        session.cache.set_namespace(&self.place, NamespaceState { id: namespace, newest });
         Ok(())
     }
 
-    /// Where the fields' values stand at the checkpoint that this one changes.
+    /// Reads the chain tips of the checkpoint that the changes are relative to.
     fn base_tips(
         &self,
         connection: &Connection,
         namespace: i64,
         base: CheckpointId,
-    ) -> Result<Tips, Failure<CheckpointError>> {
+    ) -> Result<ChainTips, Failure<CheckpointError>> {
         match tips(connection, namespace, base)? {
             Some(bytes) => Ok(decode_tips(&bytes).map_err(|it| damaged(&self.place, &it))?),
             None => Err(CheckpointError::UnknownCheckpoint {
@@ -98,20 +98,20 @@ impl Put {
     }
 }
 
-impl Records {
-    /// Stores them.
-    pub(super) fn run(&self, session: &mut Session) -> rusqlite::Result<()> {
-        let mut namespace = stands(session, &self.place)?;
+impl EncodedRecords {
+    /// Stores the records.
+    pub(super) fn store(&self, session: &mut Session) -> rusqlite::Result<()> {
+        let mut namespace = namespace_state(session, &self.place)?;
         let (id, bodies) = (self.place.id, self.rows.iter().map(|it| &it.body[..]));
         match namespace.newest.as_mut().filter(|it| it.id == id) {
             Some(newest) => {
                 let connection = &session.connection;
                 newest.records =
-                    records::hook_on(connection, namespace.id, id, newest.records, bodies)?;
-                session.known.stands(&self.place, namespace);
+                    records::append(connection, namespace.id, id, newest.records, bodies)?;
+                session.cache.set_namespace(&self.place, namespace);
             }
             None if !records::add(&session.connection, namespace.id, id, bodies)? => {
-                session.known.added_early();
+                session.cache.mark_early();
             }
             None => {}
         }
@@ -119,23 +119,23 @@ impl Records {
     }
 }
 
-/// A namespace and where it stands; its row is made if it is missing.
-fn stands(session: &mut Session, place: &Place) -> rusqlite::Result<Namespace> {
-    if let Some(known) = session.known.namespace(place) {
-        return Ok(known);
+/// Returns the state of a namespace; inserts its row if it is missing.
+fn namespace_state(session: &mut Session, place: &Place) -> rusqlite::Result<NamespaceState> {
+    if let Some(cached) = session.cache.namespace(place) {
+        return Ok(cached);
     }
     let Place { thread, namespace, .. } = place;
     let connection = &session.connection;
     let namespace = match find_namespace(connection, thread, namespace)? {
-        Some(id) => Namespace { id, newest: newest(connection, id)? },
+        Some(id) => NamespaceState { id, newest: newest(connection, id)? },
         None => {
             let id = connection
                 .prepare_cached("INSERT INTO namespace (thread, name) VALUES (?1, ?2)")?
                 .insert([thread, namespace])?;
-            Namespace { id, newest: None }
+            NamespaceState { id, newest: None }
         }
     };
-    session.known.stands(place, namespace.clone());
+    session.cache.set_namespace(place, namespace.clone());
     Ok(namespace)
 }
 
@@ -150,7 +150,7 @@ pub(super) fn find_namespace(
         .optional()
 }
 
-/// The run that made a checkpoint, if it is there.
+/// Returns the run that wrote a checkpoint, if the checkpoint exists.
 fn run_of(
     connection: &Connection,
     namespace: i64,
@@ -173,8 +173,8 @@ pub(super) fn tips(
         .optional()
 }
 
-/// The newest checkpoint of a namespace.
-fn newest(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<Newest>> {
+/// Returns the newest checkpoint of a namespace.
+fn newest(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<NewestCheckpoint>> {
     connection
         .prepare_cached(
             "SELECT id, tips, records FROM checkpoint
@@ -182,7 +182,7 @@ fn newest(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<Ne
         )?
         .query_row([namespace], |row| {
             let tips = decode_tips(row.get_ref(1)?.as_blob()?).ok().map(Arc::new);
-            Ok(Newest { id: id_at(row, 0)?, tips, records: row.get(2)? })
+            Ok(NewestCheckpoint { id: id_at(row, 0)?, tips, records: row.get(2)? })
         })
         .optional()
 }
@@ -194,7 +194,7 @@ pub(super) fn head(
     Ok(newest(connection, namespace)?.map(|it| it.id))
 }
 
-/// A checkpoint's id in a column.
+/// Reads a checkpoint id from a column.
 pub(super) fn id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<CheckpointId> {
     row.get(column).map(CheckpointId::from_bytes)
 }

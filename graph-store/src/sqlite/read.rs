@@ -4,7 +4,7 @@ use graph_core::checkpoint::{Checkpoint, CheckpointError, CheckpointId, History,
 use rusqlite::{Connection, Row, params};
 
 use super::{
-    chains::{Links, decode_tips, read_link},
+    chains::{LinkTable, decode_tips, read_link},
     failure::Failure,
     put::{find_namespace, id_at},
     records,
@@ -14,7 +14,7 @@ use crate::{
     codec::Codec,
 };
 
-/// One checkpoint: the addressed one, or the namespace's newest.
+/// Reads one checkpoint: the addressed one, or the newest of its namespace.
 pub(super) fn get(
     connection: &Connection,
     codec: &Codec,
@@ -24,25 +24,27 @@ pub(super) fn get(
         return Ok(None);
     };
     let mut rows = match at.id {
-        Some(id) => stored(
+        Some(id) => select_rows(
             connection,
             "SELECT id, tips, body, records FROM checkpoint WHERE namespace = ?1 AND id = ?2",
             params![namespace, id.to_bytes()],
         ),
-        None => stored(
+        None => select_rows(
             connection,
             "SELECT id, tips, body, records FROM checkpoint
              WHERE namespace = ?1 ORDER BY id DESC LIMIT 1",
             params![namespace],
         ),
     }?;
-    let Some(stored) = rows.pop() else { return Ok(None) };
-    let place = Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: stored.id };
-    let body = body(connection, codec, &place, stored.body)?;
-    whole(connection, codec, place, body, &stored, &mut Links::new(connection, codec)).map(Some)
+    let Some(row_data) = rows.pop() else { return Ok(None) };
+    let place =
+        Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: row_data.id };
+    let body = body(connection, codec, &place, row_data.body)?;
+    assemble(connection, codec, place, body, &row_data, &mut LinkTable::new(connection, codec))
+        .map(Some)
 }
 
-/// The checkpoints of a namespace that are asked for, newest first.
+/// Returns the checkpoints of a namespace that match the query, newest first.
 pub(super) fn list(
     connection: &Connection,
     codec: &Codec,
@@ -55,67 +57,68 @@ pub(super) fn list(
         "SELECT id, tips, body, records FROM checkpoint
          WHERE namespace = ?1 AND id < ?2 ORDER BY id DESC",
     )?;
-    // No id is as great as this one.
+    // Greater than any id.
     let before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
     let mut rows = select.query(params![namespace, before])?;
-    let mut links = Links::new(connection, codec);
+    let mut links = LinkTable::new(connection, codec);
     let mut found = Vec::new();
     while let (true, Some(row)) = (query.limit.is_none_or(|it| found.len() < it), rows.next()?) {
-        let stored = Stored::read(row)?;
+        let row_data = CheckpointRow::read(row)?;
         let (thread, namespace) = (query.thread.clone(), query.namespace.clone());
-        let place = Place { thread, namespace, id: stored.id };
-        let body = body(connection, codec, &place, stored.body)?;
-        if query.matches(stored.id, &body.header) {
-            found.push(whole(connection, codec, place, body, &stored, &mut links)?);
+        let place = Place { thread, namespace, id: row_data.id };
+        let body = body(connection, codec, &place, row_data.body)?;
+        if query.matches(row_data.id, &body.header) {
+            found.push(assemble(connection, codec, place, body, &row_data, &mut links)?);
         }
     }
     Ok(found)
 }
 
 /// A checkpoint's row.
-struct Stored {
+struct CheckpointRow {
     id: CheckpointId,
     tips: Vec<u8>,
     body: i64,
     records: Option<i64>,
 }
 
-impl Stored {
+impl CheckpointRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self { id: id_at(row, 0)?, tips: row.get(1)?, body: row.get(2)?, records: row.get(3)? })
     }
 }
 
-fn stored(
+fn select_rows(
     connection: &Connection,
     select: &str,
     params: impl rusqlite::Params,
-) -> rusqlite::Result<Vec<Stored>> {
-    connection.prepare_cached(select)?.query_map(params, Stored::read)?.collect()
+) -> rusqlite::Result<Vec<CheckpointRow>> {
+    connection.prepare_cached(select)?.query_map(params, CheckpointRow::read)?.collect()
 }
 
-/// Reads a checkpoint's header and cursor.
+/// Reads the body of a checkpoint.
 pub(super) fn body(
     connection: &Connection,
     codec: &Codec,
     place: &Place,
     link: i64,
 ) -> Result<Body, Failure<CheckpointError>> {
-    let row = read_link(connection, link, || "its head".to_owned()).map_err(|it| it.at(place))?;
+    let row = read_link(connection, link, || "its header".to_owned())
+        .map_err(|it| it.into_failure(place))?;
     Ok(Body::decode(codec, place, &row.body)?)
 }
 
-/// Puts a checkpoint together from its parts.
-fn whole(
+/// Assembles a checkpoint from its parts.
+fn assemble(
     connection: &Connection,
     codec: &Codec,
     place: Place,
     body: Body,
-    stored: &Stored,
-    links: &mut Links<'_>,
+    row_data: &CheckpointRow,
+    links: &mut LinkTable<'_>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
-    let tips = decode_tips(&stored.tips).map_err(|error| damaged(&place, &error))?;
-    let values = links.values(&tips).map_err(|it| it.at(&place))?;
-    let records = records::read(connection, codec, &place, stored.records)?;
+    let tips = decode_tips(&row_data.tips).map_err(|error| damaged(&place, &error))?;
+    let values = links.values(&tips).map_err(|it| it.into_failure(&place))?;
+    let records = records::read(connection, codec, &place, row_data.records)?;
     Ok(Checkpoint { place, header: body.header, cursor: body.cursor, values, records })
 }

@@ -1,7 +1,7 @@
-//! Records: what happened to the tasks of the step that follows a checkpoint.
+//! Task records: the events of the tasks in the step that follows a checkpoint.
 //!
-//! Each hooks on to the one before it, as changes of a field do, and the checkpoint's row names the newest. Nothing is
-//! looked for when one is added: which of two in one slot counts is settled when they are read.
+//! Records form a chain, like the changes of a field, and the checkpoint's row points to the newest one. Appending
+//! a record searches for nothing: if several records have the same slot, the reader decides which one counts.
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, Place, TaskRecord};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{
     codec::Codec,
-    stored::{self, one_a_slot},
+    encoded::{decode_record, resolve_slots},
 };
 
-/// Adds records to those of a checkpoint, and says whether that is stored yet.
+/// Appends records to a checkpoint. Returns whether the checkpoint is already stored.
 pub(super) fn add<'a>(
     connection: &Connection,
     namespace: i64,
@@ -29,7 +29,7 @@ pub(super) fn add<'a>(
         .query_row(params![namespace, id], |row| row.get(0))
         .optional()?;
     if let Some(before) = of_stored {
-        hook_on(connection, namespace, checkpoint, before, bodies)?;
+        append(connection, namespace, checkpoint, before, bodies)?;
         return Ok(true);
     }
     let before = early(connection, namespace, checkpoint)?;
@@ -43,8 +43,8 @@ pub(super) fn add<'a>(
     Ok(false)
 }
 
-/// Adds records to those of a stored checkpoint, of which `before` is the newest, and gives the newest one now.
-pub(super) fn hook_on<'a>(
+/// Appends records to a stored checkpoint whose newest record is `before`. Returns the newest record.
+pub(super) fn append<'a>(
     connection: &Connection,
     namespace: i64,
     checkpoint: CheckpointId,
@@ -72,14 +72,14 @@ fn add_links<'a>(
     Ok(newest)
 }
 
-/// Takes the records that came before their checkpoint, which is stored now.
+/// Takes the records that were stored before their checkpoint, for the checkpoint that is being stored now.
 pub(super) fn take_early(
     session: &mut Session,
     namespace: i64,
     checkpoint: CheckpointId,
 ) -> rusqlite::Result<Option<i64>> {
     let connection = &session.connection;
-    if !session.known.has_early(connection)? {
+    if !session.cache.has_early(connection)? {
         return Ok(None);
     }
     let records = early(connection, namespace, checkpoint)?;
@@ -102,7 +102,7 @@ fn early(
         .optional()
 }
 
-/// Reads the records of a checkpoint, from the newest one on back.
+/// Reads the records of a checkpoint, given the newest one.
 pub(super) fn read(
     connection: &Connection,
     codec: &Codec,
@@ -112,10 +112,10 @@ pub(super) fn read(
     let mut records = Vec::new();
     let mut next = newest;
     while let Some(id) = next {
-        let what = || "a task's record".to_owned();
-        let link = read_link(connection, id, what).map_err(|it| it.at(place))?;
-        records.push(stored::record(codec, place, &link.body)?);
+        let what = || "a task record".to_owned();
+        let link = read_link(connection, id, what).map_err(|it| it.into_failure(place))?;
+        records.push(decode_record(codec, place, &link.body)?);
         next = link.prev;
     }
-    Ok(one_a_slot(records.into_iter().rev()))
+    Ok(resolve_slots(records.into_iter().rev()))
 }

@@ -1,4 +1,4 @@
-//! Removing checkpoints. The links they leave behind are [swept](super::sweep) afterwards.
+//! Removing checkpoints. Links that are no longer needed are [swept](super::sweep) afterwards.
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, Keep, Place};
 use rusqlite::{Connection, params};
@@ -7,39 +7,39 @@ use super::{
     failure::Failure,
     put::{find_namespace, head, id_at, tips},
     read,
-    sweep::links_at,
+    sweep::chain_tips_in_row,
 };
-use crate::{codec::Codec, stored::unknown_rule, time::nanos};
+use crate::{codec::Codec, encoded::unsupported_keep, time::nanos};
 
-/// How many rows one piece of work removes, so that others do not wait long.
-pub(super) const SLICE: usize = 500;
+/// Maximum number of rows that one transaction removes, so that other writers do not wait long.
+pub(super) const BATCH_ROWS: usize = 500;
 
-/// Checkpoints that were removed, and the newest links of the chains that they had.
+/// The number of removed checkpoints, and the tips of their chains.
 #[derive(Debug, Default)]
-pub(super) struct Removed {
+pub(super) struct RemovedCheckpoints {
     pub(super) checkpoints: usize,
     pub(super) links: Vec<i64>,
 }
 
-impl Removed {
+impl RemovedCheckpoints {
     pub(super) fn add(&mut self, more: Self) {
         self.checkpoints += more.checkpoints;
         self.links.extend(more.links);
     }
 }
 
-/// The namespaces of a thread.
+/// Returns the namespaces of a thread.
 pub(super) fn namespaces(connection: &Connection, thread: &str) -> rusqlite::Result<Vec<i64>> {
     let mut select = connection.prepare_cached("SELECT id FROM namespace WHERE thread = ?1")?;
     select.query_map([thread], |row| row.get(0))?.collect()
 }
 
-/// Removes a slice of the checkpoints that are not to be kept.
+/// Removes a batch of the checkpoints that `keep` does not keep.
 pub(super) fn prune(
     connection: &Connection,
     namespace: i64,
     keep: Keep,
-) -> Result<Removed, Failure<CheckpointError>> {
+) -> Result<RemovedCheckpoints, Failure<CheckpointError>> {
     let old = match keep {
         Keep::Newest(count) => {
             let newer = i64::try_from(count.max(1) - 1).unwrap_or(i64::MAX);
@@ -49,7 +49,7 @@ pub(super) fn prune(
                      SELECT id FROM checkpoint WHERE namespace = ?1
                      ORDER BY id DESC LIMIT 1 OFFSET ?2
                  ) ORDER BY id LIMIT ?3",
-                params![namespace, newer, SLICE as i64],
+                params![namespace, newer, BATCH_ROWS as i64],
             )
         }
         Keep::Since(since) => ids(
@@ -57,9 +57,9 @@ pub(super) fn prune(
             "SELECT id FROM checkpoint WHERE namespace = ?1 AND made_at < ?2 AND id < (
                  SELECT max(id) FROM checkpoint WHERE namespace = ?1
              ) ORDER BY id LIMIT ?3",
-            params![namespace, nanos(since), SLICE as i64],
+            params![namespace, nanos(since), BATCH_ROWS as i64],
         ),
-        other => return Err(unknown_rule(other).into()),
+        other => return Err(unsupported_keep(other).into()),
     }?;
     remove(connection, old.into_iter().map(|id| (namespace, id)))
 }
@@ -72,12 +72,12 @@ fn ids(
     connection.prepare_cached(select)?.query_map(params, |row| id_at(row, 0))?.collect()
 }
 
-/// Removes these checkpoints and what was recorded after them.
+/// Removes checkpoints and their task records.
 pub(super) fn remove(
     connection: &Connection,
     checkpoints: impl Iterator<Item = (i64, CheckpointId)>,
-) -> Result<Removed, Failure<CheckpointError>> {
-    let mut removed = Removed::default();
+) -> Result<RemovedCheckpoints, Failure<CheckpointError>> {
+    let mut removed = RemovedCheckpoints::default();
     let mut delete = connection.prepare_cached(
         "DELETE FROM checkpoint WHERE namespace = ?1 AND id = ?2 RETURNING tips, body, records",
     )?;
@@ -85,18 +85,18 @@ pub(super) fn remove(
         let mut rows = delete.query(params![namespace, id.to_bytes()])?;
         while let Some(row) = rows.next()? {
             removed.checkpoints += 1;
-            removed.links.extend(links_at(row)?);
+            removed.links.extend(chain_tips_in_row(row)?);
         }
     }
     Ok(removed)
 }
 
-/// Removes a thread.
+/// Deletes a thread.
 pub(super) fn delete_thread(
     connection: &Connection,
     thread: &str,
-) -> Result<Removed, Failure<CheckpointError>> {
-    let mut removed = Removed::default();
+) -> Result<RemovedCheckpoints, Failure<CheckpointError>> {
+    let mut removed = RemovedCheckpoints::default();
     for namespace in namespaces(connection, thread)? {
         removed.add(delete_namespace(connection, namespace)?);
     }
@@ -106,56 +106,57 @@ pub(super) fn delete_thread(
 fn delete_namespace(
     connection: &Connection,
     namespace: i64,
-) -> Result<Removed, Failure<CheckpointError>> {
+) -> Result<RemovedCheckpoints, Failure<CheckpointError>> {
     let all = ids(connection, "SELECT id FROM checkpoint WHERE namespace = ?1", [namespace])?;
     let mut removed = remove(connection, all.into_iter().map(|id| (namespace, id)))?;
-    // What was recorded for checkpoints that never came.
-    let mut forget =
+    // Records of checkpoints that were never stored.
+    let mut delete_early =
         connection.prepare_cached("DELETE FROM early WHERE namespace = ?1 RETURNING records")?;
-    for records in forget.query_map([namespace], |row| row.get(0))? {
+    for records in delete_early.query_map([namespace], |row| row.get(0))? {
         removed.links.push(records?);
     }
     connection.prepare_cached("DELETE FROM namespace WHERE id = ?1")?.execute([namespace])?;
     Ok(removed)
 }
 
-/// Removes a slice of the graphs whose visit's step is gone.
-pub(super) fn remove_outlived(
+/// Removes a batch of the subgraph namespaces whose parent step no longer exists.
+pub(super) fn remove_orphaned_subgraphs(
     connection: &Connection,
     codec: &Codec,
     thread: &str,
-) -> Result<Removed, Failure<CheckpointError>> {
+) -> Result<RemovedCheckpoints, Failure<CheckpointError>> {
     let mut select = connection.prepare_cached(
         "SELECT n.id, n.name, c.id, c.body FROM namespace n JOIN checkpoint c ON c.namespace = n.id
          WHERE n.thread = ?1 AND instr(n.name, ':')
          AND c.id = (SELECT max(id) FROM checkpoint WHERE namespace = n.id)",
     )?;
     let mut rows = select.query([thread])?;
-    let mut gone = Vec::new();
-    while let (true, Some(row)) = (gone.len() < SLICE, rows.next()?) {
+    let mut orphaned = Vec::new();
+    while let (true, Some(row)) = (orphaned.len() < BATCH_ROWS, rows.next()?) {
         let (name, id): (String, _) = (row.get(1)?, id_at(row, 2)?);
         let place = Place { thread: thread.to_owned(), namespace: name.clone(), id };
         let header = read::body(connection, codec, &place, row.get(3)?)?.header;
-        let around = |outer: &str, id: CheckpointId| {
+        let parent_state = |outer: &str, id: CheckpointId| {
             let Some(outer) = find_namespace(connection, thread, outer)? else {
                 return Ok((false, None));
             };
             let stored = tips(connection, outer, id)?.is_some();
             Ok::<_, rusqlite::Error>((stored, head(connection, outer)?))
         };
-        if header.outlived(&name, around)? {
-            gone.push(row.get(0)?);
+        if header.outlived(&name, parent_state)? {
+            orphaned.push(row.get(0)?);
         }
     }
-    let mut removed = Removed::default();
-    for namespace in gone {
+    let mut removed = RemovedCheckpoints::default();
+    for namespace in orphaned {
         removed.add(delete_namespace(connection, namespace)?);
     }
     Ok(removed)
 }
 
-/// The checkpoints that these runs wrote. There is no index for it: it would cost every step, and this is rare.
-pub(super) fn of_runs(
+/// Returns the checkpoints written by these runs. There is no index on the run, because it would slow down every
+/// step for a rare operation.
+pub(super) fn checkpoints_of_runs(
     connection: &Connection,
     runs: &[String],
 ) -> rusqlite::Result<Vec<(i64, CheckpointId)>> {

@@ -12,22 +12,22 @@ use rusqlite::Connection;
 use super::{
     Sqlite, copy,
     failure::Failure,
-    known::Known,
-    lease::{self, Held},
+    lease::{self, LeaseGuard},
     read,
-    remove::{self, Removed, SLICE},
+    remove::{self, BATCH_ROWS, RemovedCheckpoints},
     sizes,
+    thread_cache::ThreadCache,
     writer::Session,
 };
 use crate::{
-    chain::Hook,
+    chain::LinkPlacement,
     codec::CodecError,
+    encoded::{EncodedChange, EncodedCheckpoint, EncodedRecords},
     error::OpenError,
     sizes::Sizes,
-    stored::{NewChange, Put, Records},
 };
 
-/// Keeps threads in a SQLite file. Cloning gives another handle to the same file.
+/// Stores threads in a SQLite file. Clones share the same file.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,10 +36,10 @@ use crate::{
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("threads.db");
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("threads.db");
 /// let saver = Arc::new(SqliteSaver::open(path)?);
-/// // Give it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
+/// // Pass it to a graph: `graph.shared_checkpointer(saver.clone()).compile()?`.
 /// assert!(saver.threads().await?.is_empty());
 /// # Ok(())
 /// # }
@@ -50,27 +50,27 @@ pub struct SqliteSaver {
 }
 
 impl SqliteSaver {
-    /// Opens a file with the usual settings, and makes it if it is missing.
+    /// Opens a file with the default settings and creates it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Ok(Self::new(&Sqlite::open(path)?))
     }
 
-    /// Keeps threads in an open database.
+    /// Stores threads in an open database.
     pub fn new(database: &Sqlite) -> Self {
         Self { database: database.clone() }
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &Sqlite {
         &self.database
     }
 
-    /// Measures what is stored of all threads. It reads every row.
+    /// Measures the whole database. This reads every row.
     pub async fn sizes(&self) -> Result<Sizes, CheckpointError> {
         self.read(sizes::all).await
     }
 
-    /// Measures what is stored of one thread.
+    /// Measures one thread.
     pub async fn thread_sizes(&self, thread: &str) -> Result<Sizes, CheckpointError> {
         let thread = thread.to_owned();
         self.read(move |connection| sizes::of_thread(connection, &thread)).await
@@ -80,36 +80,49 @@ impl SqliteSaver {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<CheckpointError>> + Send + 'static,
     ) -> Result<T, CheckpointError> {
-        self.database.read(work).await.map_err(|it| self.database.explain(it))
+        self.database.read(work).await.map_err(|it| self.database.checkpoint_error(it))
     }
 
-    /// Brings a write into its stored form, before the writer gets it.
-    fn ready(&self, write: Write) -> Result<Ready, CodecError> {
+    /// Encodes a write, before it is handed to the writer.
+    fn encode_write(&self, write: Write) -> Result<EncodedWrite, CodecError> {
         let codec = self.database.codec();
         Ok(match write {
-            Write::Put(checkpoint) => Ready::Put(Put::new(codec, *checkpoint)?),
-            Write::Record(at, records) => Ready::Record(Records::new(codec, at, &records)?),
+            Write::Put(checkpoint) => {
+                EncodedWrite::Put(EncodedCheckpoint::new(codec, *checkpoint)?)
+            }
+            Write::Record(at, records) => {
+                EncodedWrite::Record(EncodedRecords::new(codec, at, &records)?)
+            }
         })
     }
 
-    /// Does work that may change any thread.
+    /// Runs work that may change any thread.
     async fn commit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<CheckpointError>> + Send + 'static,
     ) -> Result<T, CheckpointError> {
         let work = |session: &mut Session| {
-            session.known.forget();
+            session.cache.clear();
             work(&session.connection)
         };
-        self.database.writer().write(work, false).await.map_err(|it| self.database.explain(it))
+        self.database
+            .writer()
+            .write(work, false)
+            .await
+            .map_err(|it| self.database.checkpoint_error(it))
     }
 
-    /// Removes one slice after the other, until nothing is left to remove.
-    async fn in_slices<F>(&self, slice: impl Fn() -> F) -> Result<Removed, CheckpointError>
+    /// Removes batch after batch, until nothing is left to remove.
+    async fn in_batches<F>(
+        &self,
+        slice: impl Fn() -> F,
+    ) -> Result<RemovedCheckpoints, CheckpointError>
     where
-        F: FnOnce(&Connection) -> Result<Removed, Failure<CheckpointError>> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<RemovedCheckpoints, Failure<CheckpointError>>
+            + Send
+            + 'static,
     {
-        let mut removed = Removed::default();
+        let mut removed = RemovedCheckpoints::default();
         loop {
             let more = self.commit(slice()).await?;
             if more.checkpoints == 0 {
@@ -119,22 +132,26 @@ impl SqliteSaver {
         }
     }
 
-    async fn sweep(&self, namespaces: Vec<i64>, gone: Vec<i64>) -> Result<(), CheckpointError> {
-        let swept = self.database.sweep(namespaces, gone).await;
-        swept.map(|_| ()).map_err(|it| self.database.explain(it))
+    async fn sweep(
+        &self,
+        namespaces: Vec<i64>,
+        removed_tips: Vec<i64>,
+    ) -> Result<(), CheckpointError> {
+        let swept = self.database.sweep(namespaces, removed_tips).await;
+        swept.map(|_| ()).map_err(|it| self.database.checkpoint_error(it))
     }
 }
 
-/// How many bytes are written in a moment.
-const SMALL: usize = 64 << 10;
+/// Maximum size of a write that may be committed on the calling thread, in bytes.
+const INLINE_WRITE_BYTES: usize = 64 << 10;
 
-/// A write in its stored form.
-enum Ready {
-    Put(Put),
-    Record(Records),
+/// An encoded write.
+enum EncodedWrite {
+    Put(EncodedCheckpoint),
+    Record(EncodedRecords),
 }
 
-impl Ready {
+impl EncodedWrite {
     fn bytes(&self) -> usize {
         match self {
             Self::Put(it) => {
@@ -144,23 +161,24 @@ impl Ready {
         }
     }
 
-    /// Whether it reads nothing: every so often a change takes in those before it.
-    fn adds_only(&self, known: &Known) -> bool {
+    /// Returns whether storing the write reads nothing. A change that compacts its chain reads the previous links.
+    fn only_appends(&self, cache: &ThreadCache) -> bool {
         let put = match self {
             Self::Put(put) => put,
             Self::Record(_) => return true,
         };
-        let newest = known.namespace(&put.place).and_then(|it| it.newest);
+        let newest = cache.namespace(&put.place).and_then(|it| it.newest);
         let tips = newest.filter(|it| Some(it.id) == put.base).and_then(|it| it.tips);
         tips.is_some_and(|tips| {
-            let hook = |new: &NewChange| Hook::of(&new.change, tips.get(&new.field).copied());
-            put.changes.iter().all(|it| !matches!(hook(it), Hook::Over { .. }))
+            let placement =
+                |new: &EncodedChange| LinkPlacement::of(&new.change, tips.get(&new.field).copied());
+            put.changes.iter().all(|it| !matches!(placement(it), LinkPlacement::Compact { .. }))
         })
     }
 }
 
 impl Sqlite {
-    pub(super) fn explain(&self, failure: Failure<CheckpointError>) -> CheckpointError {
+    pub(super) fn checkpoint_error(&self, failure: Failure<CheckpointError>) -> CheckpointError {
         failure.into_checkpoint_error(self.path())
     }
 }
@@ -169,13 +187,14 @@ impl Sqlite {
 impl Checkpointer for SqliteSaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
         let busy = || CheckpointError::Busy { thread: thread.to_owned() };
-        let held = Held::new(&self.database, thread).ok_or_else(busy)?;
+        let guard = LeaseGuard::claim(&self.database, thread).ok_or_else(busy)?;
         let (owner, path) = (self.database.owner_name(), self.database.path().to_owned());
-        let (name, token) = (thread.to_owned(), held.token);
-        let take = move |session: &mut Session| lease::take(session, &path, &owner, &name, token);
-        let taken = self.database.writer().write(take, false).await;
-        taken.map_err(|it| self.database.explain(it))?;
-        Ok(Lease::new(held))
+        let (name, token) = (thread.to_owned(), guard.token);
+        let acquire =
+            move |session: &mut Session| lease::acquire(session, &path, &owner, &name, token);
+        let acquired = self.database.writer().write(acquire, false).await;
+        acquired.map_err(|it| self.database.checkpoint_error(it))?;
+        Ok(Lease::new(guard))
     }
 
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
@@ -186,34 +205,36 @@ impl Checkpointer for SqliteSaver {
         self.write(vec![Write::Record(at.clone(), records)]).await
     }
 
-    /// All of them or none, in one commit.
+    /// Stores all writes or none, in one commit.
     async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
         let codec = self.database.codec().clone();
-        let held: BTreeMap<String, i64> = writes
+        let tokens: BTreeMap<String, i64> = writes
             .iter()
             .filter_map(|it| {
                 Some((it.thread().to_owned(), self.database.owner().token(it.thread())?))
             })
             .collect();
-        let ready: Result<Vec<_>, _> = writes.into_iter().map(|it| self.ready(it)).collect();
-        let ready = ready.map_err(|it| self.database.explain(it.into()))?;
-        let is_small = ready.iter().map(Ready::bytes).sum::<usize>() < SMALL;
-        let adds_only = |known: &Known| ready.iter().all(|it| it.adds_only(known));
-        let takes_a_moment = is_small && self.database.writer().is_known(adds_only) == Some(true);
+        let encoded: Result<Vec<_>, _> =
+            writes.into_iter().map(|it| self.encode_write(it)).collect();
+        let encoded = encoded.map_err(|it| self.database.checkpoint_error(it.into()))?;
+        let is_small = encoded.iter().map(EncodedWrite::bytes).sum::<usize>() < INLINE_WRITE_BYTES;
+        let only_appends = |cache: &ThreadCache| encoded.iter().all(|it| it.only_appends(cache));
+        let may_commit_inline =
+            is_small && self.database.writer().inspect_cache(only_appends) == Some(true);
         let work = move |session: &mut Session| {
-            // What this process held and has lost is not its own to write to any more.
-            for (thread, token) in held {
-                if !lease::holds(session, &thread, token)? {
+            // A process that lost its lease must not write to the thread any more.
+            for (thread, token) in tokens {
+                if !lease::is_current(session, &thread, token)? {
                     return Err(CheckpointError::LeaseLost { thread }.into());
                 }
             }
-            ready.into_iter().try_for_each(|write| match write {
-                Ready::Put(put) => put.run(session, &codec),
-                Ready::Record(records) => Ok(records.run(session)?),
+            encoded.into_iter().try_for_each(|write| match write {
+                EncodedWrite::Put(put) => put.store(session, &codec),
+                EncodedWrite::Record(records) => Ok(records.store(session)?),
             })
         };
-        let done = self.database.writer().write(work, takes_a_moment).await;
-        done.map_err(|it| self.database.explain(it))
+        let done = self.database.writer().write(work, may_commit_inline).await;
+        done.map_err(|it| self.database.checkpoint_error(it))
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
@@ -260,17 +281,19 @@ impl Checkpointer for SqliteSaver {
 
     async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
         let runs = runs.to_vec();
-        let found = self.read(move |connection| Ok(remove::of_runs(connection, &runs)?)).await?;
-        let mut gone = Vec::new();
-        for slice in found.chunks(SLICE) {
+        let found = self
+            .read(move |connection| Ok(remove::checkpoints_of_runs(connection, &runs)?))
+            .await?;
+        let mut removed_tips = Vec::new();
+        for slice in found.chunks(BATCH_ROWS) {
             let slice = slice.to_vec();
             let removed =
                 self.commit(move |connection| remove::remove(connection, slice.into_iter()));
-            gone.extend(removed.await?.links);
+            removed_tips.extend(removed.await?.links);
         }
         let mut namespaces: Vec<i64> = found.into_iter().map(|(namespace, _)| namespace).collect();
         namespaces.dedup();
-        self.sweep(namespaces, gone).await
+        self.sweep(namespaces, removed_tips).await
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
@@ -286,18 +309,18 @@ impl Checkpointer for SqliteSaver {
                 self.read(move |connection| Ok(remove::namespaces(connection, &name)?)).await?;
             for namespace in namespaces {
                 let removed = self
-                    .in_slices(|| move |connection| remove::prune(connection, namespace, keep))
+                    .in_batches(|| move |connection| remove::prune(connection, namespace, keep))
                     .await?;
                 pruned.checkpoints += removed.checkpoints;
                 self.sweep(vec![namespace], removed.links).await?;
             }
-            let outlived = self.in_slices(|| {
+            let orphaned = self.in_batches(|| {
                 let (codec, thread) = (self.database.codec().clone(), thread.clone());
-                move |connection| remove::remove_outlived(connection, &codec, &thread)
+                move |connection| remove::remove_orphaned_subgraphs(connection, &codec, &thread)
             });
-            let outlived = outlived.await?;
-            pruned.checkpoints += outlived.checkpoints;
-            self.sweep(Vec::new(), outlived.links).await?;
+            let orphaned = orphaned.await?;
+            pruned.checkpoints += orphaned.checkpoints;
+            self.sweep(Vec::new(), orphaned.links).await?;
         }
         Ok(pruned)
     }
@@ -312,35 +335,40 @@ mod tests {
 
     use super::*;
     use crate::{
-        chain::{SPAN, Tip, Tips},
-        sqlite::known::{Namespace, Newest},
+        chain::{COMPACTION_SPAN, ChainTip, ChainTips},
+        sqlite::thread_cache::{NamespaceState, NewestCheckpoint},
     };
 
-    /// Then it may be done on a runtime's thread.
+    /// Only such writes may be committed on a thread of the runtime.
     #[test]
-    fn a_put_only_adds_unless_it_takes_in_what_was_stored_before() {
+    fn a_put_only_appends_unless_it_compacts_a_chain() {
         let (base, id) = (CheckpointId::next(), CheckpointId::next());
         let place = Place { thread: "thread".into(), namespace: String::new(), id };
-        let put = Ready::Put(Put {
+        let put = EncodedWrite::Put(EncodedCheckpoint {
             place: place.clone(),
             expected_head: Some(base),
             base: Some(base),
             made_at: 0,
             run: String::new(),
             body: Vec::new(),
-            changes: vec![NewChange {
+            changes: vec![EncodedChange {
                 field: "list".into(),
                 change: Change::Extend(vec![json!(1)]),
                 encoded: Vec::new(),
             }],
         });
-        let mut known = Known::default();
-        assert!(!put.adds_only(&known), "nothing is known of its base");
-        for (depth, adds_only) in [(0, true), (SPAN - 2, true), (SPAN - 1, false), (SPAN, true)] {
-            let tips = Tips::from([("list".to_owned(), Tip { link: 1, depth })]);
-            let newest = Newest { id: base, tips: Some(Arc::new(tips)), records: None };
-            known.stands(&place, Namespace { id: 1, newest: Some(newest) });
-            assert_eq!(put.adds_only(&known), adds_only, "{depth}");
+        let mut cache = ThreadCache::default();
+        assert!(!put.only_appends(&cache), "its base is not cached");
+        for (depth, only_appends) in [
+            (0, true),
+            (COMPACTION_SPAN - 2, true),
+            (COMPACTION_SPAN - 1, false),
+            (COMPACTION_SPAN, true),
+        ] {
+            let tips = ChainTips::from([("list".to_owned(), ChainTip { link: 1, depth })]);
+            let newest = NewestCheckpoint { id: base, tips: Some(Arc::new(tips)), records: None };
+            cache.set_namespace(&place, NamespaceState { id: 1, newest: Some(newest) });
+            assert_eq!(put.only_appends(&cache), only_appends, "{depth}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How large the file is, and making it smaller.
+//! Measuring and shrinking the file.
 
 use std::fs;
 
@@ -8,35 +8,35 @@ use rusqlite::Connection;
 use super::{database::Sqlite, failure::Failure, remove::namespaces, sweep::reachable};
 use crate::sizes::Sizes;
 
-/// How many pages one piece of work gives back.
-const PAGES: i64 = 500;
+/// Maximum number of pages that one transaction frees.
+const VACUUM_PAGES: i64 = 500;
 
-/// The room a database takes on the disk.
+/// Disk usage of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct FileSizes {
-    /// The file.
+    /// Size of the file.
     pub file_bytes: u64,
-    /// Its log, which is folded into the file from time to time.
+    /// Size of the write-ahead log, which is copied into the file from time to time.
     pub log_bytes: u64,
-    /// What of the file is not in use; [`Sqlite::vacuum`] gives it back.
+    /// Unused space in the file; [`Sqlite::vacuum`] returns it to the operating system.
     pub free_bytes: u64,
 }
 
-/// What [`Sqlite::vacuum`] gave back.
+/// The result of [`Sqlite::vacuum`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Vacuumed {
-    /// Changes of fields that nothing needed any more.
+pub struct VacuumReport {
+    /// Number of links removed because no checkpoint needed them.
     pub links: usize,
-    /// Bytes given back to the system.
+    /// Number of bytes returned to the operating system.
     pub bytes: u64,
 }
 
 impl Sqlite {
     /// Measures the file.
     pub async fn file_sizes(&self) -> Result<FileSizes, CheckpointError> {
-        let (page, free) = self.read(pages).await.map_err(|it| self.explain(it))?;
+        let (page, free) = self.read(pages).await.map_err(|it| self.checkpoint_error(it))?;
         let bytes = |name: &std::ffi::OsStr| fs::metadata(name).map_or(0, |it| it.len());
         let mut log = self.path().as_os_str().to_owned();
         log.push("-wal");
@@ -47,24 +47,26 @@ impl Sqlite {
         })
     }
 
-    /// Gives room back that is not in use any more, in small pieces beside live traffic.
-    pub async fn vacuum(&self) -> Result<Vacuumed, CheckpointError> {
-        let links = self.sweep_all().await.map_err(|it| self.explain(it))?;
+    /// Removes unneeded links and shrinks the file, in small transactions while runs are active.
+    pub async fn vacuum(&self) -> Result<VacuumReport, CheckpointError> {
+        let links = self.sweep_all().await.map_err(|it| self.checkpoint_error(it))?;
         let before = self.file_sizes().await?;
-        while self.write(give_back).await.map_err(|it| self.explain(it))? {}
-        // Only now does the file shrink: until then the smaller one stands in the log. A reader may be in the way.
-        self.read_alone(fold_log).await.map_err(|it| self.explain(it))?;
+        while self.write(free_pages).await.map_err(|it| self.checkpoint_error(it))? {}
+        // The file only shrinks here: until now the truncation was in the WAL. An active reader may prevent it.
+        self.read_without_transaction(checkpoint_wal)
+            .await
+            .map_err(|it| self.checkpoint_error(it))?;
         let after = self.file_sizes().await?;
         let total = |it: FileSizes| it.file_bytes + it.log_bytes;
-        Ok(Vacuumed { links, bytes: total(before).saturating_sub(total(after)) })
+        Ok(VacuumReport { links, bytes: total(before).saturating_sub(total(after)) })
     }
 }
 
 impl Sqlite {
-    /// Reads the whole file and gives what is damaged, in words; nothing if all is well.
+    /// Checks the whole file and returns a description of each damage; empty if there is none.
     ///
-    /// Values carry checksums and are checked whenever they are read. What only this finds is a damaged index, which
-    /// hides rows.
+    /// Values have checksums, which are verified whenever they are read. Only this check finds a damaged index,
+    /// which hides rows.
     pub async fn verify(&self) -> Result<Vec<String>, CheckpointError> {
         let problems = self.read(|connection| {
             let mut check = connection.prepare("PRAGMA integrity_check")?;
@@ -72,7 +74,7 @@ impl Sqlite {
             let found = found.filter(|it| !matches!(it, Ok(text) if text == "ok"));
             Ok::<_, Failure<CheckpointError>>(found.collect::<Result<Vec<String>, _>>()?)
         });
-        problems.await.map_err(|it| self.explain(it))
+        problems.await.map_err(|it| self.checkpoint_error(it))
     }
 }
 
@@ -81,21 +83,21 @@ fn pages(connection: &Connection) -> Result<(u64, u64), Failure<CheckpointError>
     Ok((number("page_size")?, number("freelist_count")?))
 }
 
-/// Gives some pages back, and says whether there are more.
-fn give_back(connection: &Connection) -> Result<bool, Failure<CheckpointError>> {
-    let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
+/// Frees some pages and returns whether there are more.
+fn free_pages(connection: &Connection) -> Result<bool, Failure<CheckpointError>> {
+    let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
     let mut rows = vacuum.query([])?;
     while rows.next()?.is_some() {}
     drop(rows);
     Ok(pages(connection)?.1 > 0)
 }
 
-/// Folds the log into the file, as far as nobody reads it.
-fn fold_log(connection: &Connection) -> Result<(), Failure<CheckpointError>> {
+/// Copies the WAL into the file, as far as no reader needs it.
+fn checkpoint_wal(connection: &Connection) -> Result<(), Failure<CheckpointError>> {
     Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
 }
 
-/// What is stored of all threads.
+/// Measures the whole database.
 pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointError>> {
     let links = count(connection, "SELECT count(*), coalesce(sum(length(body)), 0) FROM link", [])?;
     let (threads, _) = count(
@@ -115,7 +117,7 @@ pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointEr
     Ok(Sizes { threads, items, item_bytes, cached, cached_bytes, ..of_threads })
 }
 
-/// What is stored of one thread.
+/// Measures one thread.
 pub(super) fn of_thread(
     connection: &Connection,
     thread: &str,
@@ -140,8 +142,8 @@ pub(super) fn of_thread(
     Ok(sum)
 }
 
-/// What is stored of some checkpoints. `links` are all links that they need: what is neither a header nor a record among
-/// them is a change of a field.
+/// Measures some checkpoints. `links` counts all links they need: those that are neither a body nor a record are
+/// changes of fields.
 fn sizes(
     connection: &Connection,
     which: &str,
@@ -155,7 +157,7 @@ fn sizes(
     let (checkpoints, head_bytes) = count(connection, &heads, params)?;
     let tips = format!("SELECT 0, coalesce(sum(length(tips)), 0) FROM checkpoint {which}");
     let (_, tip_bytes) = count(connection, &tips, params)?;
-    // `UNION`, and not `UNION ALL`: a damaged chain may lead in a circle.
+    // `UNION` instead of `UNION ALL`, because a damaged chain may contain a cycle.
     let records = format!(
         "WITH RECURSIVE chain (id, prev, bytes) AS (
              SELECT l.id, l.prev, length(l.body) FROM (
@@ -178,7 +180,7 @@ fn sizes(
     })
 }
 
-/// How many there are, and how many bytes.
+/// Runs a query that returns a count and a number of bytes.
 fn count(
     connection: &Connection,
     select: &str,

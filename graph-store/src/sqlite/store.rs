@@ -16,20 +16,20 @@ use super::{
 };
 use crate::{
     error::OpenError,
-    items::{Work, prepare},
+    items::{PreparedOp, prepare},
     time::nanos,
 };
 
-/// How many expired items one transaction of a sweep removes.
-const SLICE: usize = 500;
+/// Number of expired items that one transaction of a sweep removes.
+const BATCH_ROWS: usize = 500;
 
-/// Keeps items in a SQLite file. Cloning gives another handle to the same file.
+/// Stores items in a SQLite file. Clones share the same file.
 ///
-/// It behaves as [`InMemoryStore`](graph_core::store::InMemoryStore) does, batches included: they are done whole
-/// or not at all. A search reads the items under its prefix one by one, and so does one with a query, which
-/// compares every vector there. Values and vectors are encrypted if the file is; namespaces, keys and times are not.
+/// It behaves like [`InMemoryStore`](graph_core::store::InMemoryStore), including batches: they are applied as a
+/// whole or not at all. A search scans the items under its prefix; a search with a query compares all of their
+/// vectors. Values and vectors are encrypted if the file is; namespaces, keys and times are not.
 ///
-/// Items that expired are hidden; [`sweep`](Store::sweep) removes them.
+/// Expired items are hidden; [`sweep`](Store::sweep) removes them.
 ///
 /// ```
 /// use graph_core::store::{Filter, Search, Store};
@@ -38,8 +38,8 @@ const SLICE: usize = 500;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("memory.db");
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("memory.db");
 /// let store = SqliteStore::open(path)?;
 /// store.put(&["users"], "ada", json!({"age": 36})).await?;
 /// let adults = store.search(Search::under(&["users"])?.filter(Filter::gte("age", 18))).await?;
@@ -54,19 +54,19 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a file with the usual settings, and makes it if it is missing.
+    /// Opens a file with the default settings and creates it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Ok(Self::new(&Sqlite::open(path)?))
     }
 
-    /// Keeps items in an open database, without index or default lifetime.
+    /// Stores items in an open database, without an index and without a default lifetime.
     pub fn new(database: &Sqlite) -> Self {
         Self { database: database.clone(), settings: Settings::new() }
     }
 
-    /// Indexes what is put from now on, so that a search can have a query.
+    /// Indexes all items that are put from now on, so that they can be searched with a query.
     ///
-    /// Items that were put with vectors of another length are found as if they had none, until they are put again.
+    /// Items whose vectors have another dimension are treated as if they had none, until they are put again.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
         self.settings = self.settings.with_index(index);
         self
@@ -78,19 +78,19 @@ impl SqliteStore {
         self
     }
 
-    /// Reads the time from `clock` instead of the system's.
+    /// Uses `clock` instead of the system clock.
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.settings = self.settings.with_clock(clock);
         self
     }
 
-    /// Takes the index, the lifetimes and the clock from these settings.
+    /// Replaces the index, the lifetimes and the clock.
     pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &Sqlite {
         &self.database
     }
@@ -99,12 +99,12 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.database.write(work).await.map_err(|it| self.explain(it))
+        self.database.write(work).await.map_err(|it| self.store_error(it))
     }
 
-    fn explain(&self, failure: Failure<StoreError>) -> StoreError {
+    fn store_error(&self, failure: Failure<StoreError>) -> StoreError {
         match failure {
-            Failure::Refused(error) => error,
+            Failure::Rejected(error) => error,
             Failure::Database(source) => {
                 StoreError::backend(DatabaseError::new(self.database.path(), source))
             }
@@ -114,7 +114,7 @@ impl SqliteStore {
 
 impl From<StoreError> for Failure<StoreError> {
     fn from(error: StoreError) -> Self {
-        Self::Refused(error)
+        Self::Rejected(error)
     }
 }
 
@@ -129,11 +129,11 @@ impl Store for SqliteStore {
                     "DELETE FROM item WHERE id IN
                          (SELECT id FROM item WHERE expires_at <= ?1 LIMIT ?2)",
                 )?;
-                Ok(delete.execute(params![now, SLICE])?)
+                Ok(delete.execute(params![now, BATCH_ROWS])?)
             });
             let slice = slice.await?;
             swept += slice;
-            if slice < SLICE {
+            if slice < BATCH_ROWS {
                 return Ok(swept);
             }
         }
@@ -141,21 +141,23 @@ impl Store for SqliteStore {
 
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
         let codec = self.database.codec().clone();
-        let (works, moment) = prepare(&self.settings, &codec, ops).await?;
-        if works.iter().any(Work::writes) {
+        let (prepared_ops, moment) = prepare(&self.settings, &codec, ops).await?;
+        if prepared_ops.iter().any(PreparedOp::is_write) {
             let write = self.write(move |connection| {
-                let (outcomes, touches) = apply::all(connection, &codec, &works, moment)?;
-                apply::touch(connection, &touches)?;
+                let (outcomes, refreshes) =
+                    apply::apply_ops(connection, &codec, &prepared_ops, moment)?;
+                apply::refresh_ttls(connection, &refreshes)?;
                 Ok(outcomes)
             });
             return write.await;
         }
-        // Reading does not wait for the writer, and prolongs lives afterwards.
-        let read =
-            self.database.read(move |connection| apply::all(connection, &codec, &works, moment));
-        let (outcomes, touches) = read.await.map_err(|it| self.explain(it))?;
-        if !touches.is_empty() {
-            self.write(move |connection| Ok(apply::touch(connection, &touches)?)).await?;
+        // Reading does not wait for the writer; lifetimes are extended afterwards.
+        let read = self
+            .database
+            .read(move |connection| apply::apply_ops(connection, &codec, &prepared_ops, moment));
+        let (outcomes, refreshes) = read.await.map_err(|it| self.store_error(it))?;
+        if !refreshes.is_empty() {
+            self.write(move |connection| Ok(apply::refresh_ttls(connection, &refreshes)?)).await?;
         }
         Ok(outcomes)
     }

@@ -1,17 +1,18 @@
-//! Sweeping: links that no checkpoint needs any more.
+//! Sweeping: removing links that no checkpoint needs.
 //!
-//! It is done beside live traffic, in small pieces, after the checkpoints themselves were removed. From then on
-//! nobody can come to need such a link again: new checkpoints hook on to what other checkpoints have. A crash in
-//! between leaves some links behind; [`Sqlite::vacuum`](super::Sqlite::vacuum) finds them.
+//! Links are removed in small transactions, while runs are active, after the checkpoints themselves were removed.
+//! From then on such a link cannot become needed again, because new checkpoints only build on links of existing
+//! checkpoints. A crash in between leaves unneeded links behind; [`Sqlite::vacuum`](super::Sqlite::vacuum) finds
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use graph_core::checkpoint::CheckpointError;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{chains::decode_tips, database::Sqlite, failure::Failure, remove::SLICE};
+use super::{chains::decode_tips, database::Sqlite, failure::Failure, remove::BATCH_ROWS};
 
-/// All links that the checkpoints of a namespace need, with what each hooks on to.
+/// Returns all links that the checkpoints of a namespace need, each with its predecessor.
 pub(super) fn reachable(
     connection: &Connection,
     namespace: i64,
@@ -23,12 +24,13 @@ pub(super) fn reachable(
         "SELECT records FROM early WHERE namespace = ?1",
         [namespace],
     )? {
-        follow(connection, link, &mut found, |_| false)?;
+        follow_chain(connection, link, &mut found, |_| false)?;
     }
     Ok(found)
 }
 
-/// The newest links of all chains: those of these checkpoints, and of these records without one.
+/// Returns the tips of all chains: those of the selected checkpoints, and of the selected records without a
+/// checkpoint.
 fn newest_links(
     connection: &Connection,
     checkpoints: &str,
@@ -39,7 +41,7 @@ fn newest_links(
     let mut select = connection.prepare_cached(checkpoints)?;
     let mut rows = select.query(params)?;
     while let Some(row) = rows.next()? {
-        links.extend(links_at(row)?);
+        links.extend(chain_tips_in_row(row)?);
     }
     for records in connection.prepare_cached(early)?.query_map(params, |row| row.get(0))? {
         links.insert(records?);
@@ -47,8 +49,8 @@ fn newest_links(
     Ok(links)
 }
 
-/// The newest links of a checkpoint's chains, from its tips, body and records.
-pub(super) fn links_at(row: &Row<'_>) -> Result<Vec<i64>, Failure<CheckpointError>> {
+/// Returns the tips of a checkpoint's chains: its fields, its body and its records.
+pub(super) fn chain_tips_in_row(row: &Row<'_>) -> Result<Vec<i64>, Failure<CheckpointError>> {
     let tips = decode_tips(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
     let mut links: Vec<i64> = tips.values().map(|it| it.link).collect();
     links.push(row.get(1)?);
@@ -56,8 +58,8 @@ pub(super) fn links_at(row: &Row<'_>) -> Result<Vec<i64>, Failure<CheckpointErro
     Ok(links)
 }
 
-/// Follows a chain from a link on back, up to what is known already.
-fn follow(
+/// Follows a chain backwards from `tip`, up to the first link that has already been found.
+fn follow_chain(
     connection: &Connection,
     tip: i64,
     found: &mut BTreeMap<i64, Option<i64>>,
@@ -75,11 +77,11 @@ fn follow(
 }
 
 impl Sqlite {
-    /// Removes what only these chains needed, of checkpoints that are gone.
+    /// Removes the links that only removed checkpoints needed, given the tips of their chains.
     pub(super) async fn sweep(
         &self,
         namespaces: Vec<i64>,
-        gone: Vec<i64>,
+        removed_tips: Vec<i64>,
     ) -> Result<usize, Failure<CheckpointError>> {
         let unneeded = self.read(move |connection| {
             let mut needed = BTreeMap::new();
@@ -87,15 +89,15 @@ impl Sqlite {
                 needed.extend(reachable(connection, namespace)?);
             }
             let mut unneeded = BTreeMap::new();
-            for tip in gone {
-                follow(connection, tip, &mut unneeded, |it| needed.contains_key(&it))?;
+            for tip in removed_tips {
+                follow_chain(connection, tip, &mut unneeded, |it| needed.contains_key(&it))?;
             }
             Ok::<_, Failure<CheckpointError>>(unneeded.into_keys().collect::<Vec<_>>())
         });
         self.remove_links(unneeded.await?).await
     }
 
-    /// Removes every link of the file that no checkpoint needs.
+    /// Removes every link in the file that no checkpoint needs.
     pub(super) async fn sweep_all(&self) -> Result<usize, Failure<CheckpointError>> {
         let unneeded = self.read(|connection| {
             let mut needed = BTreeMap::new();
@@ -105,7 +107,7 @@ impl Sqlite {
                 "SELECT records FROM early",
                 [],
             )? {
-                follow(connection, link, &mut needed, |_| false)?;
+                follow_chain(connection, link, &mut needed, |_| false)?;
             }
             let mut all = connection.prepare("SELECT id FROM link")?;
             let all = all.query_map([], |row| row.get(0))?;
@@ -117,12 +119,12 @@ impl Sqlite {
 
     async fn remove_links(&self, links: Vec<i64>) -> Result<usize, Failure<CheckpointError>> {
         let mut removed = 0;
-        for slice in links.chunks(SLICE) {
+        for slice in links.chunks(BATCH_ROWS) {
             let slice = slice.to_vec();
             removed += self
                 .write(move |connection| {
-                    // The newest link stays, though unneeded: otherwise its number would be given again, and somebody who sweeps
-                    // at the same time would remove a link that is needed.
+                    // Keep the newest link even if it is unneeded: otherwise its id would be reused, and a
+                    // concurrent sweep could remove a link that is needed.
                     let mut delete = connection.prepare_cached(
                         "DELETE FROM link WHERE id = ?1 AND id < (SELECT max(id) FROM link)",
                     )?;

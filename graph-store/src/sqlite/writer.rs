@@ -1,10 +1,10 @@
-//! The one connection that writes.
+//! The connection that writes.
 //!
-//! What many hand over at once is committed together, by a thread of its own. To go there and back costs a third of a
-//! commit, so what comes alone is committed where it comes from, if that is a runtime of several threads and commits have
-//! been quick for a while. Its thread waits for the disk then, and with it the sockets and timers that it looks after: for
-//! less than half a millisecond as a rule, and longer once if a quick disk turns slow. Another process that writes, and
-//! folding the log into the file, are waited for by the writer's thread alone.
+//! Concurrent writes are committed together by a dedicated thread. Going through that thread costs a third of a
+//! commit, so a write that arrives alone is committed on the calling thread, if that belongs to a runtime with
+//! several workers and commits have recently been fast. The calling thread then blocks on the disk, and with it the
+//! sockets and timers that it drives: usually for less than half a millisecond, and once for longer if a fast disk
+//! becomes slow. Only the writer thread waits for writes of other processes and for WAL checkpoints.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,43 +20,44 @@ use std::{
 use rusqlite::{Connection, hooks::Wal};
 use tokio::{runtime::Handle, sync::oneshot};
 
-use super::{failure::Failure, known::Known};
+use super::{failure::Failure, thread_cache::ThreadCache};
 
-/// How many pieces of work one commit takes.
-const BATCH: usize = 256;
-/// How many pages the log may have before it is folded into the file.
-const LOG: usize = 2_000;
-/// What a commit may take that keeps a task's thread from other tasks, in microseconds.
-const QUICK: u64 = 500;
-/// How long a task's thread may be kept from other tasks by one commit after the other.
-const LONG: Duration = Duration::from_millis(1);
+/// Maximum number of jobs per commit.
+const MAX_BATCH: usize = 256;
+/// Number of pages in the WAL at which it is copied into the file.
+const WAL_CHECKPOINT_PAGES: usize = 2_000;
+/// Maximum expected duration of a commit on the calling thread, in microseconds.
+const INLINE_COMMIT_MICROS: u64 = 500;
+/// Maximum total time that consecutive commits may block a runtime's thread before other tasks get a turn.
+const MAX_BLOCKING: Duration = Duration::from_millis(1);
 
-/// Writes to a database, one commit after the other. Dropping it waits until what was handed over is written.
+/// Writes to a database, one commit at a time. Dropping the writer waits until all queued jobs are committed.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// Taken at the end, which ends the thread.
-    queue: Option<Sender<Box<dyn Work>>>,
+    /// Taken on drop, which stops the thread.
+    queue: Option<Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The connection, and what it knows.
+/// The connection and its cache.
 pub(super) struct Session {
     pub(super) connection: Connection,
-    pub(super) known: Known,
+    pub(super) cache: ThreadCache,
 }
 
-/// What the thread shares with those who commit without it.
+/// State that the writer thread shares with callers that commit inline.
 struct Shared {
     session: Mutex<Session>,
     busy_timeout: Duration,
-    /// How much work was handed over to the thread and is not committed yet.
-    waiting: AtomicUsize,
-    /// What a commit is expected to take, in microseconds: what the slowest one took, less an eighth for each since.
-    expected: AtomicU64,
-    /// How long commits have kept tasks' threads since they let others run, in microseconds.
-    kept: AtomicU64,
-    /// How many pages the log has.
-    log: Arc<AtomicUsize>,
+    /// Number of jobs that are queued for the thread and not yet committed.
+    queued: AtomicUsize,
+    /// Expected duration of a commit in microseconds: the duration of the slowest one, reduced by an eighth for
+    /// each commit since.
+    expected_micros: AtomicU64,
+    /// Time that inline commits have blocked runtime threads since the last yield, in microseconds.
+    blocked_micros: AtomicU64,
+    /// Number of pages in the WAL.
+    wal_pages: Arc<AtomicUsize>,
 }
 
 impl Writer {
@@ -64,82 +65,84 @@ impl Writer {
         mut connection: Connection,
         busy_timeout: Duration,
     ) -> Result<Self, String> {
-        let log = Arc::new(AtomicUsize::new(0));
-        let pages = log.clone();
-        // In place of SQLite's own way to fold the log in, which takes its time in the middle of a commit.
+        let wal_pages = Arc::new(AtomicUsize::new(0));
+        let hook_pages = wal_pages.clone();
+        // Replaces SQLite's automatic checkpoint, which would run in the middle of a commit.
         let hook = move |_: &mut Wal, count: i32| {
-            pages.store(usize::try_from(count).unwrap_or(0), Relaxed);
+            hook_pages.store(usize::try_from(count).unwrap_or(0), Relaxed);
             Ok(())
         };
         connection.wal_hook(Some(hook)).map_err(|it| it.to_string())?;
         let shared = Arc::new(Shared {
-            session: Mutex::new(Session { connection, known: Known::default() }),
+            session: Mutex::new(Session { connection, cache: ThreadCache::default() }),
             busy_timeout,
-            waiting: AtomicUsize::new(0),
-            // Until some were measured, none is quick.
-            expected: AtomicU64::new(2 * QUICK),
-            kept: AtomicU64::new(0),
-            log,
+            queued: AtomicUsize::new(0),
+            // No commit is considered fast until some were measured.
+            expected_micros: AtomicU64::new(2 * INLINE_COMMIT_MICROS),
+            blocked_micros: AtomicU64::new(0),
+            wal_pages,
         });
         let (queue, work) = mpsc::channel();
-        let writing = shared.clone();
+        let worker = shared.clone();
         let thread = std::thread::Builder::new()
             .name("graph-store writer".to_owned())
-            .spawn(move || writing.write_all(&work))
+            .spawn(move || worker.run_thread(&work))
             .map_err(|it| it.to_string())?;
         Ok(Self { shared, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Does work in a transaction, and keeps what is known true; returns once it is committed.
+    /// Runs work in a transaction and returns once it is committed. The work must keep the cache consistent.
     ///
-    /// Work that takes a moment only is done on this very thread, if it comes alone and commits are quick; all other with
-    /// whatever else has come, by the writer's thread.
+    /// If `may_commit_inline` is set, no other write is queued and commits are fast, the work runs on the calling
+    /// thread; otherwise the writer thread runs it, together with other queued work.
     pub(super) async fn write<T, R>(
         &self,
         work: impl FnOnce(&mut Session) -> Result<T, Failure<R>> + Send + 'static,
-        takes_a_moment: bool,
+        may_commit_inline: bool,
     ) -> Result<T, Failure<R>>
     where
         T: Send + 'static,
         R: Send + 'static,
     {
-        let (task, answer) = Task::new(work);
-        let task: Box<dyn Work> = Box::new(task);
-        let left = if takes_a_moment { self.shared.commit_here(task) } else { Some(task) };
-        match left {
-            None => self.let_others_in().await,
-            Some(task) => self.hand_over(task),
+        let (job, answer) = ClosureJob::new(work);
+        let job: Box<dyn Job> = Box::new(job);
+        let remaining = if may_commit_inline { self.shared.commit_inline(job) } else { Some(job) };
+        match remaining {
+            None => self.yield_if_due().await,
+            Some(job) => self.enqueue(job),
         }
         answer.await.unwrap_or_else(|_| Err(closed().into()))
     }
 
-    /// Whether this holds of what is known; `None` while somebody writes.
-    pub(super) fn is_known(&self, holds: impl FnOnce(&Known) -> bool) -> Option<bool> {
-        self.shared.session.try_lock().ok().map(|session| holds(&session.known))
+    /// Applies `check` to the cache; `None` while a write is in progress.
+    pub(super) fn inspect_cache(&self, check: impl FnOnce(&ThreadCache) -> bool) -> Option<bool> {
+        self.shared.session.try_lock().ok().map(|session| check(&session.cache))
     }
 
-    /// Lets other tasks of this thread run, once it has been kept from them for a while.
-    async fn let_others_in(&self) {
-        let kept = &self.shared.kept;
-        if kept.fetch_add(self.shared.expected.load(Relaxed), Relaxed) >= LONG.as_micros() as u64 {
-            kept.store(0, Relaxed);
+    /// Yields to other tasks of this thread, once it has been blocked for a while.
+    async fn yield_if_due(&self) {
+        let blocked = &self.shared.blocked_micros;
+        if blocked.fetch_add(self.shared.expected_micros.load(Relaxed), Relaxed)
+            >= MAX_BLOCKING.as_micros() as u64
+        {
+            blocked.store(0, Relaxed);
             tokio::task::yield_now().await;
         }
     }
 
-    /// Hands work over without waiting for it.
+    /// Queues work without waiting for it.
     pub(super) fn send<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Session) -> Result<(), Failure<R>> + Send + 'static,
     ) {
-        self.hand_over(Box::new(Task::new(work).0));
+        self.enqueue(Box::new(ClosureJob::new(work).0));
     }
 
-    fn hand_over(&self, task: Box<dyn Work>) {
+    fn enqueue(&self, job: Box<dyn Job>) {
         if let Some(queue) = &self.queue {
-            self.shared.waiting.fetch_add(1, Relaxed);
-            // Without a thread the task is dropped, and its answer with it.
-            let _ = queue.send(task);
+            self.shared.queued.fetch_add(1, Relaxed);
+            // If the thread has ended, the job is dropped together with its reply channel.
+            let _ = queue.send(job);
         }
     }
 }
@@ -147,7 +150,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
-        // A thread that panicked has said so already.
+        // A panic of the thread has already been reported.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -155,71 +158,77 @@ impl Drop for Writer {
 }
 
 impl Shared {
-    /// The thread: takes what has come, commits it at once, and answers.
-    fn write_all(&self, queue: &Receiver<Box<dyn Work>>) {
+    /// The writer thread: takes all queued jobs, commits them together and replies to each.
+    fn run_thread(&self, queue: &Receiver<Box<dyn Job>>) {
         while let Ok(first) = queue.recv() {
             let mut batch = vec![first];
             let committed = {
                 let mut session = self.lock();
-                batch.extend(queue.try_iter().take(BATCH - 1));
-                self.timed(|| {
+                batch.extend(queue.try_iter().take(MAX_BATCH - 1));
+                self.measure_commit(|| {
                     begin(&session.connection).and_then(|()| commit(&mut session, &mut batch))
                 })
             };
-            // Answered once the connection is free: whoever comes with the next write at once may commit it.
-            self.waiting.fetch_sub(batch.len(), Relaxed);
+            // Reply after the connection is unlocked, so that a caller that writes again immediately can commit
+            // inline.
+            self.queued.fetch_sub(batch.len(), Relaxed);
             for work in batch {
                 work.answer(committed.clone());
             }
-            if self.log.load(Relaxed) >= LOG {
-                // What it cannot do now, because somebody reads an older state, it does another time.
+            if self.wal_pages.load(Relaxed) >= WAL_CHECKPOINT_PAGES {
+                // Pages that an active reader still needs are copied by a later checkpoint.
                 let _ = self.lock().connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
             }
         }
-        // What SQLite has learnt of its tables helps whoever opens the file next; it is no harm if it cannot be kept.
+        // Saves statistics for the query planner, for the next process that opens the file. Best effort.
         let _ = self.lock().connection.execute_batch("PRAGMA optimize");
     }
 
-    /// Commits work on this very thread, or gives it back if that may take longer.
-    fn commit_here(&self, task: Box<dyn Work>) -> Option<Box<dyn Work>> {
-        let is_quick = self.expected.load(Relaxed) < QUICK;
-        if !is_quick || self.waiting.load(Relaxed) > 0 || self.log.load(Relaxed) >= LOG {
-            return Some(task);
+    /// Commits a job on the calling thread, or returns it if that might take too long.
+    fn commit_inline(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let is_quick = self.expected_micros.load(Relaxed) < INLINE_COMMIT_MICROS;
+        if !is_quick
+            || self.queued.load(Relaxed) > 0
+            || self.wal_pages.load(Relaxed) >= WAL_CHECKPOINT_PAGES
+        {
+            return Some(job);
         }
-        // Where this thread is the only one, all other tasks would wait, and storing could not go on beside them.
-        let has_others = Handle::try_current().is_ok_and(|it| it.metrics().num_workers() > 1);
-        if !has_others {
-            return Some(task);
+        // If this is the only thread of the runtime, all other tasks would wait, and nothing could run concurrently
+        // with the commit.
+        let has_other_workers =
+            Handle::try_current().is_ok_and(|it| it.metrics().num_workers() > 1);
+        if !has_other_workers {
+            return Some(job);
         }
-        let Ok(mut session) = self.session.try_lock() else { return Some(task) };
-        if !self.begin_at_once(&session.connection) {
-            return Some(task);
+        let Ok(mut session) = self.session.try_lock() else { return Some(job) };
+        if !self.try_begin(&session.connection) {
+            return Some(job);
         }
-        let mut batch = [task];
-        let committed = self.timed(|| commit(&mut session, &mut batch));
+        let mut batch = [job];
+        let committed = self.measure_commit(|| commit(&mut session, &mut batch));
         drop(session);
-        let [task] = batch;
-        task.answer(committed);
+        let [job] = batch;
+        job.answer(committed);
         None
     }
 
-    /// Begins a transaction, unless another process has begun one.
-    fn begin_at_once(&self, connection: &Connection) -> bool {
-        let at_once = connection.busy_timeout(Duration::ZERO).is_ok();
-        let begun = at_once && begin(connection).is_ok();
-        // It cannot fail, and the rest of the transaction waits for nobody.
+    /// Begins a transaction, unless another process is writing.
+    fn try_begin(&self, connection: &Connection) -> bool {
+        let is_set = connection.busy_timeout(Duration::ZERO).is_ok();
+        let begun = is_set && begin(connection).is_ok();
+        // Cannot fail; the rest of the transaction waits for no lock.
         let _ = connection.busy_timeout(self.busy_timeout);
         begun
     }
 
-    /// Notes how long a commit takes. One that wrote nothing shows how slow the disk is, not how quick.
-    fn timed<T>(&self, commit: impl FnOnce() -> T) -> T {
-        let (started, log) = (Instant::now(), self.log.load(Relaxed));
+    /// Measures a commit. A commit that wrote nothing can show that the disk is slow, but not that it is fast.
+    fn measure_commit<T>(&self, commit: impl FnOnce() -> T) -> T {
+        let (started, pages_before) = (Instant::now(), self.wal_pages.load(Relaxed));
         let committed = commit();
         let took = started.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
-        if took >= QUICK || self.log.load(Relaxed) != log {
-            let before = self.expected.load(Relaxed);
-            self.expected.store(took.max(before - before / 8), Relaxed);
+        if took >= INLINE_COMMIT_MICROS || self.wal_pages.load(Relaxed) != pages_before {
+            let before = self.expected_micros.load(Relaxed);
+            self.expected_micros.store(took.max(before - before / 8), Relaxed);
         }
         committed
     }
@@ -229,7 +238,7 @@ impl Shared {
     }
 }
 
-/// The writer is gone: it panicked, or the runtime shuts down.
+/// The error for a writer that has stopped: it panicked, or the runtime is shutting down.
 pub(super) fn closed() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE),
@@ -240,33 +249,33 @@ pub(super) fn closed() -> rusqlite::Error {
 fn panicked() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERNAL),
-        Some("work on the database panicked; it was undone".to_owned()),
+        Some("an operation on the database panicked and was rolled back".to_owned()),
     )
 }
 
-/// A piece of work, and who waits for it.
-trait Work: Send {
-    /// Does it, and says whether what it did may stay.
-    fn run(&mut self, session: &mut Session) -> Ran;
+/// A unit of work and the caller that waits for it.
+trait Job: Send {
+    /// Runs the work and returns whether its changes may be committed.
+    fn run(&mut self, session: &mut Session) -> JobOutcome;
 
-    /// Tells what came of it, once that is certain.
+    /// Sends the result to the caller, once the commit has succeeded or failed.
     fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>);
 }
 
-/// What a piece of work came to.
-enum Ran {
-    Done,
-    /// It refuses, or something in it failed.
-    Undone(Option<Arc<rusqlite::Error>>),
+/// The result of a job.
+enum JobOutcome {
+    Succeeded,
+    /// The work was rejected or failed; its changes must be rolled back.
+    Failed(Option<Arc<rusqlite::Error>>),
 }
 
-struct Task<F, T, R> {
+struct ClosureJob<F, T, R> {
     work: Option<F>,
     result: Option<Result<T, Failure<R>>>,
     answer: oneshot::Sender<Result<T, Failure<R>>>,
 }
 
-impl<F, T, R> Task<F, T, R> {
+impl<F, T, R> ClosureJob<F, T, R> {
     fn new(work: F) -> (Self, oneshot::Receiver<Result<T, Failure<R>>>)
     where
         F: FnOnce(&mut Session) -> Result<T, Failure<R>>,
@@ -276,32 +285,32 @@ impl<F, T, R> Task<F, T, R> {
     }
 }
 
-impl<F, T, R> Work for Task<F, T, R>
+impl<F, T, R> Job for ClosureJob<F, T, R>
 where
     F: FnOnce(&mut Session) -> Result<T, Failure<R>> + Send,
     T: Send,
     R: Send,
 {
-    fn run(&mut self, session: &mut Session) -> Ran {
-        let Some(work) = self.work.take() else { return Ran::Undone(None) };
-        // A panic is this work's alone: others wait for the same thread.
+    fn run(&mut self, session: &mut Session) -> JobOutcome {
+        let Some(work) = self.work.take() else { return JobOutcome::Failed(None) };
+        // A panic must not affect other jobs on the same thread.
         let result = catch_unwind(AssertUnwindSafe(|| work(session)));
         match self.result.insert(result.unwrap_or_else(|_| Err(panicked().into()))) {
-            Ok(_) => Ran::Done,
-            Err(Failure::Database(error)) => Ran::Undone(Some(error.clone())),
-            Err(Failure::Refused(_)) => Ran::Undone(None),
+            Ok(_) => JobOutcome::Succeeded,
+            Err(Failure::Database(error)) => JobOutcome::Failed(Some(error.clone())),
+            Err(Failure::Rejected(_)) => JobOutcome::Failed(None),
         }
     }
 
     fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>) {
         let result = match (self.result, committed) {
-            // A refusal stays one, whatever became of the others.
+            // A failed job reports its own error, whatever happened to the commit.
             (Some(Err(failure)), _) => Err(failure),
             (_, Err(error)) => Err(Failure::Database(error)),
             (Some(result), Ok(())) => result,
             (None, Ok(())) => Err(closed().into()),
         };
-        // Nobody waits any more if the caller was dropped.
+        // Fails if the caller has been dropped.
         let _ = self.answer.send(result);
     }
 }
@@ -310,44 +319,44 @@ fn begin(connection: &Connection) -> Result<(), Arc<rusqlite::Error>> {
     execute(connection, "BEGIN IMMEDIATE")
 }
 
-/// Does all work in the transaction that was begun, and ends it.
-fn commit(session: &mut Session, batch: &mut [Box<dyn Work>]) -> Result<(), Arc<rusqlite::Error>> {
-    let done = run_all(session, batch).and_then(|is_undone| match is_undone {
+/// Runs all jobs in the current transaction and ends it.
+fn commit(session: &mut Session, batch: &mut [Box<dyn Job>]) -> Result<(), Arc<rusqlite::Error>> {
+    let done = run_all(session, batch).and_then(|is_rolled_back| match is_rolled_back {
         true => Ok(()),
         false => execute(&session.connection, "COMMIT"),
     });
     if done.is_err() {
-        session.known.forget();
+        session.cache.clear();
         if !session.connection.is_autocommit() {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = execute(&session.connection, "ROLLBACK");
         }
     }
     done
 }
 
-/// Does the work, and says whether all of it is undone already.
+/// Runs the jobs. Returns whether the whole transaction has already been rolled back.
 fn run_all(
     session: &mut Session,
-    batch: &mut [Box<dyn Work>],
+    batch: &mut [Box<dyn Job>],
 ) -> Result<bool, Arc<rusqlite::Error>> {
-    session.known.check(&session.connection)?;
+    session.cache.validate(&session.connection)?;
     if let [only] = batch {
-        let is_undone = matches!(only.run(session), Ran::Undone(_));
-        // One alone is undone by undoing all.
-        if is_undone {
-            session.known.forget();
+        let is_rolled_back = matches!(only.run(session), JobOutcome::Failed(_));
+        // A single job is rolled back with its transaction; no savepoint is needed.
+        if is_rolled_back {
+            session.cache.clear();
             if !session.connection.is_autocommit() {
                 execute(&session.connection, "ROLLBACK")?;
             }
         }
-        return Ok(is_undone);
+        return Ok(is_rolled_back);
     }
     for work in batch {
         execute(&session.connection, "SAVEPOINT work")?;
-        if let Ran::Undone(error) = work.run(session) {
-            session.known.forget();
-            // After some failures SQLite has undone the whole transaction already, and all that was in it.
+        if let JobOutcome::Failed(error) = work.run(session) {
+            session.cache.clear();
+            // After some errors SQLite has already rolled back the whole transaction.
             if session.connection.is_autocommit() {
                 return Err(error.unwrap_or_else(|| Arc::new(closed())));
             }
@@ -375,83 +384,94 @@ mod tests {
     const WRITE: &str = "INSERT INTO t VALUES (1)";
 
     fn writer() -> (TempDir, Writer) {
-        let folder = tempfile::tempdir().unwrap();
-        let connection = Connection::open(folder.path().join("file.db")).unwrap();
-        // Quick on any disk: nothing waits for it.
+        let dir = tempfile::tempdir().unwrap();
+        let connection = Connection::open(dir.path().join("file.db")).unwrap();
+        // Fast on any disk, because nothing waits for it.
         let set_up =
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE t (n INTEGER)";
         connection.execute_batch(set_up).unwrap();
-        (folder, Writer::start(connection, Duration::from_secs(1)).unwrap())
+        (dir, Writer::start(connection, Duration::from_secs(1)).unwrap())
     }
 
-    /// Does this, and says whether the writer's thread did it.
-    async fn is_handed_over(writer: &Writer, sql: &'static str, takes_a_moment: bool) -> bool {
+    /// Executes a statement and returns whether the writer thread executed it.
+    async fn runs_on_writer_thread(
+        writer: &Writer,
+        sql: &'static str,
+        may_commit_inline: bool,
+    ) -> bool {
         let work = move |session: &mut Session| {
             session.connection.execute_batch(sql)?;
             Ok::<_, Failure<()>>(thread::current().name() == Some("graph-store writer"))
         };
-        writer.write(work, takes_a_moment).await.unwrap()
+        writer.write(work, may_commit_inline).await.unwrap()
     }
 
-    /// On a busy machine a commit may take long, and the next ones are handed over.
-    async fn write_until_done_here(writer: &Writer) {
+    /// On a busy machine a commit may be slow, and the following ones then go to the writer thread.
+    async fn write_until_inline(writer: &Writer) {
         let mut tries = 0;
-        while is_handed_over(writer, WRITE, true).await {
+        while runs_on_writer_thread(writer, WRITE, true).await {
             tries += 1;
-            assert!(tries < 1_000, "all are handed over");
+            assert!(tries < 1_000, "no write was committed inline");
         }
     }
 
     #[test]
-    fn a_small_write_alone_is_committed_where_it_comes_from() {
-        let (_folder, writer) = writer();
+    fn a_small_single_write_is_committed_inline() {
+        let (_dir, writer) = writer();
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
-            // What writes nothing does not show how quick the disk is.
+            // A commit that writes nothing does not show that the disk is fast.
             for _ in 0..3 {
-                assert!(is_handed_over(&writer, "SELECT 1", true).await);
+                assert!(runs_on_writer_thread(&writer, "SELECT 1", true).await);
             }
-            write_until_done_here(&writer).await;
-            assert!(is_handed_over(&writer, WRITE, false).await);
+            write_until_inline(&writer).await;
+            assert!(runs_on_writer_thread(&writer, WRITE, false).await);
         });
         let alone = Builder::new_current_thread().build().unwrap();
         alone.block_on(async {
             for _ in 0..10 {
-                assert!(is_handed_over(&writer, WRITE, true).await, "it is the only thread");
+                assert!(
+                    runs_on_writer_thread(&writer, WRITE, true).await,
+                    "the runtime has one worker"
+                );
             }
         });
     }
 
     #[test]
-    fn after_a_slow_one_the_writers_thread_commits_for_a_while() {
-        let (_folder, writer) = writer();
+    fn writes_after_a_slow_commit_go_to_the_writer_thread() {
+        let (_dir, writer) = writer();
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
-            write_until_done_here(&writer).await;
-            // One that comes to nothing shows it too.
+            write_until_inline(&writer).await;
+            // A job that fails is measured too.
             let slow = |_: &mut Session| {
                 thread::sleep(Duration::from_millis(10));
-                Err::<(), _>(Failure::Refused(()))
+                Err::<(), _>(Failure::Rejected(()))
             };
             assert!(writer.write(slow, true).await.is_err());
-            // From 10 ms to half a millisecond it is 23 times an eighth less.
+            // It takes 23 reductions by an eighth to get from 10 ms below half a millisecond.
             for _ in 0..20 {
-                assert!(is_handed_over(&writer, WRITE, true).await);
+                assert!(runs_on_writer_thread(&writer, WRITE, true).await);
             }
         });
     }
 
     #[test]
-    fn what_sqlite_has_undone_is_not_answered_as_done() {
-        let (_folder, writer) = writer();
+    fn a_transaction_rolled_back_by_sqlite_is_reported_as_failed() {
+        let (_dir, writer) = writer();
         let runtime = Builder::new_current_thread().build().unwrap();
-        let undone = |session: &mut Session| {
+        let rolled_back = |session: &mut Session| {
             session.connection.execute_batch("INSERT INTO t VALUES (1); ROLLBACK")?;
             Ok::<_, Failure<()>>(())
         };
-        let answer = runtime.block_on(writer.write(undone, false));
+        let answer = runtime.block_on(writer.write(rolled_back, false));
         assert!(matches!(answer, Err(Failure::Database(_))), "{answer:?}");
-        // The next one is none the worse.
-        assert!(runtime.block_on(is_handed_over(&writer, "INSERT INTO t VALUES (2)", false)));
+        // The next job is not affected.
+        assert!(runtime.block_on(runs_on_writer_thread(
+            &writer,
+            "INSERT INTO t VALUES (2)",
+            false
+        )));
     }
 }

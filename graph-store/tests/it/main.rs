@@ -1,9 +1,9 @@
-//! The storage as its users see it.
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+//! Tests of the public API.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-mod by_hand;
+mod checkpoints;
 mod sqlite;
 mod sqlite_cache;
-mod sqlite_known;
 mod sqlite_schema;
 mod sqlite_store;
+mod sqlite_thread_cache;

@@ -1,4 +1,4 @@
-//! The saver on SQLite.
+//! Tests of the SQLite saver.
 
 use std::{
     fs,
@@ -16,31 +16,31 @@ use graph_core::{
     },
     subgraph,
 };
-use graph_store::{OpenError, Retention, Rule, Sqlite, SqliteSaver, sqlite::Synchronous};
+use graph_store::{OpenError, Retention, RetentionRule, Sqlite, SqliteSaver, sqlite::Synchronous};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::by_hand::new_checkpoint;
+use crate::checkpoints::new_checkpoint;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_saver_conforms() {
-    let folders = Mutex::new(Vec::new());
+async fn the_saver_passes_the_conformance_suite() {
+    let dirs = Mutex::new(Vec::new());
     let report = testkit::run(|| async {
-        let folder = tempfile::tempdir().unwrap();
-        // Hundreds of files: that they survive a loss of power is not what is checked here.
+        let dir = tempfile::tempdir().unwrap();
+        // This test creates hundreds of files and does not depend on surviving a power failure.
         let settings = Sqlite::settings().synchronous(Synchronous::Normal);
-        let database = settings.open(folder.path().join("threads.db")).unwrap();
+        let database = settings.open(dir.path().join("threads.db")).unwrap();
         let saver = SqliteSaver::new(&database);
-        folders.lock().unwrap().push(folder);
+        dirs.lock().unwrap().push(dir);
         Arc::new(saver) as Arc<dyn Checkpointer>
     });
     report.await.assert();
 }
 
-/// A folder with a database.
-struct Place(TempDir);
+/// A directory with a database.
+struct TestDir(TempDir);
 
-impl Place {
+impl TestDir {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -53,7 +53,7 @@ impl Place {
         SqliteSaver::open(self.path()).unwrap()
     }
 
-    /// All that lies on the disk.
+    /// Returns the contents of all files.
     #[cfg(feature = "encryption")]
     fn bytes(&self) -> Vec<u8> {
         let files = fs::read_dir(self.0.path()).unwrap();
@@ -121,16 +121,16 @@ fn order(saver: SqliteSaver) -> CompiledGraph<Order> {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_after_the_file_was_closed_and_opened_again() {
+async fn an_interrupt_is_resumed_after_reopening_the_file() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        let place = Place::new();
+        let dir = TestDir::new();
         let thread =
-            order(place.saver()).thread("order", ()).with(RunOptions::new().durability(durability));
+            order(dir.saver()).thread("order", ()).with(RunOptions::new().durability(durability));
         let exit = thread.run(Order::default()).await.unwrap();
         assert!(matches!(exit, Exit::Interrupted { .. }));
         drop(thread);
 
-        let thread = order(place.saver()).thread("order", ());
+        let thread = order(dir.saver()).thread("order", ());
         let order = thread.resume(true).await.unwrap().into_state();
         assert_eq!((order.price, order.approved), (42, true));
     }
@@ -138,21 +138,21 @@ async fn a_question_is_answered_after_the_file_was_closed_and_opened_again() {
 
 #[tokio::test]
 async fn a_closed_database_is_one_file() {
-    let place = Place::new();
-    keep_diary(&place.saver(), "diary", 3).await;
-    assert_eq!(place.names(), ["threads.db"]);
+    let dir = TestDir::new();
+    keep_diary(&dir.saver(), "diary", 3).await;
+    assert_eq!(dir.names(), ["threads.db"]);
 }
 
 #[tokio::test]
-async fn a_long_thread_takes_room_for_its_changes_and_is_read_from_few_rows() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn storage_grows_linearly_and_a_long_thread_is_read_from_few_rows() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     keep_diary(&saver, "short", 500).await;
     keep_diary(&saver, "long", 2_000).await;
     let short = saver.thread_sizes("short").await.unwrap();
     let long = saver.thread_sizes("long").await.unwrap();
     let ratio = long.bytes() as f64 / short.bytes() as f64;
-    assert!((3.9..4.3).contains(&ratio), "four times the steps take {ratio} times the room");
+    assert!((3.9..4.3).contains(&ratio), "four times the steps take {ratio} times the space");
 
     saver.prune(&["long".to_owned()], Keep::Newest(1)).await.unwrap();
     let rows = saver.thread_sizes("long").await.unwrap().links;
@@ -162,9 +162,9 @@ async fn a_long_thread_takes_room_for_its_changes_and_is_read_from_few_rows() {
 }
 
 #[tokio::test]
-async fn pruning_gives_room_back_and_breaks_no_fork() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn pruning_frees_space_and_keeps_forks_intact() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     keep_diary(&saver, "diary", 600).await;
     let graph = diary(saver.clone());
     let thread = graph.thread("diary", ());
@@ -189,9 +189,9 @@ async fn pruning_gives_room_back_and_breaks_no_fork() {
 }
 
 #[tokio::test]
-async fn visits_of_steps_that_are_gone_are_pruned_with_them() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn subgraphs_of_removed_steps_are_pruned() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     let inner = StateGraph::<Diary>::new().node(write).edge(START, write).compile().unwrap();
     let visit = subgraph(
         "visit",
@@ -208,7 +208,8 @@ async fn visits_of_steps_that_are_gone_are_pruned_with_them() {
     assert_eq!(saver.namespaces("diary").await.unwrap().len(), 21);
 
     saver.prune(&["diary".to_owned()], Keep::Newest(3)).await.unwrap();
-    // The last three are those of `write`, of `visit`, and the one before it, whose step the visit belongs to.
+    // The last three checkpoints are those of `write`, of `visit`, and the one before it, to whose step the
+    // subgraph belongs.
     assert_eq!(saver.namespaces("diary").await.unwrap().len(), 2);
     let history = thread.history(None).await.unwrap();
     assert_eq!(history.len(), 3);
@@ -230,13 +231,13 @@ enum Again {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_behind_is_swept() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn vacuum_removes_links_left_by_a_crash() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     keep_diary(&saver, "diary", 20).await;
     keep_diary(&saver, "other", 2).await;
-    // As if a process had died between removing the checkpoints and sweeping their changes.
-    let file = rusqlite::Connection::open(place.path()).unwrap();
+    // Simulates a process that crashed between removing the checkpoints and sweeping their links.
+    let file = rusqlite::Connection::open(dir.path()).unwrap();
     file.execute_batch(
         "DELETE FROM checkpoint WHERE namespace IN (SELECT id FROM namespace WHERE thread = 'diary')",
     )
@@ -247,9 +248,9 @@ async fn what_a_crash_left_behind_is_swept() {
 }
 
 #[tokio::test]
-async fn retention_keeps_what_its_rules_say() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn retention_applies_its_rules() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     for thread in ["a", "audit", "busy"] {
         keep_diary(&saver, thread, 10).await;
     }
@@ -258,18 +259,19 @@ async fn retention_keeps_what_its_rules_say() {
     let _busy = saver.lease("busy").await.unwrap();
 
     let count = async |thread| saver.list(&History::of(thread, "")).await.unwrap().len();
-    let retention = Retention::new(Rule::keep_all().keep_last(4)).thread("audit", Rule::keep_all());
-    let cleaned = retention.apply(&saver).await.unwrap();
-    assert_eq!((cleaned.threads, cleaned.checkpoints), (0, 8));
+    let retention = Retention::new(RetentionRule::keep_all().keep_last(4))
+        .thread("audit", RetentionRule::keep_all());
+    let report = retention.apply(&saver).await.unwrap();
+    assert_eq!((report.threads, report.checkpoints), (0, 8));
     assert_eq!((count("a").await, count("audit").await, count("busy").await), (4, 12, 12));
 
-    let none = Retention::new(Rule::keep_all().max_age(Duration::from_secs(3600)));
+    let none = Retention::new(RetentionRule::keep_all().max_age(Duration::from_secs(3600)));
     assert_eq!(none.apply(&saver).await.unwrap().checkpoints, 0);
-    let old = Retention::new(Rule::keep_all().max_age(Duration::ZERO));
+    let old = Retention::new(RetentionRule::keep_all().max_age(Duration::ZERO));
     old.apply(&saver).await.unwrap();
     assert_eq!((count("a").await, count("busy").await), (1, 12));
 
-    let idle = Retention::new(Rule::keep_all().delete_idle(Duration::ZERO));
+    let idle = Retention::new(RetentionRule::keep_all().delete_idle(Duration::ZERO));
     assert_eq!(idle.apply(&saver).await.unwrap().threads, 2);
     assert_eq!(saver.threads().await.unwrap(), ["busy", "waiting"]);
     let order = order(saver.clone()).thread("waiting", ()).resume(true).await.unwrap();
@@ -277,52 +279,52 @@ async fn retention_keeps_what_its_rules_say() {
 }
 
 #[tokio::test]
-async fn a_thread_is_held_by_one_open_database_at_a_time() {
-    let place = Place::new();
-    let (one, two) = (place.saver(), place.saver());
+async fn a_thread_is_leased_by_one_open_database_at_a_time() {
+    let dir = TestDir::new();
+    let (one, two) = (dir.saver(), dir.saver());
     let lease = one.lease("t").await.unwrap();
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
     drop(lease);
-    let taken = loop {
+    let lease_of_two = loop {
         match two.lease("t").await {
             Err(CheckpointError::Busy { .. }) => tokio::task::yield_now().await,
-            taken => break taken.unwrap(),
+            result => break result.unwrap(),
         }
     };
     assert!(matches!(one.lease("t").await, Err(CheckpointError::Busy { .. })));
-    drop(taken);
+    drop(lease_of_two);
 }
 
 #[tokio::test]
-async fn a_thread_of_a_dead_owner_is_free_and_its_late_writes_are_refused() {
-    let place = Place::new();
-    let (one, two) = (place.saver(), place.saver());
+async fn a_thread_of_a_dead_owner_can_be_leased_and_stale_writes_are_rejected() {
+    let dir = TestDir::new();
+    let (one, two) = (dir.saver(), dir.saver());
     let _lease = one.lease("diary").await.unwrap();
-    // Its file is gone as if its process were: the lock is what tells.
-    for name in place.names().iter().filter(|it| it.contains("-owner-")) {
-        fs::remove_file(place.0.path().join(name)).unwrap();
+    // Without its owner file, the owner counts as dead, as if its process had ended.
+    for name in dir.names().iter().filter(|it| it.contains("-owner-")) {
+        fs::remove_file(dir.0.path().join(name)).unwrap();
     }
-    let _taken = two.lease("diary").await.unwrap();
+    let _lease_of_two = two.lease("diary").await.unwrap();
     let first = first_checkpoint(CheckpointId::next(), "late");
     let place = first.place.clone();
     let late = one.put(first).await;
     assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
-    // Nor can it say what a task came to: that would take the place of what the living run says.
+    // It cannot store task records either, because they would replace those of the active run.
     let event = Event::Failed { error: "late".into(), handled: false };
     let late = TaskRecord { task: TaskId::of(&[b"task"]), node: "write".into(), event };
     let late = one.record(&place, vec![late]).await;
     assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
 }
 
-/// The first checkpoint of a thread, made by hand.
+/// Returns the first checkpoint of a thread.
 fn first_checkpoint(id: CheckpointId, run: &str) -> NewCheckpoint {
     new_checkpoint("diary", id, None, run, Vec::new())
 }
 
 #[tokio::test]
-async fn of_two_checkpoints_of_one_id_the_second_is_told_so() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn a_second_checkpoint_with_the_same_id_is_rejected() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     let id = CheckpointId::next();
     saver.put(first_checkpoint(id, "one")).await.unwrap();
     saver.put(first_checkpoint(id, "one")).await.unwrap();
@@ -336,25 +338,25 @@ async fn of_two_checkpoints_of_one_id_the_second_is_told_so() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_thread_is_held_whatever_way_leads_to_the_file() {
-    let place = Place::new();
-    let one = place.saver();
-    let link = place.0.path().join("link.db");
-    std::os::unix::fs::symlink(place.path(), &link).unwrap();
+async fn a_lease_holds_for_symlinks_to_the_file() {
+    let dir = TestDir::new();
+    let one = dir.saver();
+    let link = dir.0.path().join("link.db");
+    std::os::unix::fs::symlink(dir.path(), &link).unwrap();
     let two = SqliteSaver::open(link).unwrap();
     let _lease = one.lease("t").await.unwrap();
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
 }
 
 #[tokio::test]
-async fn whoever_reads_waits_for_nobody_who_writes() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn readers_do_not_block_on_writers() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     keep_diary(&saver, "t", 2).await;
-    let writing = rusqlite::Connection::open(place.path()).unwrap();
+    let writing = rusqlite::Connection::open(dir.path()).unwrap();
     writing.execute_batch("BEGIN IMMEDIATE").unwrap();
     let settings = Sqlite::settings().busy_timeout(Duration::ZERO);
-    let other = SqliteSaver::new(&settings.open(place.path()).unwrap());
+    let other = SqliteSaver::new(&settings.open(dir.path()).unwrap());
     assert_eq!(other.threads().await.unwrap(), ["t"]);
     let days = other.get(&Lookup::head("t", "")).await.unwrap().unwrap().values["days"].clone();
     assert_eq!(days.as_array().unwrap().len(), 2);
@@ -362,13 +364,13 @@ async fn whoever_reads_waits_for_nobody_who_writes() {
 }
 
 #[tokio::test]
-async fn a_changed_chain_is_noticed_and_one_without_an_end_has_an_end() {
+async fn changed_and_cyclic_chains_are_reported_as_damaged() {
     for change in ["prev = prev - 1", "prev = id", "prev = id + 1", "depth = depth + 1"] {
-        let place = Place::new();
-        let saver = place.saver();
+        let dir = TestDir::new();
+        let saver = dir.saver();
         keep_diary(&saver, "diary", 5).await;
-        let file = rusqlite::Connection::open(place.path()).unwrap();
-        // The newest change of a field hooks on to another; the head of a checkpoint does not.
+        let file = rusqlite::Connection::open(dir.path()).unwrap();
+        // The newest change of a field has a predecessor; the body of a checkpoint does not.
         let changed = format!(
             "UPDATE link SET {change} WHERE id = (
                  SELECT max(id) FROM link WHERE prev IS NOT NULL AND depth > 0
@@ -381,122 +383,123 @@ async fn a_changed_chain_is_noticed_and_one_without_an_end_has_an_end() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_refused() {
+async fn paths_that_are_not_files_are_rejected() {
     for name in ["", ":memory:", "file:threads.db"] {
         let error = SqliteSaver::open(name).unwrap_err().to_string();
-        assert!(error.contains("it has to be a file"), "{error}");
+        assert!(error.contains("the path must name a file"), "{error}");
     }
 }
 
 #[tokio::test]
 async fn files_of_dead_owners_are_removed() {
-    let place = Place::new();
-    let left = place.0.path().join("threads.db-owner-0123456789abcdef");
+    let dir = TestDir::new();
+    let left = dir.0.path().join("threads.db-owner-0123456789abcdef");
     fs::write(&left, "").unwrap();
-    let living = place.saver();
+    let living = dir.saver();
     assert!(!left.exists());
-    let _another = place.saver();
-    let owners = place.names().iter().filter(|it| it.contains("-owner-")).count();
+    let _another = dir.saver();
+    let owners = dir.names().iter().filter(|it| it.contains("-owner-")).count();
     assert_eq!(owners, 2);
     drop(living);
 }
 
 #[tokio::test]
-async fn a_damaged_thread_does_not_keep_others_from_being_cleaned() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn retention_skips_a_damaged_thread() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     for thread in ["a", "b"] {
         keep_diary(&saver, thread, 5).await;
     }
-    let file = rusqlite::Connection::open(place.path()).unwrap();
+    let file = rusqlite::Connection::open(dir.path()).unwrap();
     file.execute_batch(
         "UPDATE checkpoint SET tips = x'00' WHERE namespace IN (SELECT id FROM namespace WHERE thread = 'a')",
     )
     .unwrap();
-    let cleaned = Retention::new(Rule::keep_all().keep_last(1)).apply(&saver).await.unwrap();
-    assert_eq!(cleaned.failed.len(), 1);
-    assert_eq!(cleaned.failed[0].0, "a");
-    assert_eq!(cleaned.checkpoints, 6);
+    let report =
+        Retention::new(RetentionRule::keep_all().keep_last(1)).apply(&saver).await.unwrap();
+    assert_eq!(report.failed.len(), 1);
+    assert_eq!(report.failed[0].0, "a");
+    assert_eq!(report.checkpoints, 6);
 }
 
 #[tokio::test]
-async fn a_release_that_failed_does_not_lock_its_own_process_out() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn a_failed_release_does_not_lock_out_its_own_process() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     let lease = saver.lease("t").await.unwrap();
-    let file = rusqlite::Connection::open(place.path()).unwrap();
+    let file = rusqlite::Connection::open(dir.path()).unwrap();
     file.execute_batch(
         "CREATE TRIGGER no BEFORE DELETE ON lease BEGIN SELECT raise(ABORT, 'no'); END",
     )
     .unwrap();
     assert!(matches!(saver.lease("t").await, Err(CheckpointError::Busy { .. })));
     drop(lease);
-    let _again = saver.lease("t").await.unwrap();
-    assert!(matches!(place.saver().lease("t").await, Err(CheckpointError::Busy { .. })));
+    let _second = saver.lease("t").await.unwrap();
+    assert!(matches!(dir.saver().lease("t").await, Err(CheckpointError::Busy { .. })));
 }
 
 #[tokio::test]
-async fn a_damaged_index_is_found() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn verify_finds_a_damaged_table() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     keep_diary(&saver, "diary", 5).await;
     assert_eq!(saver.database().verify().await.unwrap(), Vec::<String>::new());
-    let file = rusqlite::Connection::open(place.path()).unwrap();
+    let file = rusqlite::Connection::open(dir.path()).unwrap();
     file.execute_batch(
         "PRAGMA writable_schema = ON;
          UPDATE sqlite_schema SET sql = replace(sql, 'depth INTEGER', 'depth TEXT') WHERE name = 'link'",
     )
     .unwrap();
     drop((file, saver));
-    let problems = place.saver().database().verify().await.unwrap();
+    let problems = dir.saver().database().verify().await.unwrap();
     assert!(!problems.is_empty());
 }
 
 #[tokio::test]
-async fn a_value_that_is_too_large_is_an_error_that_says_so() {
-    let place = Place::new();
-    let database = Sqlite::settings().max_value_bytes(1_000).open(place.path()).unwrap();
+async fn a_value_above_the_limit_is_rejected() {
+    let dir = TestDir::new();
+    let database = Sqlite::settings().max_value_bytes(1_000).open(dir.path()).unwrap();
     let saver = SqliteSaver::new(&database);
     let thread = diary(saver.clone()).thread("diary", ());
     let days = vec!["y".repeat(2_000)];
     let error = thread.run(Diary { days, wanted: 1 }).await.unwrap_err().to_string();
-    assert!(error.contains("at most 1000 are stored"), "{error}");
-    // The thread is as it was, and free.
+    assert!(error.contains("more than the limit of 1000"), "{error}");
+    // The thread is unchanged and can be run again.
     let exit = thread.run(Diary { wanted: 1, ..Diary::default() }).await.unwrap();
     assert_eq!(exit.into_state().days.len(), 1);
 }
 
 #[tokio::test]
-async fn other_files_are_not_touched() {
-    let place = Place::new();
-    fs::write(place.path(), "this is a letter, and no database; it is long enough to be read")
+async fn foreign_files_are_rejected_and_unchanged() {
+    let dir = TestDir::new();
+    fs::write(dir.path(), "this is a letter, and no database; it is long enough to be read")
         .unwrap();
-    let error = SqliteSaver::open(place.path()).unwrap_err();
+    let error = SqliteSaver::open(dir.path()).unwrap_err();
     assert!(matches!(error, OpenError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains("choose another"), "{error}");
-    assert!(fs::read(place.path()).unwrap().starts_with(b"this is a letter"));
+    assert!(fs::read(dir.path()).unwrap().starts_with(b"this is a letter"));
 
-    let place = Place::new();
-    let file = rusqlite::Connection::open(place.path()).unwrap();
+    let dir = TestDir::new();
+    let file = rusqlite::Connection::open(dir.path()).unwrap();
     file.execute_batch("CREATE TABLE mine (x)").unwrap();
-    assert!(matches!(SqliteSaver::open(place.path()), Err(OpenError::Foreign { .. })));
+    assert!(matches!(SqliteSaver::open(dir.path()), Err(OpenError::Foreign { .. })));
 
-    let place = Place::new();
-    drop(place.saver());
-    let file = rusqlite::Connection::open(place.path()).unwrap();
+    let dir = TestDir::new();
+    drop(dir.saver());
+    let file = rusqlite::Connection::open(dir.path()).unwrap();
     file.pragma_update(None, "user_version", 99).unwrap();
-    let error = SqliteSaver::open(place.path()).unwrap_err();
+    let error = SqliteSaver::open(dir.path()).unwrap_err();
     assert!(matches!(error, OpenError::TooNew { found: 99, .. }), "{error}");
 
-    let missing = Place::new().path().join("nowhere/threads.db");
+    let missing = TestDir::new().path().join("nowhere/threads.db");
     let error = SqliteSaver::open(missing).unwrap_err().to_string();
-    assert!(error.contains("does its folder exist"), "{error}");
+    assert!(error.contains("check that its directory exists"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_threads_at_once_keep_their_own_states() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn sixteen_concurrent_threads_keep_their_own_states() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     let runs = (0..16).map(|index| {
         let saver = saver.clone();
         tokio::spawn(async move { keep_diary(&saver, &format!("t{index}"), 20 + index).await })
@@ -511,13 +514,13 @@ async fn sixteen_threads_at_once_keep_their_own_states() {
     assert_eq!(saver.sizes().await.unwrap().threads, 16);
 }
 
-/// Whoever clears up may have the same open database, or another one.
+/// Pruning and vacuum run on the same open database as the runs, and on another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_and_who_clears_up_do_not_disturb_each_other() {
-    let place = Place::new();
-    let saver = place.saver();
+async fn runs_and_cleanup_do_not_disturb_each_other() {
+    let dir = TestDir::new();
+    let saver = dir.saver();
     let names: Vec<_> = (0..8).map(|it| format!("t{it}")).collect();
-    for cleaner in [saver.clone(), place.saver()] {
+    for cleaner in [saver.clone(), dir.saver()] {
         let mut runs = JoinSet::new();
         for name in names.clone() {
             let saver = saver.clone();
@@ -537,7 +540,7 @@ async fn runs_and_who_clears_up_do_not_disturb_each_other() {
             assert_eq!(head.values["days"].as_array().unwrap().len(), 30);
             saver.delete_thread(name).await.unwrap();
         }
-        // What no checkpoint needs is gone already.
+        // Pruning has already removed all unneeded links.
         assert_eq!(cleaner.database().vacuum().await.unwrap().links, 0);
     }
 }
@@ -551,21 +554,21 @@ mod encrypted {
     const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
     #[tokio::test]
-    async fn nothing_of_a_state_lies_open_on_the_disk() {
-        let place = Place::new();
+    async fn an_encrypted_state_is_not_readable_on_disk() {
+        let dir = TestDir::new();
         let settings = Sqlite::settings().encrypt(Keys::parse(KEY).unwrap());
-        let saver = SqliteSaver::new(&settings.open(place.path()).unwrap());
+        let saver = SqliteSaver::new(&settings.open(dir.path()).unwrap());
         let day = "met a submarine".to_owned();
         let thread = diary(saver.clone()).thread("diary", ());
         let exit = thread.run(Diary { days: vec![day.clone()], wanted: 2 }).await.unwrap();
         assert_eq!(exit.into_state().days.len(), 2);
-        let found = place.bytes().windows(9).any(|it| it == b"submarine");
-        assert!(!found, "the state can be read on the disk");
+        let found = dir.bytes().windows(9).any(|it| it == b"submarine");
+        assert!(!found, "the state is readable on disk");
         let state = thread.state().await.unwrap().unwrap();
         assert_eq!(state.values.days[0], day);
         drop((saver, thread));
 
-        let error = place.saver().get(&Lookup::head("diary", "")).await.unwrap_err().to_string();
+        let error = dir.saver().get(&Lookup::head("diary", "")).await.unwrap_err().to_string();
         assert!(error.contains("is encrypted"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The node cache on SQLite.
+//! Tests of the SQLite node cache.
 
 use std::{
     path::PathBuf,
@@ -22,9 +22,9 @@ use tempfile::TempDir;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn file() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("cache.db");
-    (folder, path)
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cache.db");
+    (dir, path)
 }
 
 fn key(node: &str, input: u32) -> CacheKey {
@@ -39,8 +39,8 @@ fn result(value: Value) -> Cached {
 }
 
 #[tokio::test]
-async fn a_result_is_found_by_node_and_input_and_outlives_the_process() {
-    let (_folder, path) = file();
+async fn results_are_found_by_node_and_input_after_reopening_the_file() {
+    let (_dir, path) = file();
     let value = json!({"\0": [0.1, u64::MAX, null, "é\0"]});
     let cache = SqliteCache::open(&path).unwrap();
     cache.put(key("a", 1), result(json!(0)), None).await;
@@ -56,8 +56,8 @@ async fn a_result_is_found_by_node_and_input_and_outlives_the_process() {
 }
 
 #[tokio::test]
-async fn what_is_kept_beside_threads_is_measured_with_them() {
-    let (_folder, path) = file();
+async fn sizes_include_items_and_cached_results() {
+    let (_dir, path) = file();
     let database = Sqlite::open(&path).unwrap();
     let saver = SqliteSaver::new(&database);
     assert_eq!(saver.sizes().await.unwrap(), Sizes::default());
@@ -69,20 +69,20 @@ async fn what_is_kept_beside_threads_is_measured_with_them() {
     let sizes = saver.sizes().await.unwrap();
     assert_eq!((sizes.items, sizes.cached, sizes.threads), (2, 1, 0));
     assert!((2_000..2_400).contains(&sizes.item_bytes), "{sizes:?}");
-    // The result has its value three times.
+    // The result contains its value three times.
     assert!((3_000..3_400).contains(&sizes.cached_bytes), "{sizes:?}");
     assert_eq!(sizes.bytes(), sizes.item_bytes + sizes.cached_bytes);
     assert_eq!(saver.thread_sizes("t").await.unwrap(), Sizes::default());
 }
 
 #[tokio::test]
-async fn clear_forgets_one_node_or_all() {
-    let (_folder, path) = file();
+async fn clear_removes_the_results_of_one_node_or_all() {
+    let (_dir, path) = file();
     let cache = SqliteCache::open(&path).unwrap();
     for node in ["a", "b", "c"] {
         cache.put(key(node, 1), result(json!(1)), None).await;
     }
-    let there = async || {
+    let cached_nodes = async || {
         let mut nodes = String::new();
         for node in ["a", "b", "c"] {
             nodes += cache.get(&key(node, 1)).await.map_or("", |_| node);
@@ -90,14 +90,14 @@ async fn clear_forgets_one_node_or_all() {
         nodes
     };
     cache.clear(Some("b")).await;
-    assert_eq!(there().await, "ac");
+    assert_eq!(cached_nodes().await, "ac");
     cache.clear(None).await;
-    assert_eq!(there().await, "");
+    assert_eq!(cached_nodes().await, "");
 }
 
 #[tokio::test]
 async fn results_expire_and_are_removed_by_later_puts() {
-    let (_folder, path) = file();
+    let (_dir, path) = file();
     let now = Arc::new(AtomicU64::new(0));
     let clock = now.clone();
     let clock = move || SystemTime::UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed));
@@ -127,15 +127,15 @@ async fn results_expire_and_are_removed_by_later_puts() {
 }
 
 #[tokio::test]
-async fn a_failing_cache_misses_and_says_so() {
-    let (_folder, path) = file();
+async fn a_failing_cache_counts_failures_and_misses() {
+    let (_dir, path) = file();
     let database = Sqlite::settings().max_value_bytes(1_000).open(&path).unwrap();
     let cache = SqliteCache::new(&database);
     cache.put(key("a", 1), result(json!("x".repeat(2_000))), None).await;
     let failures = cache.failures();
     assert_eq!(failures.count, 1);
     let last = failures.last.unwrap().to_string();
-    assert!(last.starts_with("a result of node `a` takes"), "{last}");
+    assert!(last.starts_with("a result of node `a` has"), "{last}");
 
     cache.put(key("a", 1), result(json!(1)), None).await;
     let other = rusqlite::Connection::open(&path).unwrap();
@@ -162,7 +162,7 @@ async fn look_up(query: &Query, cx: &Context<Arc<AtomicUsize>>) -> QueryUpdate {
 
 #[tokio::test]
 async fn a_cached_node_does_not_run_again_after_reopening_the_file() {
-    let (_folder, path) = file();
+    let (_dir, path) = file();
     let runs = Arc::new(AtomicUsize::new(0));
     for (input, expect) in [(1, 1), (1, 1), (2, 2), (1, 2)] {
         let cache = SqliteCache::open(&path).unwrap();
@@ -183,7 +183,7 @@ async fn a_cached_node_does_not_run_again_after_reopening_the_file() {
 #[tokio::test]
 async fn an_encrypted_result_is_a_miss_without_its_key() {
     const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-    let (_folder, path) = file();
+    let (_dir, path) = file();
     let keys = graph_store::Keys::parse(KEY).unwrap();
     let open = || SqliteCache::new(&Sqlite::settings().encrypt(keys.clone()).open(&path).unwrap());
     open().put(key("a", 1), result(json!("the launch code")), None).await;

@@ -1,4 +1,4 @@
-//! Files that an older version made.
+//! Tests with files of older versions.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use graph_core::{
 use graph_store::SqliteSaver;
 use rusqlite::Connection;
 
-use crate::by_hand::new_checkpoint;
+use crate::checkpoints::new_checkpoint;
 
 #[derive(State, Clone, Debug, Default)]
 struct Tea {
@@ -37,12 +37,12 @@ fn tea(saver: &SqliteSaver) -> graph_core::CompiledGraph<Tea> {
     graph.checkpointer(saver.clone()).compile().unwrap()
 }
 
-/// Makes the file that version 1 would have made of these threads.
-fn as_version_1(newest: &Path, path: &Path) {
+/// Creates the file that version 1 would have created for these threads.
+fn create_version_1_file(newest: &Path, path: &Path) {
     let file = Connection::open(path).unwrap();
     file.execute_batch(include_str!("../../src/sqlite/schema/1.sql")).unwrap();
     file.execute("ATTACH ?1 AS newest", [newest.to_str().unwrap()]).unwrap();
-    // In version 1 a record stood in a row of its own, under its checkpoint, and the head in the checkpoint's row.
+    // In version 1 each record had a row of its own, and the checkpoint's row contained the body.
     file.execute_batch(
         "INSERT INTO main.namespace SELECT * FROM newest.namespace;
          INSERT INTO main.checkpoint
@@ -67,9 +67,9 @@ fn as_version_1(newest: &Path, path: &Path) {
 }
 
 #[tokio::test]
-async fn a_file_of_version_1_is_brought_up_to_date() {
-    let folder = tempfile::tempdir().unwrap();
-    let (newest, old) = (folder.path().join("newest.db"), folder.path().join("old.db"));
+async fn a_version_1_file_is_migrated() {
+    let dir = tempfile::tempdir().unwrap();
+    let (newest, old) = (dir.path().join("newest.db"), dir.path().join("old.db"));
     let saver = SqliteSaver::open(&newest).unwrap();
     for thread in ["a", "b"] {
         let exit = tea(&saver).thread(thread, ()).run(Tea::default()).await.unwrap();
@@ -77,15 +77,15 @@ async fn a_file_of_version_1_is_brought_up_to_date() {
     }
     let exit = tea(&saver).thread("b", ()).resume(true).await.unwrap();
     assert!(matches!(exit, Exit::Done { .. }));
-    let early = checkpoint_to_come();
+    let early = unstored_checkpoint();
     let record = done("early");
     saver.record(&early.place, vec![record.clone()]).await.unwrap();
-    as_version_1(&newest, &old);
+    create_version_1_file(&newest, &old);
 
     let migrated = SqliteSaver::open(&old).unwrap();
     for thread in ["a", "b"] {
         let (before, after) = (history(&saver, thread).await, history(&migrated, thread).await);
-        assert!(before.iter().any(|it| it.records.len() > 1), "something is recorded");
+        assert!(before.iter().any(|it| it.records.len() > 1), "there are records");
         assert_eq!(before.len(), after.len());
         for (before, after) in before.iter().zip(after) {
             assert_eq!(before.place, after.place);
@@ -109,7 +109,7 @@ async fn a_file_of_version_1_is_brought_up_to_date() {
     assert_eq!(migrated.get(&at).await.unwrap().unwrap().records, [record]);
     assert_eq!(migrated.database().verify().await.unwrap(), Vec::<String>::new());
 
-    // A second opening finds nothing to do, and the first one left nothing of the old tables.
+    // Opening the file again changes nothing, and no old tables are left.
     drop(migrated);
     let bytes = fs::read(&old).unwrap();
     drop(SqliteSaver::open(&old).unwrap());
@@ -134,7 +134,7 @@ fn done(task: &str) -> TaskRecord {
     TaskRecord { task: TaskId::of(&[task.as_bytes()]), node: task.to_owned(), event }
 }
 
-/// The first checkpoint of a thread that has none yet.
-fn checkpoint_to_come() -> NewCheckpoint {
+/// Returns the first checkpoint of a thread that has none yet.
+fn unstored_checkpoint() -> NewCheckpoint {
     new_checkpoint("early", CheckpointId::next(), None, "run", Vec::new())
 }

@@ -1,4 +1,4 @@
-//! Long-term memory on SQLite: what the suite for all stores cannot ask of one in memory.
+//! Tests of the SQLite store that the suite for all stores does not cover.
 
 use std::{
     path::PathBuf,
@@ -17,12 +17,12 @@ use serde_json::json;
 use tempfile::TempDir;
 
 fn file() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("memory.db");
-    (folder, path)
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("memory.db");
+    (dir, path)
 }
 
-/// A clock that tests set.
+/// A clock controlled by the test.
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -40,11 +40,11 @@ impl Clock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_conforms() {
-    let folders = Mutex::new(Vec::new());
+async fn the_store_passes_the_conformance_suite() {
+    let dirs = Mutex::new(Vec::new());
     let report = testkit::run_atomic(|settings| {
-        let (folder, path) = file();
-        folders.lock().unwrap().push(folder);
+        let (dir, path) = file();
+        dirs.lock().unwrap().push(dir);
         async move {
             Arc::new(SqliteStore::open(path).unwrap().with_settings(settings)) as Arc<dyn Store>
         }
@@ -53,8 +53,8 @@ async fn the_store_conforms() {
 }
 
 #[tokio::test]
-async fn items_outlive_the_process() {
-    let (_folder, path) = file();
+async fn items_survive_reopening_the_file() {
+    let (_dir, path) = file();
     let clock = Clock::default();
     let store = clock.on(SqliteStore::open(&path).unwrap());
     store.put(&["a"], "k", json!({"n": 1})).await.unwrap();
@@ -75,8 +75,8 @@ async fn items_outlive_the_process() {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_handles_on_one_file_see_each_other() {
-    let (_folder, path) = file();
+async fn two_open_databases_on_one_file_see_each_others_writes() {
+    let (_dir, path) = file();
     let clock = Clock::default();
     let stores = [0, 1].map(|_| clock.on(SqliteStore::open(&path).unwrap()));
     for n in 0..40 {
@@ -89,7 +89,10 @@ async fn two_handles_on_one_file_see_each_other() {
     clock.advance(9);
     stores[1].get(&["a"], "lasting").await.unwrap().unwrap();
     clock.advance(9);
-    assert!(stores[0].get(&["a"], "lasting").await.unwrap().is_some(), "the other prolonged it");
+    assert!(
+        stores[0].get(&["a"], "lasting").await.unwrap().is_some(),
+        "the other handle extended its lifetime"
+    );
 
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..100 {
@@ -104,8 +107,8 @@ async fn two_handles_on_one_file_see_each_other() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_on_the_way_is_undone() {
-    let (_folder, path) = file();
+async fn a_failed_batch_is_rolled_back() {
+    let (_dir, path) = file();
     let store = SqliteStore::open(&path).unwrap();
     store.put(&["a"], "before", json!({})).await.unwrap();
     rusqlite::Connection::open(&path)
@@ -125,20 +128,20 @@ async fn a_batch_that_fails_on_the_way_is_undone() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_too_large_is_named() {
-    let (_folder, path) = file();
+async fn a_value_above_the_limit_is_reported_with_its_key() {
+    let (_dir, path) = file();
     let database = Sqlite::settings().max_value_bytes(1_000).open(path).unwrap();
     let store = SqliteStore::new(&database);
     let error = store.put(&["a"], "k", json!({"text": "x".repeat(2_000)})).await.unwrap_err();
     assert!(matches!(error, StoreError::Backend(_)));
     let source = std::error::Error::source(&error).unwrap().to_string();
-    assert!(source.starts_with("the value of `a/k` takes 20"), "{source}");
+    assert!(source.starts_with("the value of `a/k` has 20"), "{source}");
     assert_eq!(store.get(&["a"], "k").await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn a_damaged_value_is_an_error_and_not_an_item() {
-    let (_folder, path) = file();
+async fn a_damaged_value_is_an_error() {
+    let (_dir, path) = file();
     let store = SqliteStore::open(&path).unwrap();
     store.put(&["a"], "k", json!({"n": 1000})).await.unwrap();
     let other = rusqlite::Connection::open(&path).unwrap();
@@ -150,8 +153,8 @@ async fn a_damaged_value_is_an_error_and_not_an_item() {
 }
 
 #[tokio::test]
-async fn threads_and_items_share_a_file() {
-    let (_folder, path) = file();
+async fn threads_and_items_can_share_a_file() {
+    let (_dir, path) = file();
     let database = Sqlite::open(&path).unwrap();
     let (saver, store) = (SqliteSaver::new(&database), SqliteStore::new(&database));
     store.put(&["a"], "k", json!({})).await.unwrap();
@@ -160,10 +163,10 @@ async fn threads_and_items_share_a_file() {
     assert_eq!(store.list_namespaces(ListNamespaces::new()).await.unwrap().len(), 1);
 }
 
-/// A prefix is a range of an index, and the expired ones are found by theirs.
+/// A prefix is searched as a range of an index, and expired items by the index on their expiry.
 #[test]
 fn statements_use_the_indexes() {
-    let (_folder, path) = file();
+    let (_dir, path) = file();
     drop(Sqlite::open(&path).unwrap());
     let connection = rusqlite::Connection::open(&path).unwrap();
     for (statement, plan) in [
@@ -186,15 +189,15 @@ fn statements_use_the_indexes() {
 
 #[cfg(feature = "encryption")]
 #[tokio::test]
-async fn an_encrypted_file_shows_neither_values_nor_vectors() {
+async fn an_encrypted_file_contains_no_plain_values_or_vectors() {
     use graph_core::store::IndexConfig;
     use graph_store::Keys;
 
     const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-    let (folder, path) = file();
+    let (dir, path) = file();
     let index = || IndexConfig::new(Arc::new(Constant), 2);
     for (keys, hidden) in [(None, false), (Some(KEY), true)] {
-        let path = path.with_extension(if hidden { "sealed" } else { "plain" });
+        let path = path.with_extension(if hidden { "encrypted" } else { "plain" });
         let settings = Sqlite::settings();
         let database = match keys {
             Some(keys) => settings.encrypt(Keys::parse(keys).unwrap()).open(&path).unwrap(),
@@ -209,7 +212,7 @@ async fn an_encrypted_file_shows_neither_values_nor_vectors() {
 
         let vector = [0.6_f32, 0.8].map(f32::to_le_bytes).concat();
         let mut seen = (false, false);
-        for entry in std::fs::read_dir(folder.path()).unwrap() {
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
             let entry = entry.unwrap();
             if entry
                 .file_name()
@@ -223,12 +226,13 @@ async fn an_encrypted_file_shows_neither_values_nor_vectors() {
         }
         assert_eq!(seen, (!hidden, !hidden));
     }
-    let locked = SqliteStore::open(path.with_extension("sealed")).unwrap().with_index(index());
-    assert!(locked.get(&["a"], "k").await.is_err());
-    assert!(locked.search(Search::everything().query("any")).await.is_err());
+    let without_key =
+        SqliteStore::open(path.with_extension("encrypted")).unwrap().with_index(index());
+    assert!(without_key.get(&["a"], "k").await.is_err());
+    assert!(without_key.search(Search::everything().query("any")).await.is_err());
 }
 
-/// Gives every text the same vector.
+/// Embeds every text as the same vector.
 #[cfg(feature = "encryption")]
 struct Constant;
 

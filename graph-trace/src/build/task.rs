@@ -1,4 +1,4 @@
-//! One task: what its body did, what its error handler did in its place, and which graphs it ran.
+//! One task: the actions of its body and of its error handler, and the graphs it ran.
 
 use graph_core::{
     EventKind, FieldWrite, Interrupt,
@@ -6,196 +6,200 @@ use graph_core::{
 };
 use serde_json::Value;
 
-use super::{Since, Visit};
-use crate::trace::{EffectTrace, Retry, SendTrace, TaskTrace, Timing};
+use super::{Elapsed, GraphBuilder};
+use crate::trace::{EffectTrace, FailedAttempt, SendTrace, TaskTrace, Timing};
 
-/// What is known of a task.
+/// Builds the trace of one task.
 #[derive(Clone, Debug)]
-pub(super) struct Task {
+pub(super) struct TaskBuilder {
     pub(super) id: TaskId,
-    /// Another one each time it is announced or tried: see [`Visit::renew`].
-    pub(super) life: u64,
+    /// Changes each time the task starts or is retried: see [`GraphBuilder::set_generation`].
+    pub(super) generation: u64,
     node: String,
     input: Value,
-    /// Whether its input was sent to it.
+    /// Whether its input is a payload that was sent to it.
     pub(super) sent: bool,
     timing: Timing,
-    body: Part,
-    handler: Part,
+    body: Activity,
+    handler: Activity,
     error: Option<String>,
     handled: bool,
     cached: bool,
-    /// All that it asked, and whether it still waits.
-    questions: Vec<Question>,
+    /// All interrupts of the task, pending or answered.
+    interrupts: Vec<TaskInterrupt>,
     writes: Vec<FieldWrite>,
     gotos: Vec<GotoRecord>,
     /// The graphs it ran, by namespace.
-    visits: Vec<(String, Visit)>,
-    /// Whether it was announced before.
-    followed: bool,
-    /// Whether anything is known of it in this life but that it was announced.
-    seen: bool,
-    /// Whether its body came to an end in this life.
-    ended: bool,
-    /// What an earlier run knew of it, until it is clear whether it is run again.
-    earlier: Option<Box<Self>>,
+    graphs: Vec<(String, GraphBuilder)>,
+    /// Whether the task was started before.
+    is_restarted: bool,
+    /// Whether there were events in this generation other than the start.
+    has_events: bool,
+    /// Whether the body finished in this generation.
+    body_finished: bool,
+    /// The result of an earlier run, until it is clear whether the task is executed again.
+    previous: Option<Box<Self>>,
 }
 
-/// What the body said and called, or the handler.
+/// The actions of a task's body or of its handler.
 #[derive(Clone, Debug, Default)]
-struct Part {
-    retries: Vec<Retry>,
+struct Activity {
+    retries: Vec<FailedAttempt>,
     effects: Vec<EffectTrace>,
     custom: Vec<Value>,
     messages: Vec<Value>,
 }
 
 #[derive(Clone, Debug)]
-struct Question {
+struct TaskInterrupt {
     id: String,
     value: Value,
-    open: bool,
+    is_pending: bool,
 }
 
-impl Task {
+impl TaskBuilder {
     pub(super) fn new(
         id: TaskId,
         node: &str,
         (input, sent): (Value, bool),
-        life: u64,
-        at: Since,
+        generation: u64,
+        at: Elapsed,
     ) -> Self {
         Self {
             id,
-            life,
+            generation,
             node: node.to_owned(),
             input,
             sent,
             timing: Timing { start: at, end: at },
-            body: Part::default(),
-            handler: Part::default(),
+            body: Activity::default(),
+            handler: Activity::default(),
             error: None,
             handled: false,
             cached: false,
-            questions: Vec::new(),
+            interrupts: Vec::new(),
             writes: Vec::new(),
             gotos: Vec::new(),
-            visits: Vec::new(),
-            followed: false,
-            seen: false,
-            ended: false,
-            earlier: None,
+            graphs: Vec::new(),
+            is_restarted: false,
+            has_events: false,
+            body_finished: false,
+            previous: None,
         }
     }
 
-    /// It was announced before. Its questions stay asked, and its graphs go on where they stood.
-    pub(super) fn follow(&mut self, mut earlier: Self) {
-        self.followed = true;
-        self.questions = earlier.questions.clone();
-        self.visits = std::mem::take(&mut earlier.visits);
-        self.earlier = match (earlier.seen, earlier.earlier.take()) {
-            // Announced and nothing more: it says less than what was known before.
+    /// Continues a task that was started before: its interrupts are kept, and its graphs are resumed.
+    pub(super) fn continue_from(&mut self, mut previous: Self) {
+        self.is_restarted = true;
+        self.interrupts = previous.interrupts.clone();
+        self.graphs = std::mem::take(&mut previous.graphs);
+        self.previous = match (previous.has_events, previous.previous.take()) {
+            // It was started without any further event, so the result before that is more complete.
             (false, Some(before)) => Some(before),
-            _ => Some(Box::new(earlier)),
+            _ => Some(Box::new(previous)),
         };
     }
 
-    /// The visit of a graph that it runs.
-    pub(super) fn visit(&mut self, namespace: &str) -> &mut Visit {
-        let at = match self.visits.iter().position(|it| it.0 == namespace) {
+    /// Returns the builder of a graph that the task runs.
+    pub(super) fn graph_mut(&mut self, namespace: &str) -> &mut GraphBuilder {
+        let at = match self.graphs.iter().position(|it| it.0 == namespace) {
             Some(at) => at,
             None => {
-                self.visits.push((namespace.to_owned(), Visit::default()));
-                self.visits.len() - 1
+                self.graphs.push((namespace.to_owned(), GraphBuilder::default()));
+                self.graphs.len() - 1
             }
         };
-        let visit = &mut self.visits[at].1;
-        visit.followed = self.followed;
-        visit.renew(self.life);
-        visit
+        let graph = &mut self.graphs[at].1;
+        graph.is_restarted = self.is_restarted;
+        graph.set_generation(self.generation);
+        graph
     }
 
-    pub(super) fn open_questions(&self) -> impl Iterator<Item = String> {
-        self.questions.iter().filter(|it| it.open).map(|it| it.id.clone())
+    pub(super) fn pending_interrupts(&self) -> impl Iterator<Item = String> {
+        self.interrupts.iter().filter(|it| it.is_pending).map(|it| it.id.clone())
     }
 
-    pub(super) fn note(&mut self, kind: &EventKind, by_handler: bool, since: Since) {
-        self.recall(kind, by_handler);
-        self.timing.end = since;
-        let part = if by_handler { &mut self.handler } else { &mut self.body };
+    pub(super) fn add_event(&mut self, kind: &EventKind, by_handler: bool, elapsed: Elapsed) {
+        self.restore_previous(kind, by_handler);
+        self.timing.end = elapsed;
+        let activity = if by_handler { &mut self.handler } else { &mut self.body };
         match kind {
-            EventKind::Custom(value) => part.custom.push(value.clone()),
-            EventKind::Message(value) => part.messages.push(value.clone()),
-            EventKind::Retried { attempt, error, .. } => part.retry(*attempt, error),
-            EventKind::Effect { key, result, .. } => part.effect(key, result),
+            EventKind::Custom(value) => activity.custom.push(value.clone()),
+            EventKind::Message(value) => activity.messages.push(value.clone()),
+            EventKind::Retried { attempt, error, .. } => activity.retry(*attempt, error),
+            EventKind::Effect { key, result, .. } => activity.effect(key, result),
             EventKind::Update { writes, gotos, cached: true, handler } => {
                 self.handled |= handler;
-                self.close_questions();
+                self.resolve_interrupts();
                 (self.writes, self.gotos) = (writes.clone(), gotos.clone());
             }
             EventKind::TaskFinished { writes, error, interrupts, gotos, handler } => {
                 self.handled |= handler;
-                self.ended |= !by_handler;
+                self.body_finished |= !by_handler;
                 if !handler || error.is_some() {
                     self.error.clone_from(error);
                 }
-                self.close_questions();
-                interrupts.iter().for_each(|it| self.ask(it));
+                self.resolve_interrupts();
+                interrupts.iter().for_each(|it| self.add_interrupt(it));
                 (self.writes, self.gotos) = (writes.clone(), gotos.clone());
             }
             _ => {}
         }
     }
 
-    /// The first that is told of a task decides what becomes of what an earlier run knew of it.
-    fn recall(&mut self, kind: &EventKind, by_handler: bool) {
-        let first = !std::mem::replace(&mut self.seen, true);
-        let known = matches!(kind, EventKind::Update { cached: true, .. });
-        let earlier = if first { self.earlier.take() } else { None };
-        match earlier {
-            // It is not run again: all that it did was done then.
-            Some(earlier) if known => {
-                (self.body, self.handler) = (earlier.body, earlier.handler);
+    /// The first event of a task determines what is kept of the result of an earlier run.
+    fn restore_previous(&mut self, kind: &EventKind, by_handler: bool) {
+        let is_first = !std::mem::replace(&mut self.has_events, true);
+        let is_cached = matches!(kind, EventKind::Update { cached: true, .. });
+        let previous = if is_first { self.previous.take() } else { None };
+        match previous {
+            // The task is not executed again: everything it did happened in the earlier run.
+            Some(previous) if is_cached => {
+                (self.body, self.handler) = (previous.body, previous.handler);
                 (self.error, self.timing, self.cached) =
-                    (earlier.error, earlier.timing, earlier.cached);
+                    (previous.error, previous.timing, previous.cached);
             }
-            // Only its handler is run again.
-            Some(earlier) if by_handler => {
+            // Only the handler is executed again.
+            Some(previous) if by_handler => {
                 (self.body, self.error, self.timing.start) =
-                    (earlier.body, earlier.error, earlier.timing.start);
+                    (previous.body, previous.error, previous.timing.start);
             }
-            _ => self.cached |= known,
+            _ => self.cached |= is_cached,
         }
     }
 
-    fn close_questions(&mut self) {
-        self.questions.iter_mut().for_each(|it| it.open = false);
+    fn resolve_interrupts(&mut self) {
+        self.interrupts.iter_mut().for_each(|it| it.is_pending = false);
     }
 
-    /// A question that was asked before is not another one.
-    fn ask(&mut self, asked: &Interrupt) {
-        let Interrupt { id, value, .. } = asked;
-        match self.questions.iter_mut().find(|it| it.id == *id) {
-            Some(known) => (known.value, known.open) = (value.clone(), true),
-            None => {
-                self.questions.push(Question { id: id.clone(), value: value.clone(), open: true })
-            }
+    /// Adds an interrupt, or marks it as pending again.
+    fn add_interrupt(&mut self, interrupt: &Interrupt) {
+        let Interrupt { id, value, .. } = interrupt;
+        match self.interrupts.iter_mut().find(|it| it.id == *id) {
+            Some(existing) => (existing.value, existing.is_pending) = (value.clone(), true),
+            None => self.interrupts.push(TaskInterrupt {
+                id: id.clone(),
+                value: value.clone(),
+                is_pending: true,
+            }),
         }
     }
 
     pub(super) fn finish(mut self) -> TaskTrace {
-        // Nothing was told of it since it was announced again: then what was known holds.
-        if let (false, Some(earlier)) = (self.seen, self.earlier.take()) {
-            return Self { visits: self.visits, earlier: None, seen: true, ..*earlier }.finish();
+        // The task was started again without any further event, so the earlier result still applies.
+        if let (false, Some(previous)) = (self.has_events, self.previous.take()) {
+            return Self { graphs: self.graphs, previous: None, has_events: true, ..*previous }
+                .finish();
         }
-        if self.ended {
-            // Graphs of an earlier attempt or run that the last one did not come to.
-            self.visits.retain(|it| it.1.life == self.life);
+        if self.body_finished {
+            // Drop graphs of earlier attempts or runs that the last attempt did not run.
+            self.graphs.retain(|it| it.1.generation == self.generation);
         }
-        // Graphs that a node runs at once come in any order; their number in the namespace tells which is which.
-        let own = format!("{}:{}", self.node, self.id);
-        self.visits.sort_by_cached_key(|(namespace, _)| {
-            let by_handler = namespace.contains(':') && !namespace.contains(&own);
+        // Graphs that a node runs concurrently arrive in any order; the number in their namespace determines their
+        // order.
+        let own_namespace = format!("{}:{}", self.node, self.id);
+        self.graphs.sort_by_cached_key(|(namespace, _)| {
+            let by_handler = namespace.contains(':') && !namespace.contains(&own_namespace);
             (by_handler, namespace.len(), namespace.clone())
         });
         let (body, handler) = (self.body.sorted(), self.handler.sorted());
@@ -210,14 +214,14 @@ impl Task {
             node: self.node,
             input: self.input,
             retries: body.retries,
-            effects: joined(body.effects, handler.effects),
-            custom: joined(body.custom, handler.custom),
-            messages: joined(body.messages, handler.messages),
-            graphs: self.visits.into_iter().map(|it| it.1.finish()).collect(),
+            effects: concat(body.effects, handler.effects),
+            custom: concat(body.custom, handler.custom),
+            messages: concat(body.messages, handler.messages),
+            graphs: self.graphs.into_iter().map(|it| it.1.finish()).collect(),
             error: self.error,
             handled: self.handled,
             cached: self.cached,
-            questions: self.questions.into_iter().map(|it| it.value).collect(),
+            interrupts: self.interrupts.into_iter().map(|it| it.value).collect(),
             writes: self.writes,
             routes,
             sends,
@@ -226,10 +230,10 @@ impl Task {
     }
 }
 
-impl Part {
-    /// What an attempt said that failed is told of that attempt.
+impl Activity {
+    /// Moves the stream output of a failed attempt to that attempt.
     fn retry(&mut self, attempt: u32, error: &str) {
-        self.retries.push(Retry {
+        self.retries.push(FailedAttempt {
             attempt,
             error: error.to_owned(),
             custom: std::mem::take(&mut self.custom),
@@ -237,21 +241,21 @@ impl Part {
         });
     }
 
-    /// A node that runs again is given the same results again.
+    /// Adds an effect once: a node that is executed again receives the same results.
     fn effect(&mut self, key: &str, result: &Value) {
         if !self.effects.iter().any(|it| it.key == key) {
             self.effects.push(EffectTrace { key: key.to_owned(), result: result.clone() });
         }
     }
 
-    /// Calls that a node makes at once come back in any order.
+    /// Sorts effects by key, because concurrent calls complete in any order.
     fn sorted(mut self) -> Self {
         self.effects.sort_by(|a, b| a.key.cmp(&b.key));
         self
     }
 }
 
-fn joined<T>(mut first: Vec<T>, second: Vec<T>) -> Vec<T> {
+fn concat<T>(mut first: Vec<T>, second: Vec<T>) -> Vec<T> {
     first.extend(second);
     first
 }

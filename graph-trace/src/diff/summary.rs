@@ -1,4 +1,4 @@
-//! What differs between two traces, all in all.
+//! Summarises all differences between two traces.
 
 use std::collections::BTreeSet;
 
@@ -6,65 +6,65 @@ use serde_json::{Map, Value};
 
 use super::compare;
 use crate::{
-    place::Place,
-    trace::{End, GraphTrace, TaskTrace, Trace},
+    path::TracePath,
+    trace::{GraphTrace, RunOutcome, TaskTrace, Trace},
 };
 
-/// What differs between two runs from where they part to their end.
+/// A summary of all differences between two runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Summary {
-    /// How many steps have a task that did something else. Those of graphs inside tasks count with the task.
+pub struct DiffSummary {
+    /// Number of supersteps of the root graph with a task that acted differently.
     pub steps: usize,
-    /// How many tasks did something else, or are in one run only. What they were given does not count: it follows from
-    /// what was done before them.
+    /// Number of tasks that acted differently or exist in one run only. Different inputs alone do not count,
+    /// because they are consequences of earlier differences.
     pub tasks: usize,
-    /// The tasks that led elsewhere, or sent something else.
+    /// Tasks that routed or sent to different nodes.
     pub routes: Vec<RouteChange>,
-    /// The fields of the last state that differ.
+    /// The fields of the final state that differ.
     pub fields: Vec<FieldChange>,
-    /// How many outside calls each run made.
+    /// The number of external calls in each run.
     pub effects: (usize, usize),
-    /// How each run ended, where that differs.
-    pub ends: Option<(End, End)>,
+    /// How each run ended, if that differs.
+    pub ends: Option<(RunOutcome, RunOutcome)>,
 }
 
-/// A task that led elsewhere.
+/// A task that routed or sent to different nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteChange {
     /// The task.
-    pub place: Place,
-    /// The nodes that it led to and sent to.
+    pub path: TracePath,
+    /// The nodes it routed and sent to in the first run.
     pub was: Vec<String>,
-    /// The nodes that it leads to and sends to.
+    /// The nodes it routed and sent to in the second run.
     pub now: Vec<String>,
 }
 
-/// A field that has another value.
+/// A field with different values.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FieldChange {
     /// The field.
     pub field: String,
-    /// What it was; `None` if it was not there.
+    /// The value in the first run; `None` if the field is missing.
     pub was: Option<Value>,
-    /// What it is; `None` if it is not there.
+    /// The value in the second run; `None` if the field is missing.
     pub now: Option<Value>,
 }
 
-pub(super) fn summarise(a: &Trace, b: &Trace) -> Summary {
-    let mut summary = Summary {
+pub(super) fn summarise(a: &Trace, b: &Trace) -> DiffSummary {
+    let mut summary = DiffSummary {
         fields: fields(last_state(a), last_state(b)),
         effects: (count_effects(&a.root), count_effects(&b.root)),
         ends: (a.end != b.end).then(|| (a.end.clone(), b.end.clone())),
-        ..Summary::default()
+        ..DiffSummary::default()
     };
-    summary.graphs(&Place::default(), 1, &a.root, &b.root, true);
+    summary.graphs(&TracePath::default(), 1, &a.root, &b.root, true);
     summary
 }
 
-/// The fields of two states that differ.
+/// Returns the fields of two states that differ.
 pub(super) fn fields(a: Option<&Value>, b: Option<&Value>) -> Vec<FieldChange> {
     let none = Map::new();
     let object =
@@ -88,8 +88,15 @@ fn count_effects(graph: &GraphTrace) -> usize {
     tasks.map(|it| it.effects.len() + it.graphs.iter().map(count_effects).sum::<usize>()).sum()
 }
 
-impl Summary {
-    fn graphs(&mut self, outer: &Place, nth: usize, a: &GraphTrace, b: &GraphTrace, root: bool) {
+impl DiffSummary {
+    fn graphs(
+        &mut self,
+        outer: &TracePath,
+        nth: usize,
+        a: &GraphTrace,
+        b: &GraphTrace,
+        root: bool,
+    ) {
         let tasks_of = |graph: &GraphTrace, number: i64| {
             let step = graph.steps.iter().find(|it| it.step == number);
             step.map(|it| it.tasks.clone()).unwrap_or_default()
@@ -99,16 +106,17 @@ impl Summary {
             let (was, now) = (tasks_of(a, number), tasks_of(b, number));
             let before = self.tasks;
             for at in 0..was.len().max(now.len()) {
-                let of = was.len().max(now.len());
+                let n_tasks = was.len().max(now.len());
                 let node = now.get(at).or(was.get(at)).map(|it| it.node.as_str());
-                let place = outer.enter(nth, number).at_task(node.unwrap_or_default(), at + 1, of);
-                self.task(&place, was.get(at), now.get(at));
+                let path =
+                    outer.enter(nth, number).with_task(node.unwrap_or_default(), at + 1, n_tasks);
+                self.task(&path, was.get(at), now.get(at));
             }
             self.steps += usize::from(root && self.tasks > before);
         }
     }
 
-    fn task(&mut self, place: &Place, a: Option<&TaskTrace>, b: Option<&TaskTrace>) {
+    fn task(&mut self, path: &TracePath, a: Option<&TaskTrace>, b: Option<&TaskTrace>) {
         let (Some(a), Some(b)) = (a, b) else {
             self.tasks += 1;
             return;
@@ -117,25 +125,27 @@ impl Summary {
             self.tasks += 1;
             return;
         }
-        if compare::doing(place, a, b).is_none() {
+        if compare::compare_actions(path, a, b).is_none() {
             return;
         }
         let before = self.tasks;
         for (nth, (a, b)) in a.graphs.iter().zip(&b.graphs).enumerate() {
-            self.graphs(place, nth + 1, a, b, false);
+            self.graphs(path, nth + 1, a, b, false);
         }
-        // A task counts besides the tasks inside it if it did something else itself.
-        let alone = |it: &TaskTrace| TaskTrace { graphs: Vec::new(), ..it.clone() };
-        if self.tasks == before || compare::doing(place, &alone(a), &alone(b)).is_some() {
+        // A task counts in addition to the tasks inside it if its own actions differ.
+        let without_graphs = |it: &TaskTrace| TaskTrace { graphs: Vec::new(), ..it.clone() };
+        if self.tasks == before
+            || compare::compare_actions(path, &without_graphs(a), &without_graphs(b)).is_some()
+        {
             self.tasks += 1;
         }
-        let (was, now) = (ways(a), ways(b));
+        let (was, now) = (targets(a), targets(b));
         if was != now {
-            self.routes.push(RouteChange { place: place.clone(), was, now });
+            self.routes.push(RouteChange { path: path.clone(), was, now });
         }
     }
 }
 
-fn ways(task: &TaskTrace) -> Vec<String> {
+fn targets(task: &TaskTrace) -> Vec<String> {
     task.routes.iter().chain(task.sends.iter().map(|it| &it.to)).cloned().collect()
 }

@@ -1,29 +1,31 @@
-//! What the page's script is given.
+//! The data for the page's script.
 //!
-//! States are written as what each step changed, so that a conversation of a thousand steps does not stand in the page
-//! a thousand times. The script puts them together again: see `trace.js`.
+//! A state is stored as the changes made by each step, so that a conversation of a thousand steps is not contained
+//! a thousand times. The script restores the states: see `trace.js`.
 
 use graph_core::{FieldWrite, draw::Drawing};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
+    executed_path,
     layout::{self, Picture},
-    lit,
 };
-use crate::trace::{EffectTrace, End, GraphTrace, Retry, SendTrace, StepTrace, TaskTrace, Trace};
+use crate::trace::{
+    EffectTrace, FailedAttempt, GraphTrace, RunOutcome, SendTrace, StepTrace, TaskTrace, Trace,
+};
 
-/// All that the page shows.
+/// Returns the data of the page.
 pub(super) fn of<'a>(trace: &'a Trace, title: &'a str, drawing: &Drawing) -> PageData<'a> {
     PageData {
         title,
         graph: &trace.header.graph,
         engine: &trace.header.engine,
         input: &trace.header.input,
-        then: &trace.header.then,
+        then: &trace.header.later_inputs,
         end: &trace.end,
         steps: steps(&trace.root),
-        picture: layout::picture(drawing, &lit::of(trace, drawing)),
+        picture: layout::picture(drawing, &executed_path::of(trace, drawing)),
     }
 }
 
@@ -35,9 +37,9 @@ pub(super) struct PageData<'a> {
     input: &'a Value,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     then: &'a [Value],
-    end: &'a End,
+    end: &'a RunOutcome,
     steps: Vec<StepData<'a>>,
-    /// Nothing, where the graph is too large to be drawn.
+    /// `None` if the graph is too large to be drawn.
     picture: Option<Picture>,
 }
 
@@ -50,16 +52,16 @@ struct StepData<'a> {
     change: Option<Change<'a>>,
 }
 
-/// What a step made of the state.
+/// The changes of the state made by a step.
 #[derive(Default, Serialize)]
 struct Change<'a> {
-    /// Fields that have a new value.
+    /// Fields with a new value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     set: Vec<(&'a str, &'a Value)>,
-    /// Fields whose lists have new items at their end.
+    /// Lists to which items were appended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     push: Vec<(&'a str, &'a [Value])>,
-    /// Fields that have no value any more.
+    /// Fields that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gone: Vec<&'a str>,
 }
@@ -67,14 +69,14 @@ struct Change<'a> {
 #[derive(Serialize)]
 struct TaskData<'a> {
     node: &'a str,
-    /// When it started and ended, in microseconds.
+    /// Start and end, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<(u128, u128)>,
-    /// What it ran on, where that is not the state.
+    /// The input, if it differs from the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<&'a Value>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    retries: &'a [Retry],
+    retries: &'a [FailedAttempt],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     effects: &'a [EffectTrace],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -113,11 +115,11 @@ fn step_data<'a>(step: &'a StepTrace, before: &mut Option<&'a Value>) -> StepDat
 }
 
 fn task_data<'a>(task: &'a TaskTrace, state: Option<&Value>) -> TaskData<'a> {
-    let known = state.is_some_and(|it| *it == task.input);
+    let is_state = state.is_some_and(|it| *it == task.input);
     TaskData {
         node: &task.node,
         at: task.timing.map(|it| (it.start.as_micros(), it.end.as_micros())),
-        input: Some(&task.input).filter(|_| !known),
+        input: Some(&task.input).filter(|_| !is_state),
         retries: &task.retries,
         effects: &task.effects,
         custom: &task.custom,
@@ -126,7 +128,7 @@ fn task_data<'a>(task: &'a TaskTrace, state: Option<&Value>) -> TaskData<'a> {
         error: task.error.as_deref(),
         handled: task.handled,
         cached: task.cached,
-        questions: &task.questions,
+        questions: &task.interrupts,
         writes: &task.writes,
         routes: &task.routes,
         sends: &task.sends,
@@ -136,7 +138,7 @@ fn task_data<'a>(task: &'a TaskTrace, state: Option<&Value>) -> TaskData<'a> {
 fn change<'a>(before: Option<&'a Value>, after: &'a Value) -> Change<'a> {
     let before = before.and_then(Value::as_object);
     let Value::Object(after) = after else {
-        // A state is an object; whatever else it might be is shown as a field without a name.
+        // A state is always an object; any other value is shown as a field without a name.
         return Change { set: vec![("", after)], ..Change::default() };
     };
     let mut change = Change::default();

@@ -1,5 +1,5 @@
-// Elements are made here alone. A string only ever becomes a text node or an attribute's value,
-// so nothing that a run wrote is read as HTML.
+// The only place that creates elements. Strings only become text nodes or attribute values, so the values of a run
+// are never parsed as HTML.
 
 const el = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const svg = (name, attributes, ...children) =>
@@ -17,15 +17,15 @@ function fill(element, attributes, children) {
 const byId = (id) => document.getElementById(id);
 const plural = (count, one, many = one + "s") => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
-// A time in microseconds.
-function took(time) {
+// Formats a time in microseconds.
+function formatTime(time) {
   if (time < 1000) return `${Math.round(time)} µs`;
   if (time < 1e6) return `${(time / 1e3).toFixed(time < 1e5 ? 1 : 0)} ms`;
   if (time < 6e7) return `${(time / 1e6).toFixed(time < 1e7 ? 2 : 1)} s`;
   return `${Math.floor(time / 6e7)} min ${Math.round((time % 6e7) / 1e6)} s`;
 }
 
-// Something to see in place of a character that moves the text instead of showing.
+// Replaces control and formatting characters with visible ones.
 const visible = (text) =>
   text.replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (it) => (it === "\u007f" ? "␡" : String.fromCharCode(0x2400 + it.charCodeAt(0))))
     .replace(/[\u0080-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");

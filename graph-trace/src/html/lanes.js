@@ -1,12 +1,13 @@
-// Which lane each task's bar is in: tasks that run at once lie below each other, and a task's graphs below the task.
+// Assigns the bars of tasks to lanes: concurrent tasks are in different lanes, and the graphs of a task are below
+// it.
 
-// Puts the tasks of some steps into lanes from `top` on, and says how many lanes they take.
+// Assigns the tasks of these steps to lanes, starting at `top`, and returns the number of lanes.
 function layLanes(steps, top) {
-  const free = []; // When each lane is free again.
+  const free = []; // The time at which each lane becomes free.
   const inOrder = steps.flatMap((it) => it.tasks).sort((a, b) => a.start - b.start || a.at - b.at);
   for (const row of inOrder) {
     const inside = row.graphs.map((first) => rowsOf(first));
-    // A first guess at where it lies; its graphs move with it.
+    // The graphs of a task are laid out at 0 first, and then moved with the task.
     const heights = inside.map((it) => layLanes(it, 0));
     const height = 1 + heights.reduce((sum, it) => sum + it, 0);
     const lane = firstFree(free, row.start, height);
@@ -29,11 +30,11 @@ function firstFree(free, start, height) {
   }
 }
 
-// The steps of the visit that begins with a row.
+// Returns the steps of the graph that starts with a row.
 const rowsOf = (first) => {
   const steps = [];
   for (let at = first.at; at < rows.length && rows[at].depth >= first.depth; at++) {
-    if (rows[at].kind === "step" && rows[at].visit === first.visit) steps.push(rows[at]);
+    if (rows[at].kind === "step" && rows[at].graphRun === first.graphRun) steps.push(rows[at]);
     else if (rows[at].kind === "step" && rows[at].depth === first.depth) break;
   }
   return steps;

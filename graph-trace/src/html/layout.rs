@@ -1,44 +1,44 @@
-//! Where the nodes and edges of a drawing go on the page.
+//! Layout of a drawing.
 //!
-//! The usual way to draw a graph that mostly leads one way: edges that lead back are turned round, each node is put
-//! one layer below what leads to it, each layer is ordered so that few edges cross, and then moved so that edges are
-//! straight. An opened subgraph is drawn first and takes its place as one large node.
+//! Layered graph drawing (Sugiyama): back edges are reversed, each node is placed one layer below its predecessors,
+//! each layer is ordered to reduce crossings, and then shifted to straighten edges. An expanded subgraph is laid
+//! out first and then placed as one large node.
 
+mod coordinates;
 mod layers;
-mod place;
 
 use std::collections::BTreeMap;
 
 use graph_core::draw::{Drawing, DrawnEdge, DrawnKind, DrawnNode};
 use serde::Serialize;
 
-use super::lit::{Lit, Runs};
+use super::executed_path::{ExecutedPath, NodeActivity};
 use layers::{Edge, Layered};
 
-/// More than this cannot be read, and takes long to lay out.
+/// Larger graphs are unreadable and slow to lay out.
 const MAX_NODES: usize = 400;
 const MAX_EDGES: usize = 1500;
 
 const MARGIN: f64 = 10.0;
-/// The room that the name of an opened subgraph takes.
-const TITLE: f64 = 26.0;
-const LINE: f64 = 14.0;
+/// Height of the title of an expanded subgraph.
+const TITLE_HEIGHT: f64 = 26.0;
+const LINE_HEIGHT: f64 = 14.0;
 
-/// A drawing, laid out. `None` where it is too large to be of use.
-pub(super) fn picture(drawing: &Drawing, lit: &Lit) -> Option<Picture> {
+/// Lays out a drawing; `None` if it is too large.
+pub(super) fn picture(drawing: &Drawing, executed: &ExecutedPath) -> Option<Picture> {
     if drawing.nodes.len() > MAX_NODES || drawing.edges.len() > MAX_EDGES {
         return None;
     }
-    let edges = merged(drawing, lit);
+    let edges = merge_edges(drawing, executed);
     let mut picture = Picture::default();
-    let block = block(drawing, &edges, lit, None);
+    let block = layout_block(drawing, &edges, executed, None);
     (picture.width, picture.height) = (round(block.width), round(block.height));
     picture.nodes = block.nodes;
     picture.edges = block.edges;
     Some(picture)
 }
 
-/// A laid out drawing, in pixels.
+/// A drawing with its layout, in pixels.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Picture {
     width: i32,
@@ -52,7 +52,7 @@ struct PlacedNode {
     id: String,
     name: String,
     kind: DrawnKind,
-    /// Whether the nodes inside are drawn too.
+    /// Whether the node is an expanded subgraph.
     open: bool,
     marks: Vec<&'static str>,
     x: i32,
@@ -61,7 +61,8 @@ struct PlacedNode {
     height: i32,
     runs: usize,
     failed: bool,
-    asked: bool,
+    #[serde(rename = "asked")]
+    interrupted: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,13 +74,13 @@ struct PlacedEdge {
     sends: bool,
     label: String,
     taken: usize,
-    /// The points it goes through; it is vertical at each of them.
+    /// The points of the line, which is vertical at each of them.
     points: Vec<(i32, i32)>,
 }
 
-/// All edges from one node to another, as one.
+/// All edges from one node to another, merged into one.
 #[derive(Debug)]
-struct Merged {
+struct MergedEdge {
     from: String,
     to: String,
     conditional: bool,
@@ -89,7 +90,7 @@ struct Merged {
     taken: usize,
 }
 
-/// A graph that is laid out, its corner at nought.
+/// A graph with its layout, relative to its upper left corner.
 struct Block {
     width: f64,
     height: f64,
@@ -97,58 +98,64 @@ struct Block {
     edges: Vec<PlacedEdge>,
 }
 
-fn merged(drawing: &Drawing, lit: &Lit) -> Vec<Merged> {
-    let mut all: BTreeMap<(&str, &str), Merged> = BTreeMap::new();
+fn merge_edges(drawing: &Drawing, executed: &ExecutedPath) -> Vec<MergedEdge> {
+    let mut all: BTreeMap<(&str, &str), MergedEdge> = BTreeMap::new();
     for edge in &drawing.edges {
         let DrawnEdge { from, to, .. } = edge;
-        let merged = all
-            .entry((from, to))
-            .or_insert_with(|| Merged { conditional: true, ..Merged::new(from, to, lit) });
+        let merged = all.entry((from, to)).or_insert_with(|| MergedEdge {
+            conditional: true,
+            ..MergedEdge::new(from, to, executed)
+        });
         merged.conditional &= edge.conditional;
         merged.join |= edge.join.is_some();
         merged.sends |= edge.sends;
         merged.labels.extend(edge.label.clone());
     }
-    // Commands may lead where no edge does.
+    // Commands may take edges that are not in the drawing.
     let known: Vec<_> = drawing.nodes.iter().map(|it| it.id.as_str()).collect();
-    for (from, to) in lit.edges.keys() {
+    for (from, to) in executed.edges.keys() {
         if known.contains(&from.as_str()) && known.contains(&to.as_str()) {
-            all.entry((from, to)).or_insert_with(|| Merged::new(from, to, lit));
+            all.entry((from, to)).or_insert_with(|| MergedEdge::new(from, to, executed));
         }
     }
     all.into_values().collect()
 }
 
-impl Merged {
-    fn new(from: &str, to: &str, lit: &Lit) -> Self {
+impl MergedEdge {
+    fn new(from: &str, to: &str, executed: &ExecutedPath) -> Self {
         let ends = (from.to_owned(), to.to_owned());
-        let taken = lit.edges.get(&ends).copied().unwrap_or_default();
+        let taken = executed.edges.get(&ends).copied().unwrap_or_default();
         let (from, to) = ends;
         Self { from, to, conditional: true, join: false, sends: false, labels: Vec::new(), taken }
     }
 }
 
-/// Lays out the nodes inside `parent`, or those of the whole graph.
-fn block(drawing: &Drawing, edges: &[Merged], lit: &Lit, parent: Option<&str>) -> Block {
+/// Lays out the nodes inside `parent`, or the top level.
+fn layout_block(
+    drawing: &Drawing,
+    edges: &[MergedEdge],
+    executed: &ExecutedPath,
+    parent: Option<&str>,
+) -> Block {
     let nodes: Vec<_> = drawing.nodes.iter().filter(|it| it.parent.as_deref() == parent).collect();
-    let place = |id: &str| nodes.iter().position(|it| it.id == id);
+    let index_of = |id: &str| nodes.iter().position(|it| it.id == id);
     let insides: Vec<_> = nodes
         .iter()
         .map(|it| {
             let id = Some(it.id.as_str());
             let is_open = drawing.nodes.iter().any(|it| it.parent.as_deref() == id);
-            is_open.then(|| block(drawing, edges, lit, id))
+            is_open.then(|| layout_block(drawing, edges, executed, id))
         })
         .collect();
     let sizes: Vec<_> = nodes.iter().zip(&insides).map(|it| size(it.0, it.1.as_ref())).collect();
-    let ends = |it: &Merged| {
-        Some(Edge { from: place(&it.from)?, to: place(&it.to)?, chosen: it.conditional })
+    let ends = |it: &MergedEdge| {
+        Some(Edge { from: index_of(&it.from)?, to: index_of(&it.to)?, conditional: it.conditional })
     };
     let (drawn, ends): (Vec<_>, Vec<_>) =
         edges.iter().filter_map(|it| Some((it, ends(it)?))).unzip();
 
     let layered = Layered::new(nodes.len(), &ends);
-    let placed = place::place(&layered, &sizes, &ends);
+    let placed = coordinates::assign(&layered, &sizes, &ends);
     let mut out = Block {
         width: placed.width + 2.0 * MARGIN,
         height: placed.height + 2.0 * MARGIN,
@@ -161,19 +168,19 @@ fn block(drawing: &Drawing, edges: &[Merged], lit: &Lit, parent: Option<&str>) -
     }
     for (nth, (node, inside)) in nodes.iter().zip(insides).enumerate() {
         let corner = at(placed.nodes[nth]);
-        let runs = lit.nodes.get(&node.id).copied().unwrap_or_default();
+        let runs = executed.nodes.get(&node.id).copied().unwrap_or_default();
         out.nodes.push(placed_node(node, inside.is_some(), corner, sizes[nth], runs));
         if let Some(inside) = inside {
-            let room = (sizes[nth].0 - inside.width) / 2.0;
-            out.take(inside, corner.0 + round(room), corner.1 + round(TITLE));
+            let offset = (sizes[nth].0 - inside.width) / 2.0;
+            out.insert(inside, corner.0 + round(offset), corner.1 + round(TITLE_HEIGHT));
         }
     }
     out
 }
 
 impl Block {
-    /// Takes in what is drawn inside one of its nodes.
-    fn take(&mut self, inside: Self, x: i32, y: i32) {
+    /// Inserts the layout of a subgraph at an offset.
+    fn insert(&mut self, inside: Self, x: i32, y: i32) {
         self.nodes.extend(inside.nodes.into_iter().map(|it| PlacedNode {
             x: it.x + x,
             y: it.y + y,
@@ -188,7 +195,7 @@ impl Block {
     }
 }
 
-impl Merged {
+impl MergedEdge {
     fn placed(&self, points: Vec<(i32, i32)>) -> PlacedEdge {
         PlacedEdge {
             from: self.from.clone(),
@@ -208,7 +215,7 @@ fn placed_node(
     open: bool,
     (x, y): (i32, i32),
     (width, height): (f64, f64),
-    runs: Runs,
+    runs: NodeActivity,
 ) -> PlacedNode {
     PlacedNode {
         id: node.id.clone(),
@@ -222,11 +229,11 @@ fn placed_node(
         height: round(height),
         runs: runs.count,
         failed: runs.failed,
-        asked: runs.asked,
+        interrupted: runs.interrupted,
     }
 }
 
-/// What is special about a node.
+/// Returns the labels for special properties of a node.
 fn marks(node: &DrawnNode) -> Vec<&'static str> {
     let marks = [
         (node.deferred, "deferred"),
@@ -242,15 +249,15 @@ fn size(node: &DrawnNode, inside: Option<&Block>) -> (f64, f64) {
     let name = text_width(&node.name, 7.6) + 28.0;
     let width = marks.iter().map(|it| text_width(it, 6.2) + 20.0).fold(name, f64::max);
     if let Some(inside) = inside {
-        return (width.max(inside.width), inside.height + TITLE);
+        return (width.max(inside.width), inside.height + TITLE_HEIGHT);
     }
     match node.kind {
         DrawnKind::Start | DrawnKind::End => (62.0, 26.0),
-        _ => (width.clamp(72.0, 260.0), 32.0 + LINE * marks.len() as f64),
+        _ => (width.clamp(72.0, 260.0), 32.0 + LINE_HEIGHT * marks.len() as f64),
     }
 }
 
-/// About how wide a text is; characters beyond Latin are taken for wide ones.
+/// Estimates the width of a text. Characters from U+1100 on count as wide.
 fn text_width(text: &str, each: f64) -> f64 {
     text.chars().map(|c| if c < '\u{1100}' { each } else { 2.0 * each }).sum()
 }

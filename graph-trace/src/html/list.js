@@ -1,4 +1,4 @@
-// The list of supersteps and tasks. Only the rows that can be seen exist.
+// The list of supersteps and tasks. Only visible rows are in the document.
 
 const ROW = 30;
 const list = byId("rows");
@@ -7,7 +7,7 @@ const room = el("div", { class: "room", role: "presentation" });
 function setUpList() {
   room.style.height = `${rows.length * ROW}px`;
   list.append(room);
-  byId("run-title").textContent = plural(outer.filter((it) => it.tasks.length > 0).length, "superstep");
+  byId("run-title").textContent = plural(rootSteps.filter((it) => it.tasks.length > 0).length, "superstep");
   list.addEventListener("scroll", () => requestAnimationFrame(drawList));
   new ResizeObserver(drawList).observe(list);
   list.addEventListener("click", (event) => {
@@ -27,13 +27,13 @@ function drawList() {
   const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 10);
   const last = Math.min(rows.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + 10);
   room.replaceChildren(...rows.slice(first, last).map(drawRow));
-  list.setAttribute("aria-activedescendant", `row-${chosen.at}`);
+  list.setAttribute("aria-activedescendant", `row-${selected.at}`);
 }
 
 function drawRow(row) {
-  const options = { id: `row-${row.at}`, role: "option", "aria-selected": row === chosen, "aria-posinset": row.at + 1, "aria-setsize": rows.length, "data-row": row.at };
-  const kinds = ["row", row.kind, root(row) === root(chosen) && "near"].filter(Boolean).join(" ");
-  const time = timed && row.end !== undefined ? el("span", { class: "took" }, took(row.end - row.start)) : undefined;
+  const options = { id: `row-${row.at}`, role: "option", "aria-selected": row === selected, "aria-posinset": row.at + 1, "aria-setsize": rows.length, "data-row": row.at };
+  const kinds = ["row", row.kind, root(row) === root(selected) && "near"].filter(Boolean).join(" ");
+  const time = timed && row.end !== undefined ? el("span", { class: "took" }, formatTime(row.end - row.start)) : undefined;
   const item = el("div", { ...options, class: kinds }, ...(row.kind === "step" ? stepLine(row) : taskLine(row)), el("span", { class: "space" }), time);
   item.style.top = `${row.at * ROW}px`;
   item.style.paddingLeft = `${10 + 18 * row.depth + (row.kind === "task" ? 14 : 0)}px`;
@@ -51,19 +51,19 @@ function taskLine(row) {
   return [el("span", { class: "dot " + colors.get(row.id) }), el("span", { class: "name" }, visible(row.task.node)), ...badges(row)];
 }
 
-// Questions stay in the trace when they are answered; those of a run that waits are in its last superstep.
-const waits = (row) => row.task.questions && data.end === "asked" && root(row) === outer.at(-1);
+// Answered interrupts stay in the trace; pending ones are in the last superstep.
+const isPending = (row) => row.task.questions && data.end === "asked" && root(row) === rootSteps.at(-1);
 
 function badges(row) {
   const { task } = row;
   const badge = (kind, sign, text) => el("span", { class: "badge " + kind, title: text, role: "img", "aria-label": text }, sign);
   return [
     task.error && !task.handled && badge("bad", "failed", "The task failed"),
-    task.handled && badge("warn", "handled", "Its error handler took over"),
-    waits(row) && badge("ask", "asks", "The task waits for an answer"),
-    task.questions && !waits(row) && badge("", "asked", "The task asked something, and was answered"),
-    task.cached && badge("", "cached", "The task was not run, since its result was known"),
-    task.retries && badge("warn", `↻ ${task.retries.length}`, `${plural(task.retries.length, "attempt")} failed before`),
-    task.graphs && badge("", "graph", "The task ran a graph"),
+    task.handled && badge("warn", "handled", "The error handler took over"),
+    isPending(row) && badge("ask", "interrupted", "An interrupt is pending"),
+    task.questions && !isPending(row) && badge("", "answered", "The task was interrupted and has been answered"),
+    task.cached && badge("", "cached", "Not executed, because its result was already known"),
+    task.retries && badge("warn", `↻ ${task.retries.length}`, plural(task.retries.length, "failed attempt")),
+    task.graphs && badge("", "graph", "The task ran a subgraph"),
   ].filter(Boolean);
 }

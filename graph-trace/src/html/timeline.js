@@ -1,8 +1,8 @@
-// The tasks over time. Only the bars that can be seen are drawn, and bars too near to be told apart are drawn as one.
+// The tasks parent time. Only visible bars are drawn, and bars that are too close to distinguish are drawn as one.
 
 const LANE = 24;
 const AXIS = 22;
-const n_lanes = layLanes(outer, 0);
+const n_lanes = layLanes(rootSteps, 0);
 const byLane = Array.from({ length: n_lanes }, () => []);
 for (const row of tasks) byLane[row.lane].push(row);
 for (const lane of byLane) lane.sort((a, b) => a.start - b.start);
@@ -16,7 +16,7 @@ let zoomed = false;
 function setUpTimeline() {
   spacer.style.height = `${AXIS + n_lanes * LANE + 4}px`;
   pane.append(spacer);
-  byId("time-note").textContent = timed ? `${took(length)} from the first event to the last` : "this run was stored without times: each superstep is drawn alike";
+  byId("time-note").textContent = timed ? `${formatTime(length)} from the first to the last event` : "this run was stored without timing: all supersteps are drawn with the same length";
   pane.addEventListener("scroll", () => requestAnimationFrame(drawTimeline));
   new ResizeObserver(drawTimeline).observe(pane);
   canvas.addEventListener("click", (event) => {
@@ -29,15 +29,15 @@ function setUpTimeline() {
 function toggleZoom() {
   zoomed = !zoomed;
   byId("zoom").setAttribute("aria-pressed", zoomed);
-  focusTimeline(chosen);
+  focusTimeline(selected);
 }
 
-// Shows the lane of a task, and in the zoomed view its superstep alone.
+// Scrolls to the lane of a task; in the zoomed view, shows its superstep only.
 function focusTimeline(row) {
   const step = root(row);
-  const known = zoomed && step.end > step.start;
-  const room = known ? 0.03 * (step.end - step.start) : 0;
-  range = known ? [step.start - room, step.end + room] : [0, length];
+  const canZoom = zoomed && step.end > step.start;
+  const margin = canZoom ? 0.03 * (step.end - step.start) : 0;
+  range = canZoom ? [step.start - margin, step.end + margin] : [0, length];
   const lane = row.lane ?? row.tasks?.[0]?.lane;
   if (lane !== undefined) {
     const y = lane * LANE;
@@ -64,8 +64,8 @@ function drawTimeline() {
     let filled = -1;
     for (const row of byLane[lane]) {
       const [from, to] = [x(row.start), Math.max(x(row.end), x(row.start) + 3)];
-      const wanted = row === chosen;
-      if (from > width || to < 0 || (to - from < 4 && to <= filled + 1 && !wanted)) continue;
+      const isSelected = row === selected;
+      if (from > width || to < 0 || (to - from < 4 && to <= filled + 1 && !isSelected)) continue;
       filled = to;
       bars.append(drawBar(row, from, to - from, y));
     }
@@ -74,10 +74,10 @@ function drawTimeline() {
 }
 
 function drawBar(row, x, width, y) {
-  const kinds = ["bar", colors.get(row.id), row === chosen && "now", row.task.error && !row.task.handled && "failed"];
+  const kinds = ["bar", colors.get(row.id), row === selected && "now", row.task.error && !row.task.handled && "failed"];
   const left = Math.max(x, 0);
   const room = Math.floor((x + width - left - 10) / 6.8);
-  const time = timed ? ` ${took(row.end - row.start)}` : "";
+  const time = timed ? ` ${formatTime(row.end - row.start)}` : "";
   const name = visible(row.task.node);
   const label = room > name.length + time.length ? [name, svg("tspan", { class: "dim" }, time)] : room > 2 ? [short(name, room)] : [];
   return svg("g", { class: kinds.filter(Boolean).join(" "), "data-row": row.at },
@@ -87,22 +87,22 @@ function drawBar(row, x, width, y) {
     label.length > 0 && svg("text", { x: left + 9, y: y + 14 }, ...label));
 }
 
-// One band a superstep, with its number where there is room for it.
+// One band per superstep, with its number if there is space for it.
 function bands(x, width, height) {
   const parts = [];
   let [labelled, filled] = [-1, -1];
-  outer.forEach((row, nth) => {
+  rootSteps.forEach((row, nth) => {
     if (row.start === undefined) return;
     const [from, to] = [x(row.start), Math.max(x(row.end), x(row.start) + 2)];
-    const wanted = row === root(chosen);
-    if (from > width || to < 0 || (to <= filled + 2 && !wanted)) return;
+    const isSelected = row === root(selected);
+    if (from > width || to < 0 || (to <= filled + 2 && !isSelected)) return;
     filled = to;
-    const kinds = ["band", wanted && "now", nth % 2 === 1 && "odd"].filter(Boolean).join(" ");
+    const kinds = ["band", isSelected && "now", nth % 2 === 1 && "odd"].filter(Boolean).join(" ");
     parts.push(svg("rect", { class: kinds, x: from, y: 0, width: to - from, height, "data-row": row.at }));
     const text = String(row.step.step);
     const left = Math.max(from, 0) + 3;
     if (left > labelled + 4 && left + 7 * text.length < Math.max(to, left + 14)) {
-      parts.push(svg("text", { class: wanted ? "axis now" : "axis", x: left, y: 15, "data-row": row.at }, text));
+      parts.push(svg("text", { class: isSelected ? "axis now" : "axis", x: left, y: 15, "data-row": row.at }, text));
       labelled = left + 7 * text.length;
     }
   });

@@ -1,6 +1,6 @@
-// The run as the page holds it: one row for each superstep and each task, nested graphs below their task.
+// The run as rows: one for each superstep and each task, with nested graphs below their task.
 
-// Whole numbers beyond what a float holds are kept exact where the browser tells how they were written.
+// Keeps integers exact that a float cannot represent, if the browser provides their source text.
 const exact = (_, value, how) =>
   typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(how?.source ?? "")
     ? BigInt(how.source)
@@ -9,16 +9,16 @@ const exact = (_, value, how) =>
 const data = JSON.parse(byId("data").textContent, exact);
 const rows = [];
 const tasks = [];
-const outer = []; // The rows of the root graph's supersteps.
+const rootSteps = []; // The rows of the root graph's supersteps.
 
-function visit(steps, depth, prefix, over) {
-  const seen = { steps, depth };
+function visit(steps, depth, prefix, parent) {
+  const graphRun = { steps, depth };
   steps.forEach((step, nth) => {
-    const row = { kind: "step", at: rows.length, visit: seen, nth, step, depth, over, tasks: [] };
+    const row = { kind: "step", at: rows.length, graphRun, nth, step, depth, parent, tasks: [] };
     rows.push(row);
-    if (depth === 0) outer.push(row);
+    if (depth === 0) rootSteps.push(row);
     for (const task of step.tasks ?? []) {
-      const inside = { kind: "task", at: rows.length, visit: seen, nth, step, task, depth, over: row, id: prefix + task.node, graphs: [] };
+      const inside = { kind: "task", at: rows.length, graphRun, nth, step, task, depth, parent: row, id: prefix + task.node, graphs: [] };
       rows.push(inside);
       tasks.push(inside);
       row.tasks.push(inside);
@@ -32,18 +32,18 @@ function visit(steps, depth, prefix, over) {
 }
 visit(data.steps, 0, "", null);
 
-// Times. A run that was stored without them gets one unit a superstep, so that it still can be seen.
+// Times. A run without timing gets one unit of time per superstep.
 const timed = tasks.some((it) => it.task.at);
 if (timed) for (const row of tasks) [row.start, row.end] = row.task.at ?? [0, 0];
-else guess(outer, 0, outer.length * 1000);
+else estimateTimes(rootSteps, 0, rootSteps.length * 1000);
 
-function guess(steps, start, end) {
-  const busy = steps.filter((it) => it.tasks.length > 0);
-  const each = (end - start) / Math.max(1, busy.length);
-  busy.forEach((step, nth) => {
+function estimateTimes(steps, start, end) {
+  const withTasks = steps.filter((it) => it.tasks.length > 0);
+  const each = (end - start) / Math.max(1, withTasks.length);
+  withTasks.forEach((step, nth) => {
     for (const row of step.tasks) {
       [row.start, row.end] = [start + nth * each, start + (nth + 0.94) * each];
-      for (const first of row.graphs) guess(rows.filter((it) => it.kind === "step" && it.visit === first.visit), row.start, row.end);
+      for (const first of row.graphs) estimateTimes(rows.filter((it) => it.kind === "step" && it.graphRun === first.graphRun), row.start, row.end);
     }
   });
 }
@@ -54,28 +54,28 @@ for (const row of rows) {
 }
 const length = Math.max(1, tasks.reduce((most, it) => Math.max(most, it.end), 0));
 
-// Each node has a colour of its own as far as there are colours.
+// Nodes have different colours, as far as there are enough.
 const names = [...new Set(tasks.map((it) => it.id))].sort();
 const colors = new Map(names.map((it, nth) => [it, "c" + (nth % 8)]));
 
-// The superstep of the root graph that a row belongs to.
+// Returns the superstep of the root graph that a row belongs to.
 function root(row) {
-  while (row.over) row = row.over;
+  while (row.parent) row = row.parent;
   return row;
 }
 
-// The state of a graph after its nth step, put together from what each step changed; undefined before the first.
+// Restores the state of a graph after its nth step from the changes of each step; undefined before the first.
 function stateAfter(steps, nth) {
   const state = new Map();
-  let known = false;
+  let hasState = false;
   for (const { change } of steps.slice(0, nth + 1)) {
     if (!change) continue;
-    known = true;
+    hasState = true;
     for (const [field, value] of change.set ?? []) state.set(field, { value, more: [] });
     for (const [field, items] of change.push ?? []) state.get(field).more.push(items);
     for (const field of change.gone ?? []) state.delete(field);
   }
-  if (!known) return undefined;
+  if (!hasState) return undefined;
   const whole = ({ value, more }) => (more.length > 0 ? value.concat(...more) : value);
   return Object.fromEntries([...state].map(([field, it]) => [field, whole(it)]));
 }

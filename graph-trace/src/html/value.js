@@ -1,7 +1,8 @@
-// Values, and what changed in them. What is closed is filled when it is opened, so that large values cost nothing.
+// Values and their differences. Collapsed values are rendered when they are expanded, so that large values cost
+// nothing.
 
-const MANY = 100; // Items shown before one has to ask for more.
-const LONG = 600; // Characters shown of a text, likewise.
+const PAGE_ITEMS = 100; // Maximum number of items shown at once.
+const MAX_TEXT = 600; // Maximum number of characters shown of a text.
 
 const isTree = (value) => typeof value === "object" && value !== null;
 const size = (value) => (Array.isArray(value) ? value.length : Object.keys(value).length);
@@ -13,7 +14,7 @@ function same(a, b) {
   return entries(a).every(([key, value]) => Object.hasOwn(b, key) && same(value, b[key]));
 }
 
-// A value in one line.
+// Summarises a value on one line.
 function brief(value, length = 60) {
   if (!isTree(value)) return short(typeof value === "string" ? `"${visible(value)}"` : String(value), length);
   if (size(value) === 0) return Array.isArray(value) ? "[]" : "{}";
@@ -25,28 +26,28 @@ function brief(value, length = 60) {
   return Array.isArray(value) ? `[${short(text, length)}]` : `{${short(text, length)}}`;
 }
 
-// A value that is not a tree.
+// Renders a value that is not a tree.
 function leaf(value) {
   if (typeof value !== "string") return el("span", { class: "v " + (value === null ? "null" : typeof value) }, String(value));
-  const text = el("span", { class: "v string" }, visible(value.slice(0, LONG)));
-  if (value.length > LONG) {
+  const text = el("span", { class: "v string" }, visible(value.slice(0, MAX_TEXT)));
+  if (value.length > MAX_TEXT) {
     const rest = () => (text.textContent = visible(value));
-    text.append(" ", el("button", { type: "button", on: { click: rest } }, `… ${plural(value.length - LONG, "character")} more`));
+    text.append(" ", el("button", { type: "button", on: { click: rest } }, `… ${plural(value.length - MAX_TEXT, "character")} more`));
   }
   return text;
 }
 
-// A value, opened as far as it is small.
+// Renders a value, expanded if it is small.
 function show(value, room = 24) {
   if (!isTree(value) || size(value) === 0) return isTree(value) ? el("span", { class: "v null" }, brief(value)) : leaf(value);
   const draw = () => pages(entries(value), ([key, item]) => field(key, show(item, room / 3)));
   if (size(value) <= Math.min(room, 4)) return el("div", { class: "tree" }, draw());
   const line = el("summary", {}, el("span", { class: "dim" }, Array.isArray(value) ? plural(size(value), "item") : plural(size(value), "field")), " ", el("span", { class: "brief" }, brief(value)));
-  return folding(line, size(value) <= room, draw);
+  return collapsible(line, size(value) <= room, draw);
 }
 
-// Something to open, filled when that happens first.
-function folding(line, open, content) {
+// A collapsible element, rendered when it is first expanded.
+function collapsible(line, open, content) {
   const box = el("details", {}, line);
   const fillOnce = () => box.childElementCount === 1 && box.open && box.append(el("div", { class: "tree" }, content()));
   box.addEventListener("toggle", fillOnce);
@@ -57,12 +58,12 @@ function folding(line, open, content) {
   return box;
 }
 
-// The first of many, and a button for more.
+// The first items, and a button for more.
 function pages(items, draw) {
   const box = document.createDocumentFragment();
-  box.append(...items.slice(0, MANY).map(draw));
-  if (items.length > MANY) {
-    const rest = items.slice(MANY);
+  box.append(...items.slice(0, PAGE_ITEMS).map(draw));
+  if (items.length > PAGE_ITEMS) {
+    const rest = items.slice(PAGE_ITEMS);
     const more = el("button", { type: "button", on: { click: () => more.replaceWith(pages(rest, draw)) } }, `${plural(rest.length, "more", "more")}…`);
     box.append(more);
   }
@@ -71,9 +72,9 @@ function pages(items, draw) {
 
 const field = (key, ...value) => el("div", { class: "field" }, el("span", { class: typeof key === "number" ? "key nth" : "key" }, visible(String(key))), el("div", { class: "value" }, ...value));
 
-// What changed from one value to another. `undefined` stands for no value.
+// Renders the changes from one value to another. `undefined` means no value.
 function diff(before, after) {
-  if (before === undefined && after === undefined) return [el("p", { class: "dim" }, "No state is known here.")];
+  if (before === undefined && after === undefined) return [el("p", { class: "dim" }, "No state is available here.")];
   if (isTree(before) && isTree(after) && Array.isArray(before) === Array.isArray(after)) {
     return Array.isArray(before) ? diffItems(before, after) : diffFields(before, after);
   }
@@ -96,12 +97,12 @@ function diffItems(before, after) {
   let tail = 0;
   while (tail < least - head && same(before[before.length - 1 - tail], after[after.length - 1 - tail])) tail++;
   const numbered = (list, from, to) => list.slice(from, to).map((it, nth) => [from + nth, it]);
-  const gone = numbered(before, head, before.length - tail);
-  const come = numbered(after, head, after.length - tail);
+  const removed = numbered(before, head, before.length - tail);
+  const added = numbered(after, head, after.length - tail);
   const middle =
-    gone.length === come.length
-      ? [pages(gone, ([nth, item]) => el("div", {}, ...change(nth, item, come[nth - head][1])))]
-      : [pages([...gone.map((it) => [...it, "-"]), ...come.map((it) => [...it, "+"])], ([nth, item, sign]) => marked(sign, nth, show(item)))];
+    removed.length === added.length
+      ? [pages(removed, ([nth, item]) => el("div", {}, ...change(nth, item, added[nth - head][1])))]
+      : [pages([...removed.map((it) => [...it, "-"]), ...added.map((it) => [...it, "+"])], ([nth, item, sign]) => marked(sign, nth, show(item)))];
   return [
     ...unchanged(numbered(after, 0, head), "item"),
     ...middle,
@@ -120,12 +121,12 @@ function change(key, before, after) {
 }
 
 const words = { "+": "added", "-": "removed", "~": "changed" };
-const classes = { "+": "come", "-": "gone", "~": "edit" };
+const classes = { "+": "added", "-": "removed", "~": "changed" };
 const marked = (sign, key, ...value) =>
   el("div", { class: "change " + classes[sign] }, el("span", { class: "sign", role: "img", "aria-label": words[sign] }, sign === "-" ? "−" : sign), field(key, ...value));
 
 function unchanged(items, word) {
   if (items.length === 0) return [];
   const line = el("summary", { class: "dim" }, `${plural(items.length, word)} unchanged`);
-  return [folding(line, false, () => pages(items, ([key, item]) => field(key, show(item, 6))))];
+  return [collapsible(line, false, () => pages(items, ([key, item]) => field(key, show(item, 6))))];
 }

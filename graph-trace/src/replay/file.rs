@@ -1,6 +1,6 @@
-//! The file of a recording: JSON lines, to be read by people too.
+//! The file format of recordings: JSON lines, readable by people.
 //!
-//! The first line says what ran on what, the last one holds the trace, and each line between them is one call.
+//! The first line contains the graph and its input, the last one the trace, and each line in between is one call.
 
 use std::{
     cmp::Ordering,
@@ -12,89 +12,91 @@ use graph_core::Recall;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::trace::{End, GraphTrace, Header, Trace};
+use crate::trace::{GraphTrace, Header, RunOutcome, Trace};
 
-/// All outside calls of a run with what they brought, and what the run did.
+/// The external calls of a run with their results, and the trace of the run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recording {
-    /// What ran, and on what.
+    /// The graph that ran and its input.
     pub header: Header,
-    /// The calls by place; those of one place in the order in which they came back.
-    pub calls: Vec<Call>,
-    /// What the run did.
+    /// The calls, ordered by call site; those of one call site in order of completion.
+    pub calls: Vec<RecordedCall>,
+    /// The trace of the run.
     pub trace: Trace,
 }
 
-/// An outside call, and what it came to.
+/// A recorded external call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "CallLine", from = "CallLine")]
 #[non_exhaustive]
-pub struct Call {
-    /// Where it was made: the way through steps, nodes and graphs.
-    pub place: String,
+pub struct RecordedCall {
+    /// Where it was made: a path of steps, nodes and graphs.
+    pub call_site: String,
     /// Its name and key.
     pub key: String,
-    /// What it came to.
-    pub outcome: Outcome,
+    /// Its outcome.
+    pub outcome: CallOutcome,
 }
 
-/// What a call came to.
+/// The outcome of an external call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Outcome {
-    /// It brought this.
-    Came(Value),
-    /// It failed.
+pub enum CallOutcome {
+    /// The call returned this value.
+    Returned(Value),
+    /// The call failed.
     Failed {
-        /// Its error in words.
+        /// The error message.
         error: String,
-        /// Whether the failure was final.
+        /// Whether the failure was terminal.
         terminal: bool,
     },
 }
 
-impl Outcome {
+impl CallOutcome {
     pub(super) fn recall(&self) -> Recall {
         match self.clone() {
-            Self::Came(value) => Recall::Came(value),
+            Self::Returned(value) => Recall::Came(value),
             Self::Failed { error, terminal } => Recall::Failed { error, terminal },
         }
     }
 }
 
-/// A recording that cannot be written or read.
+/// A recording that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// The file cannot be used.
+    /// The file cannot be read or written.
     #[error("{path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// A line is not what it should be.
-    #[error("line {line} of the recording cannot be read: {source}")]
+    /// A line is not valid JSON or has the wrong structure.
+    #[error("cannot parse line {line} of the recording: {source}")]
     Line {
-        /// Which line: 1 for the first.
+        /// The number of the line, starting at 1.
         line: usize,
-        /// What is wrong with it.
+        /// The JSON error.
         source: serde_json::Error,
     },
-    /// The file ends too soon.
-    #[error("the recording has no end: the run that made it was cut short; record it again")]
-    Cut,
-    /// The file is of another kind.
-    #[error("the recording is of version {0}, and this is version {VERSION}; record it again")]
+    /// The file is truncated.
+    #[error("the recording is incomplete, because the run was aborted; record it again")]
+    Incomplete,
+    /// The file has an unsupported format version.
+    #[error(
+        "the recording has format version {0}, but only version {VERSION} is supported; record it again"
+    )]
     Version(u32),
-    /// The trace cannot be written as JSON.
-    #[error("the recording cannot be written: {0}")]
+    /// The trace cannot be encoded as JSON.
+    #[error("cannot encode the recording: {0}")]
     Encode(#[from] serde_json::Error),
 }
 
-/// The version of the file's form.
+/// The version of the file format.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -104,7 +106,7 @@ struct FirstLine {
     header: Header,
 }
 
-/// A call as it stands in the file, where each line should be short and say the rare thing only when it happens.
+/// A call as stored in the file. Lines are kept short: rare fields are omitted unless they are set.
 #[derive(Serialize, Deserialize)]
 struct CallLine {
     at: String,
@@ -121,41 +123,41 @@ struct CallLine {
 struct LastLine {
     #[serde(flatten)]
     root: GraphTrace,
-    end: End,
+    end: RunOutcome,
 }
 
-impl From<Call> for CallLine {
-    fn from(Call { place: at, key: call, outcome }: Call) -> Self {
+impl From<RecordedCall> for CallLine {
+    fn from(RecordedCall { call_site: at, key: call, outcome }: RecordedCall) -> Self {
         match outcome {
-            Outcome::Came(value) => {
+            CallOutcome::Returned(value) => {
                 Self { at, call, came: Some(value), failed: None, terminal: false }
             }
-            Outcome::Failed { error, terminal } => {
+            CallOutcome::Failed { error, terminal } => {
                 Self { at, call, came: None, failed: Some(error), terminal }
             }
         }
     }
 }
 
-impl From<CallLine> for Call {
+impl From<CallLine> for RecordedCall {
     fn from(CallLine { at, call, came, failed, terminal }: CallLine) -> Self {
         let outcome = match failed {
-            Some(error) => Outcome::Failed { error, terminal },
-            // A result that is null reads as none.
-            None => Outcome::Came(came.unwrap_or_default()),
+            Some(error) => CallOutcome::Failed { error, terminal },
+            // A result of `null` is deserialized as `None`.
+            None => CallOutcome::Returned(came.unwrap_or_default()),
         };
-        Self { place: at, key: call, outcome }
+        Self { call_site: at, key: call, outcome }
     }
 }
 
 impl Recording {
-    pub(super) fn new(trace: Trace, mut calls: Vec<Call>) -> Self {
-        // Tasks that run at once finish in any order; the file shows none of that.
-        calls.sort_by(|a, b| by_place(&a.place, &b.place));
+    pub(super) fn new(trace: Trace, mut calls: Vec<RecordedCall>) -> Self {
+        // Concurrent tasks finish in any order, which must not affect the file.
+        calls.sort_by(|a, b| compare_call_sites(&a.call_site, &b.call_site));
         Self { header: trace.header.clone(), calls, trace }
     }
 
-    /// Reads a recording.
+    /// Reads a recording from a file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path)
@@ -163,32 +165,35 @@ impl Recording {
         Self::parse(&text)
     }
 
-    /// Writes the recording to a file, in place of what it held.
+    /// Writes the recording to a file, which is overwritten.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RecordingError> {
         let path = path.as_ref();
         fs::write(path, self.to_text()?)
             .map_err(|source| RecordingError::File { path: path.to_owned(), source })
     }
 
-    /// A recording from what its file holds.
+    /// Parses the content of a file.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
         let lines: Vec<_> =
             text.lines().enumerate().filter(|(_, it)| !it.trim().is_empty()).collect();
-        let [first, calls @ .., last] = lines.as_slice() else { return Err(RecordingError::Cut) };
+        let [first, calls @ .., last] = lines.as_slice() else {
+            return Err(RecordingError::Incomplete);
+        };
         let FirstLine { recording, header } = parse_line(*first)?;
         if recording != VERSION {
             return Err(RecordingError::Version(recording));
         }
-        let calls = calls.iter().map(|it| parse_line(*it)).collect::<Result<Vec<Call>, _>>()?;
-        let last: LastLine = match parse_line::<Call>(*last) {
-            Ok(_) => return Err(RecordingError::Cut),
+        let calls =
+            calls.iter().map(|it| parse_line(*it)).collect::<Result<Vec<RecordedCall>, _>>()?;
+        let last: LastLine = match parse_line::<RecordedCall>(*last) {
+            Ok(_) => return Err(RecordingError::Incomplete),
             Err(_) => parse_line(*last)?,
         };
         let trace = Trace { header: header.clone(), root: last.root, end: last.end };
         Ok(Self { header, calls, trace })
     }
 
-    /// What the recording's file holds.
+    /// Returns the content of the file.
     pub fn to_text(&self) -> Result<String, RecordingError> {
         let first = FirstLine { recording: VERSION, header: self.header.clone() };
         let mut lines = vec![serde_json::to_string(&first)?];
@@ -205,12 +210,12 @@ fn parse_line<T: DeserializeOwned>((nth, line): (usize, &str)) -> Result<T, Reco
     serde_json::from_str(line).map_err(|source| RecordingError::Line { line: nth + 1, source })
 }
 
-/// Places in the order in which a run comes to them: numbers count as numbers.
-pub(super) fn by_place(a: &str, b: &str) -> Ordering {
+/// Orders call sites as a run reaches them: numbers are compared by value.
+pub(super) fn compare_call_sites(a: &str, b: &str) -> Ordering {
     chunks(a).cmp(chunks(b))
 }
 
-/// The runs of digits in a text as numbers, and all between them as text.
+/// Splits a text into numbers and the text between them.
 fn chunks(text: &str) -> impl Iterator<Item = (Option<u64>, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Recording a run's outside calls.
+//! Records the external calls of a run.
 
 use std::{
     path::Path,
@@ -8,20 +8,20 @@ use std::{
 use graph_core::{CompiledGraph, EffectCall, Effects, Input, NodeError, Recall, RunOptions, State};
 use serde_json::Value;
 
-use super::file::{Call, Outcome, Recording, RecordingError};
-use crate::{Recorded, Trace};
+use super::file::{CallOutcome, RecordedCall, Recording, RecordingError};
+use crate::{RecordedRun, Trace};
 
 /// Runs a graph once and writes a [`Recording`] of it to a file.
 ///
-/// The options' own [`effects`](RunOptions::effects) are not asked: the run is recorded as it makes its calls. The
-/// file holds what the calls brought as it is: see [`Recording`].
+/// This replaces the [`effects`](RunOptions::effects) of the options; the calls are actually made. The file
+/// contains the results of calls unredacted: see [`Recording`].
 pub async fn record_to<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
     input: impl Into<Input<S>>,
     deps: C,
     options: RunOptions,
     path: impl AsRef<Path>,
-) -> Result<Recorded<S>, RecordingError> {
+) -> Result<RecordedRun<S>, RecordingError> {
     let recorder = Recorder::new();
     let options = options.effects(recorder.clone());
     let recorded = crate::record(graph, input, deps, options).await;
@@ -29,23 +29,23 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
     Ok(recorded)
 }
 
-/// Takes down the outside calls of a run: give it to [`RunOptions::effects`].
+/// Records the external calls of a run: pass it to [`RunOptions::effects`].
 ///
-/// A thread that goes on after a crash or a question gives the calls of its open step from its own journal, without
-/// asking; a recorder that was there when they were made still has them, another one does not.
+/// A thread that is resumed after a crash or an interrupt takes the calls of its current step from its own journal.
+/// A recorder that was present when they were made has recorded them; a new one has not.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    // A std mutex: held for a moment, never over an await.
-    calls: Mutex<Vec<Call>>,
+    // A std mutex, because it is only locked briefly and never across an await.
+    calls: Mutex<Vec<RecordedCall>>,
 }
 
 impl Recorder {
-    /// One that has seen nothing yet.
+    /// Creates an empty recorder.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// The recording of the calls seen so far, made by the run of this trace.
+    /// Returns a recording of the calls recorded so far, by the run with this trace.
     pub fn recording(&self, trace: &Trace) -> Recording {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Recording::new(trace.clone(), calls)
@@ -59,12 +59,13 @@ impl Effects for Recorder {
 
     fn made(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>) {
         let outcome = match outcome {
-            Ok(value) => Outcome::Came(value.clone()),
+            Ok(value) => CallOutcome::Returned(value.clone()),
             Err(error) => {
-                Outcome::Failed { error: error.to_string(), terminal: error.is_terminal() }
+                CallOutcome::Failed { error: error.to_string(), terminal: error.is_terminal() }
             }
         };
-        let call = Call { place: call.place.to_owned(), key: call.key.to_owned(), outcome };
+        let call =
+            RecordedCall { call_site: call.place.to_owned(), key: call.key.to_owned(), outcome };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 }

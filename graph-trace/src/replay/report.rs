@@ -1,37 +1,41 @@
-//! What a replay came to: the same run, or another one, and where it left its recording.
+//! The result of a replay, and how it differs from the recording.
 
 use std::fmt;
 
 use graph_core::{Exit, RunError};
 
-use super::{Call, Recording, Replayer};
-use crate::{Divergence, Recorded, Trace};
+use super::{RecordedCall, Recording, Replayer};
+use crate::{Divergence, RecordedRun, Trace};
 
-/// A run that was replayed.
+/// A replayed run.
 #[derive(Debug)]
 #[must_use]
 #[non_exhaustive]
-pub struct Replayed<S> {
-    /// What it did.
+pub struct ReplayedRun<S> {
+    /// Its trace.
     pub trace: Trace,
-    /// How it ended.
+    /// Its result.
     pub outcome: Result<Exit<S>, RunError>,
-    /// The calls that the recording does not know, in the order of their places.
-    pub strays: Vec<Stray>,
+    /// The calls that are not in the recording, ordered by call site.
+    pub unrecorded_calls: Vec<UnrecordedCall>,
     /// The recorded calls that were not made.
-    pub left_over: Vec<Call>,
-    /// Where what it did parts from what was recorded.
+    pub unused_calls: Vec<RecordedCall>,
+    /// How the run differs from the recorded one.
     pub divergence: Option<Divergence>,
-    /// Whether the graph declares something else than the one that was recorded.
+    /// Whether the declaration of the graph differs from the recorded one.
     pub graph_changed: bool,
 }
 
-impl<S> Replayed<S> {
-    pub(super) fn new(recorded: Recorded<S>, replayer: &Replayer, recording: &Recording) -> Self {
-        let Recorded { trace, outcome, .. } = recorded;
+impl<S> ReplayedRun<S> {
+    pub(super) fn new(
+        recorded: RecordedRun<S>,
+        replayer: &Replayer,
+        recording: &Recording,
+    ) -> Self {
+        let RecordedRun { trace, outcome, .. } = recorded;
         Self {
-            strays: replayer.strays(),
-            left_over: replayer.left_over(),
+            unrecorded_calls: replayer.unrecorded_calls(),
+            unused_calls: replayer.unused_calls(),
             divergence: Trace::diff(&recording.trace, &trace),
             graph_changed: trace.header.graph != recording.header.graph,
             trace,
@@ -39,106 +43,119 @@ impl<S> Replayed<S> {
         }
     }
 
-    /// An error that says in what the run differs from its recording, if it does.
-    pub fn check(&self) -> Result<(), LeftRecording> {
-        if self.strays.is_empty() && self.left_over.is_empty() && self.divergence.is_none() {
+    /// Fails if the run differs from its recording.
+    pub fn check(&self) -> Result<(), ReplayMismatchError> {
+        if self.unrecorded_calls.is_empty()
+            && self.unused_calls.is_empty()
+            && self.divergence.is_none()
+        {
             return Ok(());
         }
-        Err(LeftRecording {
-            strays: self.strays.clone(),
-            left_over: self.left_over.clone(),
+        Err(ReplayMismatchError {
+            unrecorded_calls: self.unrecorded_calls.clone(),
+            unused_calls: self.unused_calls.clone(),
             divergence: self.divergence.clone().map(Box::new),
             graph_changed: self.graph_changed,
         })
     }
 }
 
-impl<S> AsRef<Trace> for Replayed<S> {
+impl<S> AsRef<Trace> for ReplayedRun<S> {
     fn as_ref(&self) -> &Trace {
         &self.trace
     }
 }
 
-/// A call that a recording does not know.
+/// A call that is not in the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stray {
+pub struct UnrecordedCall {
     /// Where it was made.
-    pub place: String,
+    pub call_site: String,
     /// Its name and key.
     pub key: String,
-    /// The call that was expected there: one of the same name, or else the next one of that place.
+    /// The recorded call that was expected instead: one with the same name, or else the next one of the call site.
     pub expected: Option<String>,
-    /// How often the recording has it at that place: more than 0 if all of these were given back already.
-    pub times: usize,
-    /// Another place where the recording has it.
-    pub elsewhere: Option<String>,
+    /// How often the recording contains this call at this call site. If greater than 0, all of them have already
+    /// been replayed.
+    pub recorded_count: usize,
+    /// Another call site at which the recording contains this call.
+    pub recorded_at: Option<String>,
 }
 
-impl Stray {
-    /// What is wrong with it, in words.
+impl UnrecordedCall {
+    /// Describes why the call could not be replayed.
     pub(super) fn problem(&self) -> String {
         match self {
-            Self { times: 1.., expected: None, .. } => {
-                format!("the recording has it {} there and no more", count(self.times, "time"))
+            Self { recorded_count: 1.., expected: None, .. } => {
+                format!(
+                    "the recording contains it only {} at this call site",
+                    plural(self.recorded_count, "time")
+                )
             }
             Self { expected: Some(expected), key, .. } => {
                 format!("expected `{expected}`, got `{key}`")
             }
-            Self { elsewhere: Some(place), .. } => {
-                format!("the recording has it at {place}, and nothing more here")
+            Self { recorded_at: Some(call_site), .. } => {
+                format!(
+                    "the recording contains it at {call_site}, and no further call at this call site"
+                )
             }
-            _ => "the recording has nothing more here".to_owned(),
+            _ => "the recording contains no further call at this call site".to_owned(),
         }
     }
 }
 
-impl fmt::Display for Stray {
+impl fmt::Display for UnrecordedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {}, call `{}`: {}", self.place, self.key, self.problem())
+        write!(f, "at {}, call `{}`: {}", self.call_site, self.key, self.problem())
     }
 }
 
-/// In what a run differs from its recording.
+/// The differences between a replayed run and its recording.
 #[derive(Clone, Debug)]
-pub struct LeftRecording {
-    strays: Vec<Stray>,
-    left_over: Vec<Call>,
+pub struct ReplayMismatchError {
+    unrecorded_calls: Vec<UnrecordedCall>,
+    unused_calls: Vec<RecordedCall>,
     divergence: Option<Box<Divergence>>,
     graph_changed: bool,
 }
 
-impl std::error::Error for LeftRecording {}
+impl std::error::Error for ReplayMismatchError {}
 
-impl fmt::Display for LeftRecording {
+impl fmt::Display for ReplayMismatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 5;
-        f.write_str("the run is not the recorded one")?;
+        const MAX_SHOWN: usize = 5;
+        f.write_str("the run differs from its recording")?;
         if self.graph_changed {
-            f.write_str(", nor is its graph")?;
+            f.write_str(", and so does its graph")?;
         }
-        for stray in self.strays.iter().take(SHOWN) {
-            write!(f, "\n{stray}")?;
+        for call in self.unrecorded_calls.iter().take(MAX_SHOWN) {
+            write!(f, "\n{call}")?;
         }
-        if self.strays.len() > SHOWN {
-            write!(f, "\nand {} more that the recording does not have", self.strays.len() - SHOWN)?;
+        if self.unrecorded_calls.len() > MAX_SHOWN {
+            write!(
+                f,
+                "\nand {} more that the recording does not have",
+                self.unrecorded_calls.len() - MAX_SHOWN
+            )?;
         }
         if let Some(divergence) = &self.divergence {
             write!(f, "\n{}", divergence.to_string().trim_end())?;
         }
-        if !self.left_over.is_empty() {
-            write!(f, "\n{} not made:", count(self.left_over.len(), "recorded call"))?;
+        if !self.unused_calls.is_empty() {
+            write!(f, "\n{} not made:", plural(self.unused_calls.len(), "recorded call"))?;
         }
-        for call in self.left_over.iter().take(SHOWN) {
-            write!(f, "\n  at {}, `{}`", call.place, call.key)?;
+        for call in self.unused_calls.iter().take(MAX_SHOWN) {
+            write!(f, "\n  at {}, `{}`", call.call_site, call.key)?;
         }
-        if self.left_over.len() > SHOWN {
-            write!(f, "\n  and {} more", self.left_over.len() - SHOWN)?;
+        if self.unused_calls.len() > MAX_SHOWN {
+            write!(f, "\n  and {} more", self.unused_calls.len() - MAX_SHOWN)?;
         }
         Ok(())
     }
 }
 
-fn count(number: usize, what: &str) -> String {
+fn plural(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,24 +1,24 @@
-//! Where a snapshot differs first, in the graph's words: step, task, line.
+//! Describes the first difference between two snapshots by step and task.
 
 use insta::{Comparator, DefaultComparator};
 
-use crate::{place::Place, trace::Trace};
+use crate::{path::TracePath, trace::Trace};
 
-/// Compares as insta does, and says where the first difference lies.
-pub(super) struct Explaining;
+/// Compares like insta, and prints the location of the first difference.
+pub(super) struct ExplainingComparator;
 
-impl Comparator for Explaining {
+impl Comparator for ExplainingComparator {
     fn matches(&self, reference: &insta::Snapshot, test: &insta::Snapshot) -> bool {
         let same = DefaultComparator.matches(reference, test);
         if let (false, Some(was), Some(now)) = (same, reference.as_text(), test.as_text()) {
-            // To where insta prints its comparison too, and right above it.
+            // Printed to stderr, as insta does with its comparison, directly above it.
             eprintln!("\n{}", explain(&was.to_string(), &now.to_string()));
         }
         same
     }
 
     fn matches_fully(&self, reference: &insta::Snapshot, test: &insta::Snapshot) -> bool {
-        // Metadata alone may differ, and there is nothing to explain about that.
+        // A difference in metadata alone needs no explanation.
         self.matches(reference, test) && DefaultComparator.matches_fully(reference, test)
     }
 
@@ -27,13 +27,13 @@ impl Comparator for Explaining {
     }
 }
 
-/// Says where two snapshots differ first.
+/// Describes the first difference between two snapshots.
 fn explain(was: &str, now: &str) -> String {
     let read = |it: &str| serde_json::from_str::<Trace>(it).ok();
     match (read(was), read(now)) {
         (Some(was), Some(now)) => match Trace::diff(&was, &now) {
             Some(divergence) => divergence.to_string(),
-            None => "the snapshots differ, the traces in them do not".to_owned(),
+            None => "the snapshots differ, but the traces in them do not".to_owned(),
         },
         _ => explain_text(was, now),
     }
@@ -42,34 +42,34 @@ fn explain(was: &str, now: &str) -> String {
 fn explain_text(was: &str, now: &str) -> String {
     let (was, now): (Vec<_>, Vec<_>) = (was.lines().collect(), now.lines().collect());
     let at = was.iter().zip(&now).take_while(|(a, b)| a == b).count();
-    // A line that is gone belongs to the task it was in, not to what comes after it now.
+    // A line that was removed belongs to the task it was in, not to whatever follows it now.
     let deeper = was.get(at).map(|it| depth(it)) > now.get(at).map(|it| depth(it));
-    let place = place_of(if deeper { &was } else { &now }, at);
-    let place = if place == Place::default() { String::new() } else { format!("{place}: ") };
+    let path = path_at_line(if deeper { &was } else { &now }, at);
+    let path = if path == TracePath::default() { String::new() } else { format!("{path}: ") };
     let shown =
         |it: Option<&&str>| it.map_or("nothing".to_owned(), |it| format!("`{}`", it.trim()));
-    format!("first difference: {place}now {}, was {}", shown(now.get(at)), shown(was.get(at)))
+    format!("first difference: {path}now {}, was {}", shown(now.get(at)), shown(was.get(at)))
 }
 
 fn depth(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// What a line of a trace's text opens, and how deep it stands.
+/// A line of the text that opens a step, a task or a graph, and its indentation.
 struct Heading {
     depth: usize,
     line: usize,
-    kind: Kind,
+    kind: HeadingKind,
 }
 
-enum Kind {
+enum HeadingKind {
     Step(i64),
     Task(String),
     Graph(usize),
 }
 
-/// The place of a line: the steps, tasks and graphs around it.
-fn place_of(lines: &[&str], at: usize) -> Place {
+/// Returns the location of a line: the steps, tasks and graphs around it.
+fn path_at_line(lines: &[&str], at: usize) -> TracePath {
     let mut open: Vec<Heading> = Vec::new();
     for (line, text) in lines.iter().enumerate().take(at + 1) {
         let depth = depth(text);
@@ -78,35 +78,39 @@ fn place_of(lines: &[&str], at: usize) -> Place {
             open.push(Heading { depth, line, kind });
         }
     }
-    let (mut place, mut graph) = (Place::default(), 1);
+    let (mut path, mut graph) = (TracePath::default(), 1);
     for Heading { depth, line, kind } in open {
         match kind {
-            Kind::Step(step) => place = place.enter(graph, step),
-            Kind::Graph(nth) => graph = nth,
-            Kind::Task(node) => {
+            HeadingKind::Step(step) => path = path.enter(graph, step),
+            HeadingKind::Graph(nth) => graph = nth,
+            HeadingKind::Task(node) => {
                 let (before, after) = (
                     siblings(lines[..line].iter().rev(), depth),
                     siblings(&lines[line + 1..], depth),
                 );
-                place = place.at_task(&node, before + 1, before + 1 + after);
+                path = path.with_task(&node, before + 1, before + 1 + after);
                 graph = 1;
             }
         }
     }
-    place
+    path
 }
 
-fn heading(text: &str, around: Option<&Heading>) -> Option<Kind> {
-    match around.map(|it| &it.kind) {
-        None | Some(Kind::Graph(_)) => Some(Kind::Step(text.strip_prefix("step ")?.parse().ok()?)),
-        Some(Kind::Step(_)) if text.starts_with("state {") => None,
-        Some(Kind::Step(_)) => Some(Kind::Task(text.to_owned())),
-        Some(Kind::Task(_)) if text == "graph" => Some(Kind::Graph(1)),
-        Some(Kind::Task(_)) => Some(Kind::Graph(text.strip_prefix("graph ")?.parse().ok()?)),
+fn heading(text: &str, parent: Option<&Heading>) -> Option<HeadingKind> {
+    match parent.map(|it| &it.kind) {
+        None | Some(HeadingKind::Graph(_)) => {
+            Some(HeadingKind::Step(text.strip_prefix("step ")?.parse().ok()?))
+        }
+        Some(HeadingKind::Step(_)) if text.starts_with("state {") => None,
+        Some(HeadingKind::Step(_)) => Some(HeadingKind::Task(text.to_owned())),
+        Some(HeadingKind::Task(_)) if text == "graph" => Some(HeadingKind::Graph(1)),
+        Some(HeadingKind::Task(_)) => {
+            Some(HeadingKind::Graph(text.strip_prefix("graph ")?.parse().ok()?))
+        }
     }
 }
 
-/// How many tasks stand at that depth before the step is left.
+/// Returns the number of tasks at this depth, up to the end of the step.
 fn siblings<'a>(lines: impl IntoIterator<Item = &'a &'a str>, depth: usize) -> usize {
     let inside = lines.into_iter().take_while(|it| self::depth(it) >= depth);
     inside.filter(|it| self::depth(it) == depth && !it.trim().starts_with("state {")).count()
@@ -141,7 +145,7 @@ done
     }
 
     #[test]
-    fn names_step_and_task() {
+    fn a_difference_is_located_by_step_and_task() {
         check(
             "[\"b\"]",
             "[\"c\"]",
@@ -150,7 +154,7 @@ done
     }
 
     #[test]
-    fn a_line_that_is_gone_belongs_to_its_task() {
+    fn a_removed_line_is_located_in_its_task() {
         check(
             "    => write 2\n",
             "",
@@ -159,17 +163,17 @@ done
     }
 
     #[test]
-    fn goes_into_graphs() {
+    fn a_difference_in_a_subgraph_is_located_there() {
         check(
             "\"x\"",
             "\"y\"",
-            "first difference: step 2, task `naming` (3rd of 3), inside it step 1, task `name`: \
+            "first difference: step 2, task `naming` (3rd of 3), subgraph step 1, task `name`: \
              now `title <- \"y\"`, was `title <- \"x\"`",
         );
     }
 
     #[test]
-    fn what_is_outside_the_steps_has_no_place() {
+    fn a_difference_outside_of_tasks_has_no_task() {
         check("input {}", "input 1", "first difference: now `input 1`, was `input {}`");
         check("done", "unfinished", "first difference: now `unfinished`, was `done`");
         check(

@@ -1,4 +1,4 @@
-//! What a trace shows of handlers, caches, graphs inside nodes, failures and stops.
+//! Traces of error handlers, caches, subgraphs, failures and stops.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -9,9 +9,9 @@ use graph_core::{
     CachePolicy, CompiledGraph, Configure, Context, Input, MemoryCache, MemorySaver, NodeError,
     Persistence, Retry, Route, RunOptions, START, State, StateGraph, Stops, subgraph_on,
 };
-use graph_trace::{Detail, Shape, Trace, record, record_thread};
+use graph_trace::{Detail, TextOptions, Trace, record, record_thread};
 
-use crate::graphs::World;
+use crate::graphs::TestEnv;
 
 #[derive(State, Clone, Debug, Default)]
 struct Log {
@@ -21,23 +21,23 @@ struct Log {
 
 #[track_caller]
 fn check(trace: &Trace, expect: &str) {
-    assert_eq!(trace.text(Shape::new(Detail::Updates)), expect);
+    assert_eq!(trace.text(TextOptions::new(Detail::Updates)), expect);
 }
 
-async fn trace(graph: &CompiledGraph<Log, World>) -> Trace {
-    record(graph, Log::default(), World::new(7), RunOptions::new()).await.trace
+async fn trace(graph: &CompiledGraph<Log, TestEnv>) -> Trace {
+    record(graph, Log::default(), TestEnv::new(7), RunOptions::new()).await.trace
 }
 
-async fn say(_: &Log, cx: &Context<World>) -> LogUpdate {
+async fn say(_: &Log, cx: &Context<TestEnv>) -> LogUpdate {
     cx.deps().pause().await;
     Log::update().lines([format!("said in {}", cx.step())])
 }
 
-fn saying() -> CompiledGraph<Log, World> {
+fn saying() -> CompiledGraph<Log, TestEnv> {
     StateGraph::new().node(say).edge(START, say).compile().unwrap()
 }
 
-async fn fail(_: &Log, cx: &Context<World>) -> Result<(), NodeError> {
+async fn fail(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     cx.emit(format!("attempt {}", cx.attempt())).await;
     cx.task("call", 1, async { Ok("the body's".to_owned()) }).await?;
     Err(NodeError::from(format!("no {}", cx.attempt())))
@@ -47,8 +47,8 @@ fn twice() -> Retry {
     Retry::attempts(2).backoff(Duration::from_millis(1), 1.0).without_jitter()
 }
 
-async fn mend(_: &Log, cx: &Context<World>) -> Result<LogUpdate, NodeError> {
-    cx.emit("mending").await;
+async fn recover(_: &Log, cx: &Context<TestEnv>) -> Result<LogUpdate, NodeError> {
+    cx.emit("recovering").await;
     cx.task("call", 1, async { Ok("the handler's".to_owned()) }).await?;
     cx.run_graph(&saying(), Persistence::Visit, Log::default()).await?;
     let answer: String = cx.interrupt("how?")?;
@@ -64,7 +64,7 @@ step 1
     call call:1 = "the body's"
     call call:1 = "the handler's"
     says "attempt 2"
-    says "mending"
+    says "recovering"
     graph
       step 1
         say
@@ -76,24 +76,24 @@ step 1
 done
 "#;
 
-/// Only the handler is run again with the answer; what the body did stays.
+/// Only the handler is executed again with the answer; the actions of the body are kept.
 #[tokio::test]
-async fn a_handler_that_asks() {
-    let graph = StateGraph::<Log, World>::new()
-        .node(fail.retry(twice()).on_error(mend))
+async fn an_interrupted_handler_keeps_the_actions_of_the_body() {
+    let graph = StateGraph::<Log, TestEnv>::new()
+        .node(fail.retry(twice()).on_error(recover))
         .edge(START, fail)
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", World::default());
-    let asked = record_thread(&thread, Log::default()).await;
-    let recorded = asked.then(&thread, Input::resume("so").unwrap()).await;
+    let thread = graph.thread("t", TestEnv::default());
+    let interrupted = record_thread(&thread, Log::default()).await;
+    let recorded = interrupted.then(&thread, Input::resume("so").unwrap()).await;
     check(&recorded.trace, HANDLED);
 }
 
 #[tokio::test]
-async fn a_cached_task() {
-    let graph = StateGraph::<Log, World>::new()
+async fn a_cached_task_is_marked() {
+    let graph = StateGraph::<Log, TestEnv>::new()
         .node(say.cache(CachePolicy::default()))
         .edge(START, say)
         .cache(MemoryCache::new())
@@ -106,8 +106,8 @@ async fn a_cached_task() {
     );
 }
 
-/// A node that runs graphs at once, the second one being done first.
-async fn many(_: &Log, cx: &Context<World>) -> Result<(), NodeError> {
+/// A node that runs several graphs concurrently.
+async fn many(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     let input = |line: &str| Log { lines: vec![line.to_owned()] };
     let graphs = [saying(), saying(), saying()];
     let visit = Persistence::Visit;
@@ -121,10 +121,11 @@ async fn many(_: &Log, cx: &Context<World>) -> Result<(), NodeError> {
 }
 
 #[tokio::test]
-async fn several_graphs_in_one_node() {
-    let graph = StateGraph::<Log, World>::new().node(many).edge(START, many).compile().unwrap();
+async fn concurrent_graphs_of_one_node_are_in_order() {
+    let graph = StateGraph::<Log, TestEnv>::new().node(many).edge(START, many).compile().unwrap();
     for seed in 0..50 {
-        let trace = record(&graph, Log::default(), World::new(seed), RunOptions::new()).await.trace;
+        let trace =
+            record(&graph, Log::default(), TestEnv::new(seed), RunOptions::new()).await.trace;
         let inputs = trace.root.steps[1].tasks[0]
             .graphs
             .iter()
@@ -145,9 +146,9 @@ fn two(_: &Log) -> Two {
 
 async fn begin(_: &Log) {}
 
-/// Graphs inside tasks that run at once, each with steps of its own.
+/// Concurrent tasks that each run a subgraph.
 #[tokio::test]
-async fn nested_graphs_in_parallel() {
+async fn subgraphs_of_concurrent_tasks_are_kept_apart() {
     for persistence in [Persistence::Visit, Persistence::Nothing] {
         let inner = subgraph_on(
             "inner",
@@ -155,7 +156,7 @@ async fn nested_graphs_in_parallel() {
             |nth: u32| Log { lines: vec![nth.to_string()] },
             |it: Log| Log::update().lines(it.lines),
         );
-        let graph = StateGraph::<Log, World>::new()
+        let graph = StateGraph::<Log, TestEnv>::new()
             .node(begin)
             .node(inner.persistence(persistence))
             .edge(START, begin)
@@ -164,7 +165,7 @@ async fn nested_graphs_in_parallel() {
             .unwrap();
         for seed in 0..30 {
             let recorded =
-                record(&graph, Log::default(), World::new(seed), RunOptions::new()).await;
+                record(&graph, Log::default(), TestEnv::new(seed), RunOptions::new()).await;
             check(
                 &recorded.trace,
                 r#"input {"lines":[]}
@@ -192,26 +193,26 @@ done
     }
 }
 
-/// Runs a graph that keeps its state, and fails once after it.
-async fn visit(_: &Log, cx: &Context<World>) -> Result<(), NodeError> {
+/// Runs a graph that keeps its state across runs.
+async fn visit(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     let persistence = Persistence::Thread;
     cx.run_graph(&saying(), persistence, Log::default()).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_graph_that_keeps_its_state() {
-    let graph = StateGraph::<Log, World>::new()
+async fn each_execution_of_a_stateful_graph_is_a_separate_trace() {
+    let graph = StateGraph::<Log, TestEnv>::new()
         .node(visit)
         .node(begin)
         .edge(START, visit)
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", World::default());
+    let thread = graph.thread("t", TestEnv::default());
     let first = record_thread(&thread, Log::default()).await;
     let both = first.then(&thread, Log::default()).await;
-    // The second visit goes on counting the first one's steps, and is a visit of its own.
+    // The second execution continues the step numbers of the first, and is a separate graph trace.
     check(
         &both.trace,
         r#"input {"lines":[]}
@@ -233,8 +234,8 @@ done
     );
 }
 
-/// Runs two graphs at its first attempt, and one at its second.
-async fn once_less(_: &Log, cx: &Context<World>) -> Result<(), NodeError> {
+/// Runs two graphs in its first attempt, and one in its second.
+async fn fewer_graphs(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     cx.run_graph(&saying(), Persistence::Visit, Log::default()).await?;
     if cx.attempt() == 1 {
         cx.run_graph(&saying(), Persistence::Visit, Log::default()).await?;
@@ -244,17 +245,17 @@ async fn once_less(_: &Log, cx: &Context<World>) -> Result<(), NodeError> {
 }
 
 #[tokio::test]
-async fn graphs_of_an_attempt_that_failed() {
-    let graph = StateGraph::<Log, World>::new()
-        .node(once_less.retry(twice()))
-        .edge(START, once_less)
+async fn graphs_of_failed_attempts_are_dropped() {
+    let graph = StateGraph::<Log, TestEnv>::new()
+        .node(fewer_graphs.retry(twice()))
+        .edge(START, fewer_graphs)
         .compile()
         .unwrap();
     check(
         &trace(&graph).await,
         r#"input {"lines":[]}
 step 1
-  once_less
+  fewer_graphs
     attempt 1 failed: once more
     graph
       step 1
@@ -265,7 +266,7 @@ done
     );
 }
 
-async fn moody(_: &Log) -> Result<LogUpdate, NodeError> {
+async fn unreliable(_: &Log) -> Result<LogUpdate, NodeError> {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     match CALLS.fetch_add(1, Ordering::Relaxed) {
         0 => Err("not today".into()),
@@ -273,26 +274,26 @@ async fn moody(_: &Log) -> Result<LogUpdate, NodeError> {
     }
 }
 
-/// A thread that failed and went on has the trace of one that did not.
+/// A thread that failed and was resumed has the same trace as one that did not fail.
 #[tokio::test]
-async fn a_failure_that_was_got_over() {
-    let graph = StateGraph::<Log, World>::new()
-        .node(moody)
+async fn a_resumed_failure_leaves_no_trace() {
+    let graph = StateGraph::<Log, TestEnv>::new()
+        .node(unreliable)
         .node(say)
-        .edge(START, moody)
+        .edge(START, unreliable)
         .edge(START, say)
         .checkpointer(MemorySaver::new())
         .compile()
         .unwrap();
-    let thread = graph.thread("t", World::default());
+    let thread = graph.thread("t", TestEnv::default());
     let failed = record_thread(&thread, Log::default()).await;
-    assert!(failed.trace.text(Shape::default()).contains("failed: not today"));
+    assert!(failed.trace.text(TextOptions::default()).contains("failed: not today"));
     let recorded = failed.then(&thread, Input::proceed()).await;
     check(
         &recorded.trace,
         r#"input {"lines":[]}
 step 1
-  moody
+  unreliable
     lines <- ["well"]
   say
     lines <- ["said in 1"]
@@ -301,21 +302,21 @@ done
     );
 }
 
-/// The state that a run goes on with is not taken for one that a step came to.
+/// The state with which a run resumes is not attributed to a step.
 #[tokio::test]
-async fn a_stop_leaves_no_mark() {
+async fn a_stop_leaves_no_trace() {
     let graph = |stops| {
         let graph =
-            StateGraph::<Log, World>::new().node(begin).edge(START, begin).stop_before(stops);
+            StateGraph::<Log, TestEnv>::new().node(begin).edge(START, begin).stop_before(stops);
         graph.checkpointer(MemorySaver::new()).compile().unwrap()
     };
-    let through = graph(Stops::Nowhere).thread("t", World::default());
+    let through = graph(Stops::Nowhere).thread("t", TestEnv::default());
     let through = record_thread(&through, Log::default()).await;
-    let thread = graph(Stops::Everywhere).thread("t", World::default());
+    let thread = graph(Stops::Everywhere).thread("t", TestEnv::default());
     let stopped = record_thread(&thread, Log::default()).await;
     let mut recorded = stopped.then(&thread, Input::proceed()).await;
-    // One that has nothing left to do shows nothing of it either.
+    // Resuming a completed run does not change the trace either.
     recorded = recorded.then(&thread, Input::proceed()).await;
-    let text = |it: &Trace| it.text(Shape::new(Detail::Full));
+    let text = |it: &Trace| it.text(TextOptions::new(Detail::Full));
     assert_eq!(text(&recorded.trace), text(&through.trace));
 }

@@ -1,6 +1,6 @@
-//! The graphs that are traced: a fan-out, a loop with a subgraph, one that asks, and subgraphs that run at once.
+//! The graphs of the tests: a fan-out, a loop with a subgraph, one with interrupts, and concurrent subgraphs.
 //!
-//! Their nodes take another time in every run: the world around them has a seed, and all of it is drawn from there.
+//! The latencies of their nodes are random, drawn from the seed of the test environment.
 
 use std::{
     sync::{
@@ -15,41 +15,41 @@ use graph_core::{
     State, StateGraph, subgraph, subgraph_on,
 };
 
-/// What is outside: its latency, and how often it was called.
+/// The environment of a graph: random latencies, and a counter of external calls.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     seed: Arc<Mutex<u64>>,
     calls: Arc<AtomicUsize>,
-    /// The part whose draft comes out another way.
-    planted: Option<u32>,
+    /// The part whose draft differs.
+    changed_part: Option<u32>,
 }
 
-impl World {
+impl TestEnv {
     pub(crate) fn new(seed: u64) -> Self {
         Self { seed: Arc::new(Mutex::new(seed)), ..Self::default() }
     }
 
-    /// The draft of this part comes out another way.
-    pub(crate) fn plant(mut self, part: u32) -> Self {
-        self.planted = Some(part);
+    /// Changes the draft of this part.
+    pub(crate) fn with_changed_draft(mut self, part: u32) -> Self {
+        self.changed_part = Some(part);
         self
     }
 
-    /// Another number each time.
-    pub(crate) fn draw(&self, below: u64) -> u64 {
+    /// Returns the next random number below `bound`.
+    pub(crate) fn random_below(&self, bound: u64) -> u64 {
         let mut seed = self.seed.lock().unwrap();
         *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ (mixed >> 31)) % below
+        (mixed ^ (mixed >> 31)) % bound
     }
 
-    /// Takes its time.
+    /// Waits for a random time.
     pub(crate) async fn pause(&self) {
-        match self.draw(5) {
-            0 => tokio::time::sleep(Duration::from_micros(200 * self.draw(6))).await,
+        match self.random_below(5) {
+            0 => tokio::time::sleep(Duration::from_micros(200 * self.random_below(6))).await,
             1 => {}
-            often => {
-                for _ in 0..often {
+            n_yields => {
+                for _ in 0..n_yields {
                     tokio::task::yield_now().await;
                 }
             }
@@ -76,11 +76,11 @@ pub(crate) struct Essay {
     pub(crate) approved: bool,
 }
 
-/// A graph with what it is run on.
+/// A graph, with and without a checkpointer.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    pub(crate) stored: CompiledGraph<Essay, World>,
-    pub(crate) plain: CompiledGraph<Essay, World>,
+    pub(crate) stored: CompiledGraph<Essay, TestEnv>,
+    pub(crate) plain: CompiledGraph<Essay, TestEnv>,
 }
 
 pub(crate) fn tea() -> Input<Essay> {
@@ -88,7 +88,7 @@ pub(crate) fn tea() -> Input<Essay> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let both = |name, graph: fn() -> StateGraph<Essay, World>| Case {
+    let both = |name, graph: fn() -> StateGraph<Essay, TestEnv>| Case {
         name,
         stored: graph().checkpointer(MemorySaver::new()).compile().unwrap(),
         plain: graph().compile().unwrap(),
@@ -101,7 +101,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// One case by its name.
+/// Returns a case by name.
 pub(crate) fn case(name: &str) -> Case {
     cases().into_iter().find(|it| it.name == name).unwrap()
 }
@@ -116,36 +116,36 @@ fn parts(_: &Essay) -> Parts {
     Parts::Each((1..=5).collect())
 }
 
-async fn plan(_: &Essay, cx: &Context<World>) {
+async fn plan(_: &Essay, cx: &Context<TestEnv>) {
     cx.emit("planning").await;
     cx.deps().pause().await;
 }
 
-async fn write(part: u32, cx: &Context<World>) -> Result<EssayUpdate, NodeError> {
-    let world = cx.deps();
+async fn write(part: u32, cx: &Context<TestEnv>) -> Result<EssayUpdate, NodeError> {
+    let env = cx.deps();
     cx.emit(format!("part {part}, attempt {}", cx.attempt())).await;
-    world.pause().await;
+    env.pause().await;
     let fact = format!("part {part}");
-    let fact: String = cx.task("look up", part, world.call(&fact)).await?;
+    let fact: String = cx.task("look up", part, env.call(&fact)).await?;
     if part % 2 == 1 && cx.attempt() == 1 {
         return Err("no idea yet".into());
     }
     let (first, second) = tokio::join!(
-        cx.task("check", 1, world.call("spelling")),
-        cx.task("check", 2, world.call("facts")),
+        cx.task("check", 1, env.call("spelling")),
+        cx.task("check", 2, env.call("facts")),
     );
     cx.message(format!("{} and {}", first?, second?)).await;
-    world.pause().await;
-    let planted = if world.planted == Some(part) { " (planted)" } else { "" };
-    Ok(Essay::update().drafts([format!("{fact}{planted}")]))
+    env.pause().await;
+    let suffix = if env.changed_part == Some(part) { " (changed)" } else { "" };
+    Ok(Essay::update().drafts([format!("{fact}{suffix}")]))
 }
 
-async fn merge(essay: &Essay, cx: &Context<World>) -> EssayUpdate {
+async fn merge(essay: &Essay, cx: &Context<TestEnv>) -> EssayUpdate {
     cx.deps().pause().await;
     Essay::update().notes(format!("{} drafts", essay.drafts.len()))
 }
 
-fn fan_out() -> StateGraph<Essay, World> {
+fn fan_out() -> StateGraph<Essay, TestEnv> {
     let retry = Retry::attempts(3).backoff(Duration::from_micros(300), 1.0).without_jitter();
     StateGraph::new()
         .node(plan)
@@ -156,20 +156,20 @@ fn fan_out() -> StateGraph<Essay, World> {
         .edge(write, merge)
 }
 
-async fn draft(essay: &Essay, cx: &Context<World>) -> Result<EssayUpdate, NodeError> {
+async fn draft(essay: &Essay, cx: &Context<TestEnv>) -> Result<EssayUpdate, NodeError> {
     let nth = essay.drafts.len();
     let text = cx.task("ask", nth, cx.deps().call(&format!("draft {nth}"))).await?;
     Ok(Essay::update().drafts([text]))
 }
 
-async fn read(_: &Essay, cx: &Context<World>) -> Result<(), NodeError> {
+async fn read(_: &Essay, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     cx.deps().pause().await;
     cx.emit("reading").await;
     cx.task("read", (), cx.deps().call("style")).await?;
     Ok(())
 }
 
-async fn judge(essay: &Essay, cx: &Context<World>) -> EssayUpdate {
+async fn judge(essay: &Essay, cx: &Context<TestEnv>) -> EssayUpdate {
     cx.deps().pause().await;
     Essay::update().notes(format!("judged {}", essay.drafts.len()))
 }
@@ -186,8 +186,8 @@ fn verdict(essay: &Essay) -> Verdict {
     if essay.drafts.len() < 3 { Verdict::Again } else { Verdict::Good }
 }
 
-fn review() -> CompiledGraph<Essay, World> {
-    let review = StateGraph::<Essay, World>::new()
+fn review() -> CompiledGraph<Essay, TestEnv> {
+    let review = StateGraph::<Essay, TestEnv>::new()
         .node(read)
         .node(judge)
         .edge(START, read)
@@ -197,7 +197,7 @@ fn review() -> CompiledGraph<Essay, World> {
     review.compile().unwrap()
 }
 
-fn looped() -> StateGraph<Essay, World> {
+fn looped() -> StateGraph<Essay, TestEnv> {
     let review =
         subgraph("review", &review(), Essay::clone, |it: Essay| Essay::update().notes(it.notes));
     StateGraph::new()
@@ -208,7 +208,7 @@ fn looped() -> StateGraph<Essay, World> {
         .branch("review", verdict)
 }
 
-async fn approve(essay: &Essay, cx: &Context<World>) -> Result<EssayUpdate, NodeError> {
+async fn approve(essay: &Essay, cx: &Context<TestEnv>) -> Result<EssayUpdate, NodeError> {
     cx.deps().pause().await;
     let price = cx.task("price", &essay.topic, cx.deps().call("prices")).await?;
     let approved: bool = cx.interrupt(format!("buy {} ({price})?", essay.topic))?;
@@ -217,7 +217,7 @@ async fn approve(essay: &Essay, cx: &Context<World>) -> Result<EssayUpdate, Node
     Ok(Essay::update().approved(approved).notes(note))
 }
 
-fn question() -> StateGraph<Essay, World> {
+fn question() -> StateGraph<Essay, TestEnv> {
     StateGraph::new()
         .node(approve)
         .node(read)
@@ -239,7 +239,7 @@ fn reviews(_: &Essay) -> Reviews {
     Reviews::Each(vec![1, 2, 3])
 }
 
-fn nested() -> StateGraph<Essay, World> {
+fn nested() -> StateGraph<Essay, TestEnv> {
     let review = subgraph_on(
         "review",
         &review(),

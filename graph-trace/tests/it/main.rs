@@ -1,8 +1,6 @@
-//! Traces, at the public API: the same however a run goes, different where it differs, and replayed without a call.
-#![expect(
-    clippy::unwrap_used,
-    reason = "tests, though most of it stands in functions of their own"
-)]
+//! Tests of the public API: traces are deterministic, differences are found, and runs are replayed without making
+//! calls.
+#![expect(clippy::unwrap_used, reason = "test helpers outside of test functions")]
 
 mod cases;
 mod diffs;

@@ -1,7 +1,7 @@
-//! Redactions reach every part of a trace.
+//! Redactions apply to every part of a trace.
 
 use graph_core::{Context, Input, MemorySaver, NodeError, Route, START, State, StateGraph};
-use graph_trace::{Detail, Redactions, Shape, record_thread};
+use graph_trace::{Detail, Redactions, TextOptions, record_thread};
 use serde_json::{Value, json};
 
 #[track_caller]
@@ -21,7 +21,7 @@ fn check(path: &str, expect: impl Into<Value>) {
 }
 
 #[test]
-fn paths() {
+fn paths_select_fields() {
     check("messages", json!({ "messages": "-" }));
     check(
         "messages[*].id",
@@ -40,7 +40,7 @@ fn paths() {
 }
 
 #[test]
-fn paths_that_are_none() {
+fn invalid_paths_are_rejected() {
     for path in ["", "a..b", "a[", "a[x]", "a[1", "a.[*]"] {
         let parsed = std::panic::catch_unwind(|| Redactions::new().path(path, "-"));
         assert!(parsed.is_err(), "{path}");
@@ -48,7 +48,7 @@ fn paths_that_are_none() {
 }
 
 #[test]
-fn patterns() {
+fn patterns_match_parts_of_texts() {
     let check = |pattern: &str, text: &str, expect: &str| {
         let mut value = json!([text]);
         Redactions::new().text(pattern, "-").apply(&mut value);
@@ -70,11 +70,11 @@ struct Talk {
 #[derive(Route)]
 enum Next {
     #[to(end)]
-    End(String),
+    RunOutcome(String),
 }
 
 fn next(_: &Talk) -> Next {
-    Next::End("sk-sent".into())
+    Next::RunOutcome("sk-sent".into())
 }
 
 async fn talk(talk: &Talk, cx: &Context) -> Result<TalkUpdate, NodeError> {
@@ -90,7 +90,7 @@ async fn end(payload: String) -> Result<(), NodeError> {
 }
 
 #[tokio::test]
-async fn nothing_is_left_out() {
+async fn every_part_of_a_trace_is_redacted() {
     let graph = StateGraph::<Talk>::new()
         .node(talk)
         .node(end)
@@ -100,14 +100,14 @@ async fn nothing_is_left_out() {
         .compile()
         .unwrap();
     let thread = graph.thread("t", ());
-    let asked = record_thread(&thread, Talk { secret: "sk-input".into() }).await;
-    let recorded = asked.then(&thread, Input::resume("sk-answer").unwrap()).await;
-    let text = |it: Redactions| recorded.trace.redacted(&it).text(Shape::new(Detail::Full));
+    let interrupted = record_thread(&thread, Talk { secret: "sk-input".into() }).await;
+    let recorded = interrupted.then(&thread, Input::resume("sk-answer").unwrap()).await;
+    let text = |it: Redactions| recorded.trace.redacted(&it).text(TextOptions::new(Detail::Full));
     let whole = text(Redactions::new());
     assert_eq!(whole.matches("sk-").count(), 15, "{whole}");
     let shown = text(Redactions::new().text("sk-*", "[secret]"));
     assert!(!shown.contains("sk-") && shown.contains("[secret]"), "{shown}");
-    // By its path, in the input, the states, what tasks ran on, the message and the write.
+    // By path: in the input, the states, the inputs of tasks, the message and the write.
     let shown = text(Redactions::new().path("secret", "[secret]"));
     assert_eq!(shown.matches("[secret]").count(), 6, "{shown}");
 }

@@ -1,4 +1,4 @@
-//! A recorded run is replayed without a call, and one that leaves its recording says where.
+//! Recorded runs are replayed without making calls, and differences from the recording are reported.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -10,10 +10,10 @@ use graph_core::{
     StateGraph,
 };
 use graph_trace::{
-    Detail, Outcome, Recorder, Recording, RecordingError, Shape, Trace, record, record_to,
+    CallOutcome, Detail, Recorder, Recording, RecordingError, TextOptions, Trace, record, record_to,
 };
 
-use crate::graphs::World;
+use crate::graphs::TestEnv;
 
 #[derive(State, Clone, Debug, Default)]
 struct Notes {
@@ -23,10 +23,10 @@ struct Notes {
 }
 
 fn text(trace: &Trace) -> String {
-    trace.text(Shape::new(Detail::Full)) + &serde_json::to_string(trace).unwrap()
+    trace.text(TextOptions::new(Detail::Full)) + &serde_json::to_string(trace).unwrap()
 }
 
-/// Runs a graph and gives its recording, as one that went through its file.
+/// Runs a graph and returns its recording after a round trip through the file format.
 async fn recorded<C: Send + Sync + 'static>(
     graph: &CompiledGraph<Notes, C>,
     notes: Notes,
@@ -50,40 +50,40 @@ fn each(notes: &Notes) -> Parts {
     Parts::Each((0..notes.parts).collect())
 }
 
-async fn part(part: u32, cx: &Context<World>) -> Result<NotesUpdate, NodeError> {
+async fn part(part: u32, cx: &Context<TestEnv>) -> Result<NotesUpdate, NodeError> {
     let mut lines = Vec::new();
     for nth in 0..3 {
         lines.push(cx.task("ask", (part, nth), cx.deps().call(&format!("{part}.{nth}"))).await?);
     }
-    let luck = cx.random().await?;
-    lines.push(format!("{luck} at {:?}", cx.now().await?));
+    let number = cx.random().await?;
+    lines.push(format!("{number} at {:?}", cx.now().await?));
     Ok(Notes::update().lines(lines))
 }
 
-fn parts() -> CompiledGraph<Notes, World> {
+fn parts() -> CompiledGraph<Notes, TestEnv> {
     StateGraph::new().node(part).branch(START, each).compile().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_thousand_effects_without_a_call() {
-    let folder = std::env::temp_dir().join(format!("graph-trace-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("thousand.jsonl");
-    // Three calls, a random number and the clock for each.
+async fn a_thousand_effects_are_replayed_without_a_call() {
+    let dir = std::env::temp_dir().join(format!("graph-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("thousand.jsonl");
+    // Each part makes three calls and reads a random number and the clock.
     let notes = Notes { parts: 200, ..Notes::default() };
-    let world = World::new(1);
-    let run = record_to(&parts(), notes, world.clone(), RunOptions::new(), &path).await.unwrap();
-    assert_eq!(world.calls(), 600);
+    let env = TestEnv::new(1);
+    let run = record_to(&parts(), notes, env.clone(), RunOptions::new(), &path).await.unwrap();
+    assert_eq!(env.calls(), 600);
     let recording = Recording::read(&path).unwrap();
     assert_eq!(recording.calls.len(), 1000);
 
-    let world = World::new(2);
-    let replayed = recording.replay(&parts(), world.clone()).await.unwrap();
+    let env = TestEnv::new(2);
+    let replayed = recording.replay(&parts(), env.clone()).await.unwrap();
     replayed.check().unwrap();
-    assert_eq!(world.calls(), 0);
+    assert_eq!(env.calls(), 0);
     assert_eq!(text(&replayed.trace), text(&run.trace));
     assert_eq!(text(&recording.trace), text(&run.trace));
-    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
 }
 
 async fn ask(notes: &Notes, cx: &Context<String>) -> Result<NotesUpdate, NodeError> {
@@ -97,7 +97,7 @@ async fn ask(notes: &Notes, cx: &Context<String>) -> Result<NotesUpdate, NodeErr
 async fn never_fails(_: &Notes) {}
 
 #[tokio::test]
-async fn a_changed_prompt_stops_at_its_call() {
+async fn a_changed_prompt_fails_at_its_call() {
     let graph = StateGraph::<Notes, String>::new().node(ask).edge(START, ask).compile().unwrap();
     let (recording, _) = recorded(&graph, Notes::default(), "old".to_owned()).await;
     let replayed = recording.replay(&graph, "new".to_owned()).await.unwrap();
@@ -106,20 +106,20 @@ async fn a_changed_prompt_stops_at_its_call() {
         "node `ask` failed in step 1: the run has left its recording at 1:ask, call `ask:\"new\"`: \
          expected `ask:\"old\"`, got `ask:\"new\"`",
     );
-    assert_eq!(replayed.strays.len(), 1);
-    let stray = &replayed.strays[0];
-    assert_eq!((stray.place.as_str(), stray.key.as_str()), ("1:ask", "ask:\"new\""));
-    assert_eq!(stray.expected.as_deref(), Some("ask:\"old\""));
-    let left: Vec<_> = replayed.left_over.iter().map(|it| it.key.as_str()).collect();
+    assert_eq!(replayed.unrecorded_calls.len(), 1);
+    let call = &replayed.unrecorded_calls[0];
+    assert_eq!((call.call_site.as_str(), call.key.as_str()), ("1:ask", "ask:\"new\""));
+    assert_eq!(call.expected.as_deref(), Some("ask:\"old\""));
+    let left: Vec<_> = replayed.unused_calls.iter().map(|it| it.key.as_str()).collect();
     assert_eq!(left, ["ask:\"old\"", "thank:0"]);
     let shown = replayed.check().unwrap_err().to_string();
-    assert!(shown.contains("first difference: step 1, task `ask`, an outside call"), "{shown}");
+    assert!(shown.contains("first difference: step 1, task `ask`, external call"), "{shown}");
     assert!(shown.contains("2 recorded calls not made:\n  at 1:ask, `ask:\"old\"`"), "{shown}");
 }
 
-/// A handler takes the failure of a call that is not in the recording; the replay tells of it all the same.
+/// A handler may catch the failure of an unrecorded call; the replay reports it anyway.
 #[tokio::test]
-async fn a_handler_does_not_hide_it() {
+async fn a_handler_does_not_hide_an_unrecorded_call() {
     let graph = StateGraph::<Notes, String>::new()
         .node(ask.on_error(never_fails))
         .edge(START, ask)
@@ -128,14 +128,14 @@ async fn a_handler_does_not_hide_it() {
     let (recording, _) = recorded(&graph, Notes::default(), "old".to_owned()).await;
     let replayed = recording.replay(&graph, "new".to_owned()).await.unwrap();
     assert!(matches!(replayed.outcome, Ok(Exit::Done(_))));
-    assert_eq!(replayed.strays.len(), 1);
+    assert_eq!(replayed.unrecorded_calls.len(), 1);
     replayed.check().unwrap_err();
 }
 
 async fn silent(_: &Notes) {}
 
 #[tokio::test]
-async fn calls_that_are_left_over() {
+async fn recorded_calls_that_are_not_made_are_reported() {
     let graph = |silently: bool| {
         let graph = StateGraph::<Notes, String>::new().edge(START, "ask");
         let graph = if silently { graph.node_as("ask", silent) } else { graph.node(ask) };
@@ -143,13 +143,13 @@ async fn calls_that_are_left_over() {
     };
     let (recording, _) = recorded(&graph(false), Notes::default(), "old".to_owned()).await;
     let replayed = recording.replay(&graph(true), "old".to_owned()).await.unwrap();
-    assert!(replayed.strays.is_empty());
-    assert_eq!(replayed.left_over.len(), 3);
+    assert!(replayed.unrecorded_calls.is_empty());
+    assert_eq!(replayed.unused_calls.len(), 3);
     replayed.check().unwrap_err();
 }
 
-/// Fails twice, then for good or not at all.
-async fn unsteady(notes: &Notes, cx: &Context<AtomicUsize>) -> Result<NotesUpdate, NodeError> {
+/// Fails twice, and then succeeds or fails terminally.
+async fn unreliable(notes: &Notes, cx: &Context<AtomicUsize>) -> Result<NotesUpdate, NodeError> {
     let call = async {
         match (cx.deps().fetch_add(1, Ordering::Relaxed), notes.parts) {
             (nth @ 0..2, _) => Err(NodeError::from(format!("busy {nth}"))),
@@ -162,17 +162,17 @@ async fn unsteady(notes: &Notes, cx: &Context<AtomicUsize>) -> Result<NotesUpdat
 }
 
 #[tokio::test]
-async fn failures_come_back_in_order() {
+async fn failures_are_replayed_in_order() {
     let retry = Retry::attempts(9).backoff(Duration::from_millis(1), 1.0).without_jitter();
     let graph = StateGraph::<Notes, AtomicUsize>::new()
-        .node(unsteady.retry(retry))
-        .edge(START, unsteady)
+        .node(unreliable.retry(retry))
+        .edge(START, unreliable)
         .compile()
         .unwrap();
     for parts in [0, 1] {
         let notes = Notes { parts, ..Notes::default() };
         let (recording, trace) = recorded(&graph, notes, AtomicUsize::new(0)).await;
-        let failed = |it: &Outcome| matches!(it, Outcome::Failed { .. });
+        let failed = |it: &CallOutcome| matches!(it, CallOutcome::Failed { .. });
         let outcomes: Vec<_> = recording.calls.iter().map(|it| failed(&it.outcome)).collect();
         assert_eq!(outcomes, [true, true, parts == 1]);
         let calls = AtomicUsize::new(7);
@@ -196,32 +196,32 @@ async fn lose(part: u32) -> Result<(), NodeError> {
     Err(format!("lost {part}").into())
 }
 
-async fn find(part: u32, cx: &Context<World>) -> Result<NotesUpdate, NodeError> {
+async fn find(part: u32, cx: &Context<TestEnv>) -> Result<NotesUpdate, NodeError> {
     cx.deps().pause().await;
     let line = cx.task("find", "it", cx.deps().call(&format!("part {part}"))).await?;
     Ok(Notes::update().lines([line]))
 }
 
-/// Handlers of tasks of one node, whose calls have the same key.
+/// Handlers of several tasks of one node, whose calls have the same key.
 #[tokio::test]
-async fn handlers_keep_their_calls_apart() {
-    let graph = StateGraph::<Notes, World>::new()
+async fn calls_of_concurrent_handlers_are_kept_apart() {
+    let graph = StateGraph::<Notes, TestEnv>::new()
         .node(lose.on_error(find))
         .branch(START, both)
         .compile()
         .unwrap();
     for seed in 0..20 {
-        let (recording, trace) = recorded(&graph, Notes::default(), World::new(seed)).await;
-        let replayed = recording.replay(&graph, World::new(seed + 100)).await.unwrap();
+        let (recording, trace) = recorded(&graph, Notes::default(), TestEnv::new(seed)).await;
+        let replayed = recording.replay(&graph, TestEnv::new(seed + 100)).await.unwrap();
         replayed.check().unwrap();
         assert_eq!(text(&replayed.trace), text(&trace), "seed {seed}");
     }
 }
 
-/// Which node calls what.
+/// Pairs of a node and the key of a call it makes.
 type Plan = Vec<(&'static str, &'static str)>;
 
-/// Calls what is planned for its node, and takes it as it comes.
+/// Makes the calls planned for its node and ignores failures.
 async fn planned(_: &Notes, cx: &Context<Plan>) -> Result<(), NodeError> {
     for (_, key) in cx.deps().iter().filter(|it| it.0 == cx.node()) {
         let call = async { if *key == "busy" { Err("busy".into()) } else { Ok(None) } };
@@ -231,7 +231,7 @@ async fn planned(_: &Notes, cx: &Context<Plan>) -> Result<(), NodeError> {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said() {
+async fn unrecorded_calls_are_explained() {
     let graph = StateGraph::<Notes, Plan>::new()
         .node_as("first", planned)
         .node_as("second", planned)
@@ -241,26 +241,26 @@ async fn what_is_wrong_is_said() {
         .unwrap();
     let plan = vec![("first", "a"), ("first", "busy"), ("second", "b")];
     let (recording, _) = recorded(&graph, Notes::default(), plan).await;
-    // A result of nothing is a result.
-    assert_eq!(recording.calls[0].outcome, Outcome::Came(serde_json::Value::Null));
+    // `null` is a valid result.
+    assert_eq!(recording.calls[0].outcome, CallOutcome::Returned(serde_json::Value::Null));
     let plan = ["a", "busy", "b", "busy", "x"].map(|it| ("first", it));
     let plan = plan.into_iter().chain([("second", "c")]).collect();
     let replayed = recording.replay(&graph, plan).await.unwrap();
-    let strays: Vec<_> = replayed.strays.iter().map(ToString::to_string).collect();
+    let calls: Vec<_> = replayed.unrecorded_calls.iter().map(ToString::to_string).collect();
     assert_eq!(
-        strays,
+        calls,
         [
-            "at 1:first, call `call:\"b\"`: the recording has it at 2:second, and nothing more here",
-            "at 1:first, call `call:\"busy\"`: the recording has it 1 time there and no more",
-            "at 1:first, call `call:\"x\"`: the recording has nothing more here",
+            "at 1:first, call `call:\"b\"`: the recording contains it at 2:second, and no further call at this call site",
+            "at 1:first, call `call:\"busy\"`: the recording contains it only 1 time at this call site",
+            "at 1:first, call `call:\"x\"`: the recording contains no further call at this call site",
             "at 2:second, call `call:\"c\"`: expected `call:\"b\"`, got `call:\"c\"`",
         ],
     );
 }
 
-/// A command to a thread is no input for a graph of its own.
+/// A command to a thread is not a valid input of a new run.
 #[tokio::test]
-async fn an_input_that_does_not_fit() {
+async fn replay_rejects_an_input_that_does_not_match_the_state() {
     let graph = StateGraph::<Notes, String>::new().node(ask).edge(START, ask).compile().unwrap();
     let (mut recording, _) = recorded(&graph, Notes::default(), "old".to_owned()).await;
     recording.header.input = serde_json::json!({ "resume": true });
@@ -268,7 +268,7 @@ async fn an_input_that_does_not_fit() {
 }
 
 #[tokio::test]
-async fn files_that_are_none() {
+async fn invalid_files_are_rejected() {
     let graph = StateGraph::<Notes, String>::new().node(ask).edge(START, ask).compile().unwrap();
     let (recording, _) = recorded(&graph, Notes::default(), "old".to_owned()).await;
     let text = recording.to_text().unwrap();
@@ -276,8 +276,8 @@ async fn files_that_are_none() {
     assert_eq!(lines.len(), 5);
     assert_eq!(lines[2], r#"{"at":"1:ask","call":"ask:\"old\"","came":"old!"}"#);
     let cut = lines[..4].join("\n");
-    assert!(matches!(Recording::parse(&cut), Err(RecordingError::Cut)));
-    assert!(matches!(Recording::parse(""), Err(RecordingError::Cut)));
+    assert!(matches!(Recording::parse(&cut), Err(RecordingError::Incomplete)));
+    assert!(matches!(Recording::parse(""), Err(RecordingError::Incomplete)));
     let other = text.replacen("\"recording\":1", "\"recording\":2", 1);
     assert!(matches!(Recording::parse(&other), Err(RecordingError::Version(2))));
     let damaged = text.replacen("\"call\"", "\"coal\"", 1);

@@ -1,27 +1,27 @@
-//! Snapshots of the example graphs, in every form.
+//! Snapshots of the test graphs, in all formats.
 
 use graph_core::{Input, RunOptions};
 use graph_trace::{Detail, Redactions, Snapshot, assert_trace_snapshot, record, record_thread};
 
-use crate::graphs::{World, case, tea};
+use crate::graphs::{TestEnv, case, tea};
 
 #[tokio::test]
 async fn fan_out() {
-    assert_trace_snapshot!(case("fan out").plain, tea(), World::new(1));
+    assert_trace_snapshot!(case("fan out").plain, tea(), TestEnv::new(1));
     let options = RunOptions::new().concurrency(2);
-    assert_trace_snapshot!(case("fan out").plain, tea(), World::new(2), options; Snapshot::new(Detail::Full).named("fan_out_in_full"));
+    assert_trace_snapshot!(case("fan out").plain, tea(), TestEnv::new(2), options; Snapshot::new(Detail::Full).named("fan_out_in_full"));
 }
 
 #[tokio::test]
 async fn looped() {
-    let recorded = record(&case("loop").plain, tea(), World::new(1), RunOptions::new()).await;
+    let recorded = record(&case("loop").plain, tea(), TestEnv::new(1), RunOptions::new()).await;
     assert_trace_snapshot!(recorded; Snapshot::new(Detail::Routes));
     assert_trace_snapshot!(recorded.trace; Snapshot::new(Detail::Routes).json());
 }
 
 #[tokio::test]
 async fn question() {
-    let thread = case("question").stored.thread("t", World::new(1));
+    let thread = case("question").stored.thread("t", TestEnv::new(1));
     let mut recorded = record_thread(&thread, tea()).await;
     assert_trace_snapshot!(recorded);
     recorded = recorded.then(&thread, Input::resume(true).unwrap()).await;

@@ -1,19 +1,19 @@
-//! A trace is the same however the run goes: whatever its tasks' latencies, on one thread or on many, and whether it
-//! crashed on its way or not.
+//! Traces are deterministic: they do not depend on latencies, on the number of threads, or on crashes.
 
 use std::{future::Future, time::Duration};
 
 use graph_core::{Control, Durability, Exit, Input, RunError, RunOptions, Thread};
 use graph_trace::{
-    Detail, End, Header, Recorded, Shape, Trace, TraceBuilder, record, record_thread,
+    Detail, Header, RecordedRun, RunOutcome, TextOptions, Trace, TraceBuilder, record,
+    record_thread,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::graphs::{Case, Essay, World, cases, tea};
+use crate::graphs::{Case, Essay, TestEnv, cases, tea};
 
 const RUNS: u64 = 200;
 
-/// Runs on one thread and on many in turn.
+/// A single-threaded and a multi-threaded runtime, used alternately.
 struct Runtimes {
     one: Runtime,
     many: Runtime,
@@ -32,10 +32,10 @@ impl Runtimes {
 }
 
 fn text(trace: &Trace) -> String {
-    trace.text(Shape::new(Detail::Full))
+    trace.text(TextOptions::new(Detail::Full))
 }
 
-/// The answer to the question that waits.
+/// Returns the answer to a pending interrupt.
 fn answer(question: &str) -> Input<Essay> {
     match question {
         "why?" => Input::resume("it is good").unwrap(),
@@ -43,52 +43,52 @@ fn answer(question: &str) -> Input<Essay> {
     }
 }
 
-/// The questions' case is resumed until it is done.
-async fn undisturbed(case: &Case, world: World) -> Trace {
-    let thread = case.stored.thread(format!("{}", world.draw(u64::MAX)), world);
+/// Runs a case to its end, answering all interrupts.
+async fn run_to_end(case: &Case, env: TestEnv) -> Trace {
+    let thread = case.stored.thread(format!("{}", env.random_below(u64::MAX)), env);
     let mut recorded = record_thread(&thread, tea()).await;
-    while let Some(asked) = waiting(&recorded) {
-        recorded = recorded.then(&thread, answer(&asked)).await;
+    while let Some(question) = pending_interrupt(&recorded) {
+        recorded = recorded.then(&thread, answer(&question)).await;
     }
     assert!(recorded.outcome.unwrap().is_done());
     recorded.trace
 }
 
-fn waiting(recorded: &Recorded<Essay>) -> Option<String> {
+fn pending_interrupt(recorded: &RecordedRun<Essay>) -> Option<String> {
     let exit = recorded.outcome.as_ref().unwrap();
     exit.interrupts().first().map(|it| it.value.as_str().unwrap().to_owned())
 }
 
 #[test]
-fn latencies_and_threads_do_not_show() {
+fn traces_do_not_depend_on_latencies_or_threads() {
     let runtimes = Runtimes::new();
     for case in cases() {
-        let expect = text(&runtimes.run(0, undisturbed(&case, World::new(0))));
+        let expect = text(&runtimes.run(0, run_to_end(&case, TestEnv::new(0))));
         for seed in 1..=RUNS {
-            let trace = runtimes.run(seed, undisturbed(&case, World::new(seed)));
+            let trace = runtimes.run(seed, run_to_end(&case, TestEnv::new(seed)));
             assert_eq!(text(&trace), expect, "{}, seed {seed}", case.name);
         }
     }
 }
 
 #[tokio::test]
-async fn a_checkpointer_does_not_show() {
+async fn traces_do_not_depend_on_a_checkpointer() {
     for case in cases() {
-        let thread = case.stored.thread("t", World::new(1));
+        let thread = case.stored.thread("t", TestEnv::new(1));
         let stored = record_thread(&thread, tea()).await;
-        let plain = record(&case.plain, tea(), World::new(2), RunOptions::new()).await;
+        let plain = record(&case.plain, tea(), TestEnv::new(2), RunOptions::new()).await;
         assert_eq!(text(&plain.trace), text(&stored.trace), "{}", case.name);
     }
 }
 
 #[test]
-fn crashes_do_not_show() {
+fn traces_do_not_depend_on_crashes() {
     let runtimes = Runtimes::new();
     let mut crashes = 0;
     for case in cases() {
-        let expect = runtimes.run(0, undisturbed(&case, World::new(0)));
+        let expect = runtimes.run(0, run_to_end(&case, TestEnv::new(0)));
         for seed in 1..=RUNS {
-            let (trace, crashed) = runtimes.run(seed, disturbed(&case, seed));
+            let (trace, crashed) = runtimes.run(seed, run_with_crashes(&case, seed));
             if let Some(found) = Trace::diff(&expect, &trace) {
                 panic!("{}, seed {seed}: {found}", case.name);
             }
@@ -96,24 +96,24 @@ fn crashes_do_not_show() {
             crashes += crashed;
         }
     }
-    // Most crashes come before the end of their run.
+    // Most crashes happen before the end of the run.
     assert!(crashes > RUNS * 6, "{crashes}");
 }
 
-/// Runs a thread to its end, with crashes on the way; says how many.
-async fn disturbed(case: &Case, seed: u64) -> (Trace, u64) {
-    let world = World::new(seed);
-    let thread = case.stored.thread(format!("crashing {seed}"), world.clone());
+/// Runs a thread to its end with simulated crashes; returns their number.
+async fn run_with_crashes(case: &Case, seed: u64) -> (Trace, u64) {
+    let env = TestEnv::new(seed);
+    let thread = case.stored.thread(format!("crashing {seed}"), env.clone());
     let mut builder = TraceBuilder::new();
     let mut crashes = 0;
     let mut input = tea();
     loop {
-        let last = (crashes < 4).then(|| world.draw(60));
-        let end = drive(&thread, &world, &mut builder, input, last).await;
+        let limit = (crashes < 4).then(|| env.random_below(60));
+        let end = drive(&thread, &env, &mut builder, input, limit).await;
         input = match end {
             Some(Ok(Exit::Done(_))) => break,
             Some(Ok(exit)) => answer(exit.interrupts()[0].value.as_str().unwrap()),
-            // Its input was lost in the crash: it has to be given again.
+            // The input was lost in the crash and has to be given again.
             Some(Err(RunError::EmptyInput)) => tea(),
             Some(Err(error)) => panic!("{error}"),
             None => {
@@ -122,45 +122,46 @@ async fn disturbed(case: &Case, seed: u64) -> (Trace, u64) {
             }
         };
     }
-    (builder.finish(Header::default(), End::Done), crashes)
+    (builder.finish(Header::default(), RunOutcome::Done), crashes)
 }
 
-/// Runs a thread until it ends or so many events were read; `None` where it is left there.
+/// Runs a thread until it ends, or until `limit` more events were read; `None` if it was aborted there.
 async fn drive(
-    thread: &Thread<Essay, World>,
-    world: &World,
+    thread: &Thread<Essay, TestEnv>,
+    env: &TestEnv,
     builder: &mut TraceBuilder,
     input: Input<Essay>,
-    last: Option<u64>,
+    limit: Option<u64>,
 ) -> Option<Result<Exit<Essay>, RunError>> {
     let durability =
-        [Durability::Sync, Durability::Async, Durability::Exit][world.draw(3) as usize];
+        [Durability::Sync, Durability::Async, Durability::Exit][env.random_below(3) as usize];
     let control = Control::new();
     let options = RunOptions::new().durability(durability).control(control.clone()).buffer(1);
-    builder.begin(thread.graph().describe(&input).unwrap());
-    let mut events = thread.clone().with(TraceBuilder::watch(options)).stream(input);
-    let mut left = last.unwrap_or(u64::MAX);
+    builder.begin_run(thread.graph().describe(&input).unwrap());
+    let mut events = thread.clone().with(TraceBuilder::enable_events(options)).stream(input);
+    let mut remaining = limit.unwrap_or(u64::MAX);
     while let Some(event) = events.next().await {
-        builder.note(&event);
-        if left == 0 {
-            // Either nobody reads on, or the run is ended and what it still had to say is read.
-            if world.draw(2) == 0 {
+        builder.add_event(&event);
+        if remaining == 0 {
+            // Either drop the stream, or cancel the run and read its remaining events.
+            if env.random_below(2) == 0 {
                 control.cancel();
                 while let Some(event) = events.next().await {
-                    builder.note(&event);
+                    builder.add_event(&event);
                 }
             }
             drop(events);
-            all_gone().await;
+            wait_for_all_tasks().await;
             return None;
         }
-        left -= 1;
+        remaining -= 1;
     }
     Some(events.finish().await)
 }
 
-/// Waits until no task of the runtime is left: nothing of a process that died goes on beside the next one.
-async fn all_gone() {
+/// Waits until the runtime has no tasks left, because a crashed process would not continue concurrently with the
+/// next run.
+async fn wait_for_all_tasks() {
     while Handle::current().metrics().num_alive_tasks() > 0 {
         tokio::time::sleep(Duration::from_micros(50)).await;
     }

@@ -1,8 +1,8 @@
-//! A headless Chromium, spoken to over a pipe.
+//! A headless Chromium, controlled over a pipe.
 //!
-//! With `--remote-debugging-pipe` Chromium reads commands from its file descriptor 3 and writes answers to 4, as JSON
-//! that ends with a zero byte. A shell puts its standard streams there, so nothing more than the standard library is
-//! needed, and nothing has to be added to the page that is looked at.
+//! With `--remote-debugging-pipe`, Chromium reads commands from its file descriptor 3 and writes answers to 4, as
+//! JSON messages terminated by a zero byte. A shell redirects the standard streams to these descriptors, so only
+//! the standard library is needed, and the page under test is not modified.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -17,8 +17,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time to wait for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
 pub(crate) struct Browser {
@@ -27,39 +27,39 @@ pub(crate) struct Browser {
     output: Receiver<Value>,
     session: Option<String>,
     n_calls: u64,
-    /// What it told without being asked.
+    /// Messages that were not answers to a command.
     events: Vec<Value>,
-    /// Where its profile and the page lie.
-    folder: PathBuf,
+    /// The directory of its profile and of the page.
+    dir: PathBuf,
 }
 
 impl Browser {
-    /// Starts a browser, or says loudly that there is none.
+    /// Starts a browser. Without Chromium, prints a notice and returns `None`.
     pub(crate) fn start() -> Option<Self> {
-        let Some(program) = find() else {
+        let Some(program) = find_chromium() else {
             assert!(
                 std::env::var_os("GRAPH_REQUIRE_CHROMIUM").is_none(),
                 "GRAPH_REQUIRE_CHROMIUM is set, but no Chromium is installed"
             );
             let name = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Past the capture of a test's output: it is to be seen.
+            // Written directly to stderr, to bypass the capture of test output.
             let _ = writeln!(
                 std::io::stderr(),
-                "SKIPPED: {name} opens a page, and no Chromium is installed"
+                "SKIPPED: {name} needs Chromium, which is not installed"
             );
             return None;
         };
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let nth = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("graph-trace-page-{}-{nth}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).unwrap();
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
         let mut child = Command::new("sh")
             .args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 >/dev/null"#])
             .arg(program)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
             .args(["--remote-debugging-pipe", "--no-first-run", "--disable-dev-shm-usage"])
-            .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+            .arg(format!("--user-data-dir={}", dir.join("profile").display()))
             .arg("about:blank")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -81,7 +81,7 @@ impl Browser {
             }
         });
         let mut browser =
-            Self { child, input, output, session: None, n_calls: 0, events: Vec::new(), folder };
+            Self { child, input, output, session: None, n_calls: 0, events: Vec::new(), dir };
         browser.attach();
         Some(browser)
     }
@@ -96,8 +96,8 @@ impl Browser {
         }
     }
 
-    /// The size of the window, and whether the user likes it dark.
-    pub(crate) fn look(&mut self, width: u32, height: u32, scheme: &str) {
+    /// Sets the size of the window and the preferred colour scheme.
+    pub(crate) fn emulate(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", &size);
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
@@ -106,7 +106,7 @@ impl Browser {
 
     /// Opens a page from a file and waits until it is loaded.
     pub(crate) fn open(&mut self, html: &str) {
-        let path = self.folder.join("page.html");
+        let path = self.dir.join("page.html");
         std::fs::write(&path, html).unwrap();
         self.events.clear();
         self.call("Page.navigate", &json!({ "url": format!("file://{}", path.display()) }));
@@ -116,7 +116,7 @@ impl Browser {
         }
     }
 
-    /// What an expression comes to in the page.
+    /// Evaluates an expression in the page.
     #[track_caller]
     pub(crate) fn eval(&mut self, script: &str) -> Value {
         let options = json!({ "expression": script, "returnByValue": true, "awaitPromise": true });
@@ -125,20 +125,21 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Presses a key, as a user does.
+    /// Presses a key.
     pub(crate) fn press(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             self.call("Input.dispatchKeyEvent", &json!({ "type": kind, "key": key }));
         }
     }
 
-    /// What went wrong in the page: errors, what the policy forbade, what was written to the console.
+    /// Returns the problems of the page: errors, policy violations and console output.
     pub(crate) fn problems(&mut self) -> Vec<String> {
-        // What is on its way comes before an answer.
+        // Pending messages are received before the answer.
         self.eval("new Promise((done) => setTimeout(done, 50))");
-        let told = ["Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"];
-        let told = self.events.iter().filter(|it| told.iter().any(|kind| it["method"] == *kind));
-        told.map(|it| it["params"].to_string()).collect()
+        let methods = ["Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"];
+        let problems =
+            self.events.iter().filter(|it| methods.iter().any(|kind| it["method"] == *kind));
+        problems.map(|it| it["params"].to_string()).collect()
     }
 
     fn call(&mut self, method: &str, params: &Value) -> Value {
@@ -159,33 +160,33 @@ impl Browser {
     }
 
     fn receive(&self) -> Value {
-        self.output.recv_timeout(PATIENCE).expect("Chromium answers in time")
+        self.output.recv_timeout(ANSWER_TIMEOUT).expect("Chromium answers in time")
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Asked to close it ends its helpers first, which would write to its folder otherwise.
+        // A clean shutdown ends the helper processes first, which would otherwise still write to the directory.
         let close = json!({ "id": 0, "method": "Browser.close" });
         let _ = self.input.write_all(format!("{close}\0").as_bytes());
-        let gone = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        let has_exited = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
         let mut waits = std::iter::repeat_n(Duration::from_millis(50), 100);
-        while !gone(&mut self.child) {
+        while !has_exited(&mut self.child) {
             match waits.next() {
                 Some(wait) => std::thread::sleep(wait),
                 None => drop(self.child.kill()),
             }
         }
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
-fn find() -> Option<PathBuf> {
+fn find_chromium() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
     let path = std::env::var_os("PATH")?;
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    let path_dirs: Vec<_> = std::env::split_paths(&path).collect();
     names
         .iter()
-        .flat_map(|name| folders.iter().map(move |it| it.join(name)))
+        .flat_map(|name| path_dirs.iter().map(move |it| it.join(name)))
         .find(|it| it.is_file())
 }

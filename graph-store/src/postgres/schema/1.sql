@@ -1,5 +1,5 @@
--- A graph's place in a thread: the empty name is the thread's root graph.
--- Names are bytes: text cannot hold a NUL, and bytes are sorted as we sort names.
+-- The graphs of a thread. The empty name is the thread's root graph. Names are bytes, because text cannot contain a
+-- NUL, and bytes sort in the same order as our names.
 CREATE TABLE @.namespace (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     thread bytea NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE @.namespace (
     UNIQUE (thread, name)
 );
 
--- `fields[n]` has its newest link in `links[n]`.
+-- The newest link of `fields[n]` is `links[n]`.
 CREATE TABLE @.checkpoint (
     namespace bigint NOT NULL,
     id bytea NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE @.checkpoint (
     PRIMARY KEY (namespace, id)
 );
 
--- What fields changed by. A link's number is never given again.
+-- Changes of fields. Link ids are never reused.
 CREATE TABLE @.link (
     namespace bigint NOT NULL,
     id bigint NOT NULL,
@@ -29,10 +29,10 @@ CREATE TABLE @.link (
     PRIMARY KEY (namespace, id)
 );
 
--- Numbers for links, a block at a time, so that who writes has one at hand.
+-- Link ids, allocated in blocks, so that writers rarely need to fetch one.
 CREATE SEQUENCE @.link_block INCREMENT BY 1024;
 
--- What happened to the tasks of the step that follows a checkpoint, in the order of `seq`.
+-- Events of the tasks in the step that follows a checkpoint, in the order of `seq`.
 CREATE TABLE @.record (
     namespace bigint NOT NULL,
     checkpoint bytea NOT NULL,
@@ -43,21 +43,20 @@ CREATE TABLE @.record (
     PRIMARY KEY (namespace, checkpoint, task, slot)
 );
 
--- Who works on a thread. The token is another one each time, so that a late writer is told apart.
+-- Leased threads. Each lease has a new token, so that a stale writer is recognized.
 CREATE TABLE @.lease (
     thread bytea PRIMARY KEY,
     token bigint NOT NULL
 );
 
--- The number of a thread's lock of some kind.
+-- The advisory lock id of a thread, for one kind of lock.
 CREATE FUNCTION @.lock_of(_kind text, _thread bytea) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtextextended('@.' || _kind || encode(_thread, 'hex'), 0)
 $$;
 
--- The row of a namespace, made if it is missing.
--- Fails unless each statement sees what was committed before it: what is checked under a lock would be older than
--- the lock otherwise.
+-- Fails unless each statement sees everything committed before it: otherwise, checks under a lock would see data
+-- from before the lock was acquired.
 CREATE FUNCTION @.need_read_committed() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -69,6 +68,7 @@ BEGIN
 END
 $$;
 
+-- The id of a namespace; its row is inserted if it is missing.
 CREATE FUNCTION @.namespace_id(_thread bytea, _name bytea) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -85,15 +85,15 @@ BEGIN
 END
 $$;
 
--- Stores writes to one namespace, or says why not: checkpoints of which each follows the one before, with all new
--- links of theirs, and records.
+-- Stores writes to one namespace, or returns why not: consecutive checkpoints with all their new links, and task
+-- records.
 --
--- `_head` and `_base` are those of the first checkpoint; `_links` holds as many numbers for each as there are `_fields`.
--- The namespace's row is locked first. Each statement from then on sees what was committed before the lock was
--- given, so of two who write at the same time the second sees what the first one did.
+-- `_head` and `_base` belong to the first checkpoint; `_links` contains one id per field of `_fields` for each
+-- checkpoint. The namespace's row is locked first. Each statement after that sees everything committed before the
+-- lock was acquired, so the second of two concurrent writers sees the changes of the first.
 --
--- Every step comes through here. So a statement does as much as it can, one row goes the short way, and the plans
--- are made once: arrays of another length do not need another plan.
+-- Every step calls this function. Therefore each statement does as much as possible, single rows take a fast path,
+-- and plans are generic: arrays of another length do not need another plan.
 CREATE FUNCTION @.write(
     _thread bytea, _name bytea, _token bigint,
     _head bytea, _base bytea, _base_links bigint[],
@@ -113,7 +113,7 @@ DECLARE
     _known bigint := 0;
     _foreign bigint := 0;
 BEGIN
-    -- Looked at here first: a call takes as long as a row.
+    -- Checked inline first, because a function call takes as long as storing a row.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM @.need_read_committed();
     END IF;
@@ -127,7 +127,7 @@ BEGIN
         _namespace := @.namespace_id(_thread, _name);
     ELSE
         LOOP
-            -- Who takes the thread over waits for the fence until this is committed.
+            -- A session that takes over the thread waits for this lock until we have committed.
             SELECT n.id, CASE WHEN _token IS NOT NULL THEN
                 pg_advisory_xact_lock_shared(@.lock_of('write', _thread))::text END
             INTO _namespace, _fence FROM @.namespace n
@@ -177,7 +177,7 @@ BEGIN
         ELSIF _base IS NOT NULL AND _newest IS NULL THEN
             RETURN 'base';
         END IF;
-        -- A checkpoint of the same id may have come anew, after the thread was deleted or copied to.
+        -- A checkpoint with the same id may have been stored again, after the thread was deleted or copied to.
         IF _base IS NOT NULL AND _newest_links IS DISTINCT FROM _base_links THEN
             RETURN 'stale';
         END IF;
@@ -196,7 +196,7 @@ BEGIN
             ) AS u;
         END IF;
     END IF;
-    -- Each slot of a task comes once; those of `_keep` leave alone what is in them.
+    -- Each slot of a task occurs once; existing records in slots of `_keep` are not replaced.
     IF cardinality(_tasks) = 1 THEN
         INSERT INTO @.record (namespace, checkpoint, task, slot, body)
         VALUES (_namespace, _at[1], _tasks[1], _slots[1], _records[1])
@@ -215,14 +215,15 @@ BEGIN
 END
 $$;
 
--- Removes these checkpoints and what was recorded after them; says how many there were.
+-- Removes checkpoints and their task records; returns the number of checkpoints.
 CREATE FUNCTION @.remove(_namespace bigint, _ids bytea[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     _removed bigint;
 BEGIN
     PERFORM @.need_read_committed();
-    -- Nobody builds on a checkpoint while it goes: links that only it needs can be swept from then on.
+    -- No checkpoint can build on one that is being removed, because the links that only it needs are swept
+    -- afterwards.
     PERFORM FROM @.namespace n WHERE n.id = _namespace FOR NO KEY UPDATE;
     DELETE FROM @.checkpoint c WHERE c.namespace = _namespace AND c.id = ANY (_ids);
     GET DIAGNOSTICS _removed = ROW_COUNT;
@@ -231,7 +232,7 @@ BEGIN
 END
 $$;
 
--- Removes these checkpoints, except one that has become the newest.
+-- Removes checkpoints, except one that has become the newest.
 CREATE FUNCTION @.prune(_namespace bigint, _ids bytea[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -245,7 +246,7 @@ BEGIN
 END
 $$;
 
--- Removes a namespace, unless it has another newest checkpoint meanwhile; says how many checkpoints it had.
+-- Removes a namespace, unless its newest checkpoint has changed; returns the number of its checkpoints.
 CREATE FUNCTION @.delete_namespace(_namespace bigint, _newest bytea) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -268,7 +269,7 @@ BEGIN
 END
 $$;
 
--- Removes a thread.
+-- Deletes a thread.
 CREATE FUNCTION @.delete_thread(_thread bytea) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -284,14 +285,14 @@ BEGIN
 END
 $$;
 
--- Copies a thread to a name that is free, or says why not.
+-- Copies a thread to a name that is not in use, or returns why not.
 CREATE FUNCTION @.copy_thread(_from bytea, _to bytea) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     _copied bigint;
 BEGIN
     PERFORM @.need_read_committed();
-    -- Of two who copy to one name the second waits here, and then sees what the first one made.
+    -- If two sessions copy to the same name, the second waits here and then sees the result of the first.
     PERFORM pg_advisory_xact_lock(@.lock_of('copy', _to));
     PERFORM FROM @.namespace n WHERE n.thread = _to ORDER BY n.name FOR UPDATE;
     PERFORM FROM @.namespace n JOIN @.checkpoint c ON c.namespace = n.id WHERE n.thread = _to LIMIT 1;
@@ -302,12 +303,13 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    -- Records may lie there for checkpoints that never came. A checkpoint that comes this moment stays, and the copy fails.
+    -- The target may have records of checkpoints that were never stored. A checkpoint that is stored concurrently
+    -- is kept, and the copy fails.
     DELETE FROM @.record r USING @.namespace n WHERE r.namespace = n.id AND n.thread = _to
         AND NOT EXISTS (SELECT FROM @.checkpoint c WHERE c.namespace = n.id);
     DELETE FROM @.namespace n WHERE n.thread = _to
         AND NOT EXISTS (SELECT FROM @.checkpoint c WHERE c.namespace = n.id);
-    -- One statement: it sees one state of the thread, whatever is written to it meanwhile.
+    -- A single statement, which sees one snapshot of the thread, whatever is written concurrently.
     WITH made AS (
         INSERT INTO @.namespace (thread, name)
         SELECT _to, n.name FROM @.namespace n WHERE n.thread = _from ORDER BY n.id
@@ -321,7 +323,7 @@ BEGIN
         FROM pair JOIN @.checkpoint c ON c.namespace = pair.source
         RETURNING 1
     ), links AS (
-        -- They keep their numbers: a link's number is its own within its namespace.
+        -- Link ids stay the same, because they are only unique within a namespace.
         INSERT INTO @.link (namespace, id, prev, depth, body)
         SELECT pair.target, l.id, l.prev, l.depth, l.body
         FROM pair JOIN @.link l ON l.namespace = pair.source
@@ -333,7 +335,7 @@ BEGIN
     )
     SELECT count(*) INTO _copied FROM checkpoints;
     IF _copied = 0 THEN
-        -- It was deleted this moment.
+        -- The thread was deleted concurrently.
         PERFORM @.delete_thread(_to);
         RETURN 'unknown';
     END IF;
@@ -341,7 +343,7 @@ BEGIN
 END
 $$;
 
--- Takes a thread for this session, unless another one has it.
+-- Leases a thread for this session, unless another session holds it.
 CREATE FUNCTION @.take(_thread bytea, _token bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -349,7 +351,7 @@ BEGIN
     IF NOT pg_try_advisory_lock(@.lock_of('lease', _thread)) THEN
         RETURN false;
     END IF;
-    -- What the holder before is storing this moment is committed first.
+    -- Waits until writes of the previous holder that are in progress are committed.
     PERFORM pg_advisory_xact_lock(@.lock_of('write', _thread));
     INSERT INTO @.lease (thread, token) VALUES (_thread, _token)
     ON CONFLICT (thread) DO UPDATE SET token = excluded.token;
@@ -357,7 +359,7 @@ BEGIN
 END
 $$;
 
--- Takes a thread again whose session was lost, unless somebody else took it meanwhile.
+-- Leases a thread again after its session was lost, unless another session has taken it over.
 CREATE FUNCTION @.take_again(_thread bytea, _token bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -373,18 +375,19 @@ BEGIN
 END
 $$;
 
--- Gives a thread free.
+-- Releases a thread.
 CREATE FUNCTION @.give_back(_thread bytea, _token bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    -- It waits for no disk: a row that a crash brings back means nothing without its lock.
+    -- Does not wait for the disk: a row that reappears after a crash has no effect without its lock.
     PERFORM set_config('synchronous_commit', 'off', true);
     DELETE FROM @.lease l WHERE l.thread = _thread AND l.token = _token;
     PERFORM pg_advisory_unlock(@.lock_of('lease', _thread));
 END
 $$;
 
--- Long-term memory. A namespace is its labels, each ended by a zero byte: all below one lie side by side.
+-- Long-term memory. A namespace consists of its labels, each terminated by a zero byte, so that everything below
+-- one is contiguous.
 CREATE TABLE @.item (
     namespace bytea NOT NULL,
     key bytea NOT NULL,
@@ -399,7 +402,7 @@ CREATE TABLE @.item (
 
 CREATE INDEX item_expiry ON @.item (expires_at) WHERE expires_at IS NOT NULL;
 
--- Results of nodes, to be taken again for equal inputs.
+-- Cached results of nodes.
 CREATE TABLE @.cached (
     node bytea NOT NULL,
     input bytea NOT NULL,

@@ -1,5 +1,5 @@
--- A graph's place in a thread: the empty name is the thread's root graph.
--- No number is given twice: work in several steps goes by the number.
+-- The graphs of a thread. The empty name is the thread's root graph. AUTOINCREMENT: ids are never reused, because
+-- operations that span several transactions refer to namespaces by id.
 CREATE TABLE namespace (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     thread TEXT NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE namespace (
     UNIQUE (thread, name)
 ) STRICT;
 
--- Without a rowid: the key is the order in which checkpoints are read, and one B-tree is written, not two.
+-- WITHOUT ROWID: the key is the order in which checkpoints are read, and only one B-tree is written.
 CREATE TABLE checkpoint (
     namespace INTEGER NOT NULL,
     id BLOB NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE checkpoint (
     PRIMARY KEY (namespace, id)
 ) STRICT, WITHOUT ROWID;
 
--- What fields changed by. Appended at the end only, so that many threads share pages.
+-- Changes of fields. Rows are only appended, so that many threads share pages.
 CREATE TABLE link (
     id INTEGER PRIMARY KEY,
     prev INTEGER,
@@ -28,8 +28,8 @@ CREATE TABLE link (
     body BLOB NOT NULL
 ) STRICT;
 
--- What happened to the tasks of the step that follows a checkpoint, in the order in which it came. With a rowid: a row
--- beyond a quarter of a page would take a page of its own in a table without one.
+-- Events of the tasks in the step that follows a checkpoint, in order of arrival. With a rowid: in a table without
+-- one, a row larger than a quarter of a page would occupy a page of its own.
 CREATE TABLE record (
     seq INTEGER PRIMARY KEY,
     namespace INTEGER NOT NULL,
@@ -40,15 +40,15 @@ CREATE TABLE record (
     UNIQUE (namespace, checkpoint, task, slot)
 ) STRICT;
 
--- Who works on a thread. The token is another one each time, so that a late writer is told apart.
+-- Leased threads. Each lease has a new token, so that a stale writer is recognized.
 CREATE TABLE lease (
     thread TEXT PRIMARY KEY,
     token INTEGER NOT NULL,
     owner TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Long-term memory. A namespace is its labels, each ended by a zero byte: all below one lie side by side.
--- The vectors stand before the value, so that a look at them does not read past a long value.
+-- Long-term memory. A namespace consists of its labels, each terminated by a zero byte, so that everything below
+-- one is contiguous. The vectors precede the value, so that reading them does not have to skip a long value.
 CREATE TABLE item (
     id INTEGER PRIMARY KEY,
     namespace BLOB NOT NULL,
@@ -64,7 +64,7 @@ CREATE TABLE item (
 
 CREATE INDEX item_expiry ON item (expires_at) WHERE expires_at IS NOT NULL;
 
--- Results of nodes, to be taken again for equal inputs.
+-- Cached results of nodes.
 CREATE TABLE cached (
     id INTEGER PRIMARY KEY,
     node TEXT NOT NULL,

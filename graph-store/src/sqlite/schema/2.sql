@@ -1,5 +1,5 @@
--- A checkpoint's row is small, so that many lie on a page and a thread's last two nearly always lie on the same one. What is
--- long stands in `link`: its header and cursor, and what was recorded for the step that follows it.
+-- A checkpoint's row is small, so that many fit on a page and a thread's last two are nearly always on the same
+-- one. Large data is in `link`: the checkpoint's body, and the records of the step that follows it.
 ALTER TABLE checkpoint RENAME TO checkpoint_1;
 ALTER TABLE record RENAME TO record_1;
 
@@ -16,7 +16,7 @@ CREATE TABLE checkpoint (
     PRIMARY KEY (namespace, id)
 ) STRICT, WITHOUT ROWID;
 
--- Records that came before their checkpoint.
+-- Records that were stored before their checkpoint.
 CREATE TABLE early (
     namespace INTEGER NOT NULL,
     checkpoint BLOB NOT NULL,

@@ -1,4 +1,4 @@
-//! From version 1 to 2: headers and records move from tables of their own into `link`.
+//! Migration from version 1 to 2: checkpoint bodies and records move from their own tables into `link`.
 
 use rusqlite::{Connection, params};
 

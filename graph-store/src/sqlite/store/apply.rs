@@ -1,4 +1,4 @@
-//! Operations on items, inside a transaction.
+//! Operations on items, within a transaction.
 
 use graph_core::store::{
     Get, Item, ListNamespaces, Namespace, Outcome, Search, StoreError, backend::Moment,
@@ -8,56 +8,62 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::super::failure::Failure;
 use crate::{
     codec::Codec,
-    items::{Finder, NewItem, Spot, Stored, Touch, Work, hidden_until, listed, range},
+    items::{
+        ItemKey, NewItem, PreparedOp, SearchCollector, StoredItem, TtlRefresh, choose_namespaces,
+        expiry_cutoff, prefix_range,
+    },
     time::nanos,
 };
 
-/// Does operations in order. Prolonging the lives that they touch is left to the caller.
-pub(super) fn all(
+/// Applies operations in order. Returns the lifetime extensions they cause, which the caller must apply.
+pub(super) fn apply_ops(
     connection: &Connection,
     codec: &Codec,
-    works: &[Work],
+    prepared_ops: &[PreparedOp],
     moment: Moment,
-) -> Result<(Vec<Outcome>, Vec<Touch>), Failure<StoreError>> {
-    let (mut outcomes, mut touches) = (Vec::with_capacity(works.len()), Vec::new());
-    for work in works {
-        outcomes.push(match work {
-            Work::Put(item) => {
+) -> Result<(Vec<Outcome>, Vec<TtlRefresh>), Failure<StoreError>> {
+    let (mut outcomes, mut refreshes) = (Vec::with_capacity(prepared_ops.len()), Vec::new());
+    for op in prepared_ops {
+        outcomes.push(match op {
+            PreparedOp::Put(item) => {
                 put(connection, item, moment)?;
                 Outcome::Done
             }
-            Work::Delete(at) => {
+            PreparedOp::Delete(at) => {
                 delete(connection, at)?;
                 Outcome::Done
             }
-            Work::Get(asked) => {
-                let (item, touch) = get(connection, codec, asked, moment)?;
-                touches.extend(touch);
+            PreparedOp::Get(asked) => {
+                let (item, refresh) = get(connection, codec, asked, moment)?;
+                refreshes.extend(refresh);
                 Outcome::Item(item)
             }
-            Work::Search(asked, query) => {
+            PreparedOp::Search(asked, query) => {
                 let (items, found) = search(connection, codec, asked, query.as_deref(), moment)?;
-                touches.extend(found);
+                refreshes.extend(found);
                 Outcome::Items(items)
             }
-            Work::List(asked) => Outcome::Namespaces(list(connection, asked, moment)?),
+            PreparedOp::List(asked) => Outcome::Namespaces(list(connection, asked, moment)?),
         });
     }
-    Ok((outcomes, touches))
+    Ok((outcomes, refreshes))
 }
 
-/// Prolongs lives, unless an item was given another lifetime since it was read.
-pub(super) fn touch(connection: &Connection, touches: &[Touch]) -> rusqlite::Result<()> {
+/// Extends lifetimes, except of items whose lifetime was changed since they were read.
+pub(super) fn refresh_ttls(
+    connection: &Connection,
+    refreshes: &[TtlRefresh],
+) -> rusqlite::Result<()> {
     let mut update = connection.prepare_cached(
         "UPDATE item SET expires_at = ?1 WHERE namespace = ?2 AND key = ?3 AND lifetime = ?4",
     )?;
-    for Touch { at, lifetime, expires_at } in touches {
+    for TtlRefresh { at, lifetime, expires_at } in refreshes {
         update.execute(params![expires_at, at.namespace, at.key, lifetime])?;
     }
     Ok(())
 }
 
-/// Writes an item; one that is hidden because it expired counts as none.
+/// Writes an item. A hidden expired item with the same key is treated as missing.
 fn put(connection: &Connection, item: &NewItem, moment: Moment) -> rusqlite::Result<()> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO item
@@ -69,7 +75,7 @@ fn put(connection: &Connection, item: &NewItem, moment: Moment) -> rusqlite::Res
              lifetime = ?4, expires_at = ?5, vectors = ?6, value = ?7",
     )?;
     let NewItem { at, lifetime, expires_at, vectors, value } = item;
-    let (now, hidden) = (nanos(moment.now), hidden_until(moment));
+    let (now, hidden) = (nanos(moment.now), expiry_cutoff(moment));
     upsert.execute(params![
         at.namespace,
         at.key,
@@ -83,7 +89,7 @@ fn put(connection: &Connection, item: &NewItem, moment: Moment) -> rusqlite::Res
     Ok(())
 }
 
-fn delete(connection: &Connection, at: &Spot) -> rusqlite::Result<usize> {
+fn delete(connection: &Connection, at: &ItemKey) -> rusqlite::Result<usize> {
     connection
         .prepare_cached("DELETE FROM item WHERE namespace = ?1 AND key = ?2")?
         .execute(params![at.namespace, at.key])
@@ -94,17 +100,18 @@ fn get(
     codec: &Codec,
     get: &Get,
     moment: Moment,
-) -> Result<(Option<Item>, Option<Touch>), Failure<StoreError>> {
-    let at = Spot::of(&get.at);
+) -> Result<(Option<Item>, Option<TtlRefresh>), Failure<StoreError>> {
+    let at = ItemKey::of(&get.at);
     let mut select = connection.prepare_cached(
         "SELECT namespace, key, created_at, updated_at, lifetime, value FROM item
          WHERE namespace = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
     )?;
-    let row =
-        select.query_row(params![at.namespace, at.key, hidden_until(moment)], stored).optional()?;
+    let row = select
+        .query_row(params![at.namespace, at.key, expiry_cutoff(moment)], read_item)
+        .optional()?;
     let Some(row) = row else { return Ok((None, None)) };
-    let touch = row.touch(get.refresh_ttl, moment);
-    Ok((Some(row.into_item(codec)?), touch))
+    let refresh = row.ttl_refresh(get.refresh_ttl, moment);
+    Ok((Some(row.into_item(codec)?), refresh))
 }
 
 fn search(
@@ -113,29 +120,29 @@ fn search(
     search: &Search,
     query: Option<&[f32]>,
     moment: Moment,
-) -> Result<(Vec<Item>, Vec<Touch>), Failure<StoreError>> {
-    let mut finder = Finder::new(codec, search, query)?;
-    let (from, to) = range(&search.prefix);
+) -> Result<(Vec<Item>, Vec<TtlRefresh>), Failure<StoreError>> {
+    let mut collector = SearchCollector::new(codec, search, query)?;
+    let (from, to) = prefix_range(&search.prefix);
     let mut select = connection.prepare_cached(
         "SELECT namespace, key, created_at, updated_at, lifetime, value, vectors FROM item
          WHERE namespace >= ?1 AND namespace < ?2 AND (expires_at IS NULL OR expires_at > ?3)
          ORDER BY namespace, key",
     )?;
-    let mut rows = select.query(params![from, to, hidden_until(moment)])?;
-    while !finder.is_full() {
+    let mut rows = select.query(params![from, to, expiry_cutoff(moment)])?;
+    while !collector.is_full() {
         let Some(row) = rows.next()? else { break };
         let vectors = match query {
             Some(_) => row.get_ref(6)?.as_blob_or_null().map_err(rusqlite::Error::from)?,
             None => None,
         };
-        finder.take(stored(row)?, vectors)?;
+        collector.offer(read_item(row)?, vectors)?;
     }
-    Ok(finder.finish(moment)?)
+    Ok(collector.finish(moment)?)
 }
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    Ok(Stored {
-        at: Spot { namespace: row.get(0)?, key: row.get(1)? },
+fn read_item(row: &Row<'_>) -> rusqlite::Result<StoredItem> {
+    Ok(StoredItem {
+        at: ItemKey { namespace: row.get(0)?, key: row.get(1)? },
         created_at: row.get(2)?,
         updated_at: row.get(3)?,
         lifetime: row.get(4)?,
@@ -143,13 +150,13 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     })
 }
 
-/// Lists namespaces by leaping from one to the next, however many items lie in each.
+/// Lists namespaces by skipping from one to the next, independent of the number of items in each.
 fn list(
     connection: &Connection,
     list: &ListNamespaces,
     moment: Moment,
 ) -> Result<Vec<Namespace>, Failure<StoreError>> {
-    let (mut from, to) = range(list.fixed_prefix());
+    let (mut from, to) = prefix_range(list.fixed_prefix());
     let mut next = connection.prepare_cached(
         "SELECT namespace FROM item
          WHERE namespace >= ?1 AND namespace < ?2 AND (expires_at IS NULL OR expires_at > ?3)
@@ -158,13 +165,13 @@ fn list(
     let mut found: Vec<Vec<u8>> = Vec::new();
     loop {
         let namespace = next
-            .query_row(params![from, to, hidden_until(moment)], |row| row.get::<_, Vec<u8>>(0))
+            .query_row(params![from, to, expiry_cutoff(moment)], |row| row.get::<_, Vec<u8>>(0))
             .optional()?;
         let Some(namespace) = namespace else { break };
         from.clone_from(&namespace);
-        // Nothing lies between a text and the same with a zero at its end.
+        // No string sorts between a string and the same string followed by a zero byte.
         from.push(0);
         found.push(namespace);
     }
-    Ok(listed(list, found)?)
+    Ok(choose_namespaces(list, found)?)
 }

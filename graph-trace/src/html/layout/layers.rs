@@ -1,40 +1,40 @@
-//! Which layer each node is in, and in which order.
+//! Assigns nodes to layers, and orders each layer.
 
 /// An edge between two nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Whether it is taken only if something decides so.
-    pub(super) chosen: bool,
+    /// Whether the edge is conditional.
+    pub(super) conditional: bool,
 }
 
-/// The nodes of a graph in layers, with a place in every layer that an edge passes.
+/// The nodes of a graph in layers, with a dummy item in every layer that an edge passes through.
 #[derive(Debug)]
 pub(super) struct Layered {
-    /// The items of each layer, from left to right: nodes, then places that edges pass.
+    /// The items of each layer, from left to right. Nodes have lower indices than dummy items.
     pub(super) layers: Vec<Vec<usize>>,
-    /// What each edge goes through, downwards: a node, places, a node. Empty for an edge from a node to itself.
+    /// The items of each edge, downwards: a node, dummy items, a node. Empty for an edge from a node to itself.
     pub(super) chains: Vec<Vec<usize>>,
-    /// Whether an edge leads upwards, against its chain.
-    pub(super) turned: Vec<bool>,
+    /// Whether the edge leads upwards, against its chain.
+    pub(super) reversed: Vec<bool>,
     pub(super) n_items: usize,
 }
 
 impl Layered {
-    /// Puts nodes into layers; node 0 is where to begin.
+    /// Assigns nodes to layers; node 0 is the start.
     pub(super) fn new(n_nodes: usize, edges: &[Edge]) -> Self {
-        let turned = turned(n_nodes, edges);
+        let reversed = reversed_edges(n_nodes, edges);
         let down: Vec<_> = edges
             .iter()
-            .zip(&turned)
-            .map(|(it, turned)| if *turned { (it.to, it.from) } else { (it.from, it.to) })
+            .zip(&reversed)
+            .map(|(it, reversed)| if *reversed { (it.to, it.from) } else { (it.from, it.to) })
             .collect();
-        let depth = depths(n_nodes, &down);
+        let depth = layer_numbers(n_nodes, &down);
         let mut layered = Self {
             layers: vec![Vec::new(); depth.iter().max().map_or(0, |it| it + 1)],
             chains: Vec::new(),
-            turned,
+            reversed,
             n_items: n_nodes,
         };
         for (node, depth) in depth.iter().enumerate() {
@@ -59,8 +59,8 @@ impl Layered {
         chain
     }
 
-    /// For each item, what it is tied to one layer up and one layer down.
-    pub(super) fn ties(&self) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+    /// Returns the neighbours of each item in the layer above and in the layer below.
+    pub(super) fn neighbours(&self) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
         let (mut up, mut down) = (vec![Vec::new(); self.n_items], vec![Vec::new(); self.n_items]);
         for pair in self.chains.iter().flat_map(|it| it.windows(2)) {
             down[pair[0]].push(pair[1]);
@@ -69,19 +69,19 @@ impl Layered {
         (up, down)
     }
 
-    /// Orders the layers so that few edges cross: each item goes to the middle of what it is tied to, down and up in
-    /// turns, and the best order that was seen is kept.
+    /// Orders the layers to reduce crossings: each item moves to the mean position of its neighbours, downwards and
+    /// upwards in turn. Keeps the best order found.
     fn order(&mut self) {
-        let (up, down) = self.ties();
+        let (up, down) = self.neighbours();
         let mut best = (self.crossings(&down), self.layers.clone());
         for sweep in 0..12 {
             let n_layers = self.layers.len();
             for nth in 1..n_layers {
-                let (layer, fixed, ties) = match sweep % 2 {
+                let (layer, fixed, neighbours) = match sweep % 2 {
                     0 => (nth, nth - 1, &up),
                     _ => (n_layers - 1 - nth, n_layers - nth, &down),
                 };
-                self.order_layer(layer, fixed, ties);
+                self.order_layer(layer, fixed, neighbours);
             }
             let crossings = self.crossings(&down);
             if crossings < best.0 {
@@ -91,17 +91,18 @@ impl Layered {
         self.layers = best.1;
     }
 
-    fn order_layer(&mut self, layer: usize, fixed: usize, ties: &[Vec<usize>]) {
-        let place = self.places(fixed);
+    fn order_layer(&mut self, layer: usize, fixed: usize, neighbours: &[Vec<usize>]) {
+        let position = self.positions(fixed);
         let items = std::mem::take(&mut self.layers[layer]);
         let mut keyed: Vec<_> = items
             .iter()
             .enumerate()
             .map(|(at, item)| {
-                let sum: usize = ties[*item].iter().map(|it| place[*it]).sum();
-                let n_ties = ties[*item].len();
-                // What is tied to nothing stays about where it was.
-                let key = if n_ties == 0 { at as f64 } else { sum as f64 / n_ties as f64 };
+                let sum: usize = neighbours[*item].iter().map(|it| position[*it]).sum();
+                let n_neighbours = neighbours[*item].len();
+                // An item without neighbours keeps its position.
+                let key =
+                    if n_neighbours == 0 { at as f64 } else { sum as f64 / n_neighbours as f64 };
                 (key, *item)
             })
             .collect();
@@ -109,21 +110,21 @@ impl Layered {
         self.layers[layer] = keyed.into_iter().map(|it| it.1).collect();
     }
 
-    fn places(&self, layer: usize) -> Vec<usize> {
-        let mut places = vec![0; self.n_items];
+    fn positions(&self, layer: usize) -> Vec<usize> {
+        let mut positions = vec![0; self.n_items];
         for (at, item) in self.layers[layer].iter().enumerate() {
-            places[*item] = at;
+            positions[*item] = at;
         }
-        places
+        positions
     }
 
     fn crossings(&self, down: &[Vec<usize>]) -> usize {
         let mut count = 0;
         for (nth, layer) in self.layers.iter().enumerate().skip(1) {
-            let place = self.places(nth);
+            let position = self.positions(nth);
             let mut seen = vec![0_usize; layer.len()];
             for item in &self.layers[nth - 1] {
-                let mut ends: Vec<_> = down[*item].iter().map(|it| place[*it]).collect();
+                let mut ends: Vec<_> = down[*item].iter().map(|it| position[*it]).collect();
                 ends.sort_unstable();
                 count += ends.iter().map(|it| seen[it + 1..].iter().sum::<usize>()).sum::<usize>();
                 ends.iter().for_each(|it| seen[*it] += 1);
@@ -133,30 +134,30 @@ impl Layered {
     }
 }
 
-/// Which edges lead back, so that all others lead one way.
+/// Returns which edges to reverse, so that the graph has no cycles.
 ///
-/// Edges are taken in one after the other, those that are always taken before those that are chosen, those near the
-/// start before those far from it; one that would close a circle is turned round.
-fn turned(n_nodes: usize, edges: &[Edge]) -> Vec<bool> {
+/// Edges are added one by one: unconditional ones before conditional ones, and those near the start before those
+/// far from it. An edge that would close a cycle is reversed.
+fn reversed_edges(n_nodes: usize, edges: &[Edge]) -> Vec<bool> {
     let distance = distances(n_nodes, edges);
     let mut order: Vec<_> =
         (0..edges.len()).filter(|it| edges[*it].from != edges[*it].to).collect();
     order.sort_by_key(|it| {
-        let Edge { from, to, chosen } = edges[*it];
-        (chosen, distance[from], distance[to], *it)
+        let Edge { from, to, conditional } = edges[*it];
+        (conditional, distance[from], distance[to], *it)
     });
     let mut down = vec![Vec::new(); n_nodes];
-    let mut turned = vec![false; edges.len()];
+    let mut reversed = vec![false; edges.len()];
     for edge in order {
         let Edge { from, to, .. } = edges[edge];
-        turned[edge] = reaches(&down, to, from);
-        let (upper, lower) = if turned[edge] { (to, from) } else { (from, to) };
+        reversed[edge] = reaches(&down, to, from);
+        let (upper, lower) = if reversed[edge] { (to, from) } else { (from, to) };
         down[upper].push(lower);
     }
-    turned
+    reversed
 }
 
-/// How many edges lie between node 0 and each node; what is not reached is far away.
+/// Returns the distance of each node from node 0, in edges; `usize::MAX` for unreachable nodes.
 fn distances(n_nodes: usize, edges: &[Edge]) -> Vec<usize> {
     let mut distances = vec![usize::MAX; n_nodes];
     let mut reached: Vec<_> = (0..n_nodes.min(1)).collect();
@@ -188,22 +189,23 @@ fn reaches(down: &[Vec<usize>], from: usize, to: usize) -> bool {
     false
 }
 
-/// How deep each node lies: one below the deepest that leads to it.
-fn depths(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
-    let mut waits = vec![0; n_nodes];
+/// Returns the layer of each node: one below the lowest of its predecessors.
+fn layer_numbers(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
+    let mut in_degree = vec![0; n_nodes];
     let mut out = vec![Vec::new(); n_nodes];
     for &(from, to) in down.iter().filter(|it| it.0 != it.1) {
-        waits[to] += 1;
+        in_degree[to] += 1;
         out[from].push(to);
     }
-    // What nothing leads to, other than where runs begin, is reached by commands: it stands below that.
-    let mut depth: Vec<_> = (0..n_nodes).map(|it| usize::from(it > 0 && waits[it] == 0)).collect();
-    let mut ready: Vec<_> = (0..n_nodes).filter(|it| waits[*it] == 0).collect();
+    // A node without predecessors, other than the start, is reached by commands; it is placed below the start.
+    let mut depth: Vec<_> =
+        (0..n_nodes).map(|it| usize::from(it > 0 && in_degree[it] == 0)).collect();
+    let mut ready: Vec<_> = (0..n_nodes).filter(|it| in_degree[*it] == 0).collect();
     while let Some(node) = ready.pop() {
         for &to in &out[node] {
             depth[to] = depth[to].max(depth[node] + 1);
-            waits[to] -= 1;
-            if waits[to] == 0 {
+            in_degree[to] -= 1;
+            if in_degree[to] == 0 {
                 ready.push(to);
             }
         }
@@ -215,19 +217,19 @@ fn depths(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
 mod tests {
     use super::{Edge, Layered};
 
-    /// Edges as `1>2`, or `1?2` where something decides.
+    /// Parses edges like `1>2`, or `1?2` for a conditional one.
     fn layered(n_nodes: usize, edges: &str) -> Layered {
         let edge = |text: &str| {
             let (from, to) = text.split_once(['>', '?']).unwrap();
             let number = |it: &str| it.parse().unwrap();
-            Edge { from: number(from), to: number(to), chosen: text.contains('?') }
+            Edge { from: number(from), to: number(to), conditional: text.contains('?') }
         };
         let edges: Vec<_> = edges.split_whitespace().map(edge).collect();
         Layered::new(n_nodes, &edges)
     }
 
     #[track_caller]
-    fn check(n_nodes: usize, edges: &str, layers: &[&[usize]], turned: &[usize]) {
+    fn check(n_nodes: usize, edges: &str, layers: &[&[usize]], reversed: &[usize]) {
         let layered = layered(n_nodes, edges);
         let nodes = |layer: &Vec<usize>| -> Vec<_> {
             let mut nodes: Vec<_> = layer.iter().copied().filter(|it| *it < n_nodes).collect();
@@ -235,19 +237,19 @@ mod tests {
             nodes
         };
         assert_eq!(layered.layers.iter().map(nodes).collect::<Vec<_>>(), layers);
-        let back = (0..layered.turned.len()).filter(|it| layered.turned[*it]);
-        assert_eq!(back.collect::<Vec<_>>(), turned);
+        let back = (0..layered.reversed.len()).filter(|it| layered.reversed[*it]);
+        assert_eq!(back.collect::<Vec<_>>(), reversed);
     }
 
     #[test]
     fn nodes_lie_below_what_leads_to_them() {
         check(4, "0>1 1>2 1>3 2>3", &[&[0], &[1], &[2], &[3]], &[]);
-        // A way back is turned round, whether it is chosen or not, and a way to itself left out.
+        // A back edge is reversed, whether it is conditional or not; an edge from a node to itself is ignored.
         check(3, "0>1 1>2 2?1 2?2", &[&[0], &[1], &[2]], &[2]);
         check(3, "0>1 2>1 1>2", &[&[0], &[1], &[2]], &[1]);
-        // What is always taken counts before what is chosen, though that is met first.
+        // Unconditional edges take precedence over conditional ones, even if those come first.
         check(4, "0>1 1?3 3?2 1>2 2>3", &[&[0], &[1], &[2], &[3]], &[2]);
-        // Nothing leads to 2: commands do.
+        // Node 2 is only reached by commands.
         check(3, "0>1", &[&[0], &[1, 2]], &[]);
         check(0, "", &[], &[]);
     }
@@ -255,7 +257,7 @@ mod tests {
     #[test]
     fn few_edges_cross() {
         let layered = layered(7, "0>1 0>2 0>3 1>6 2>5 3>4");
-        let (_, down) = layered.ties();
+        let (_, down) = layered.neighbours();
         assert_eq!(layered.crossings(&down), 0);
     }
 }

@@ -1,10 +1,10 @@
-//! Checkpoints made by hand.
+//! Constructs checkpoints for tests.
 
 use std::time::SystemTime;
 
 use graph_core::checkpoint::{Change, CheckpointId, Cursor, Header, NewCheckpoint, Place, Source};
 
-/// The checkpoint that follows a thread's head.
+/// Returns a checkpoint that follows the thread's head.
 pub(crate) fn new_checkpoint(
     thread: &str,
     id: CheckpointId,

@@ -1,6 +1,7 @@
-//! Sealing: values encrypted at rest with XChaCha20-Poly1305.
+//! Encryption at rest with XChaCha20-Poly1305.
 //!
-//! Its nonce is long enough to be drawn at random for ever, which a store that several processes write to needs.
+//! Its nonce is long enough to be generated at random without a practical risk of collisions, so that several
+//! processes can write to one database without coordination.
 
 use std::{env, fmt};
 
@@ -14,14 +15,14 @@ pub const KEY_VARIABLE: &str = "GRAPH_STORE_KEY";
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// A few bytes that tell keys apart, so that the right one is found without trying all.
-const MARK_BYTES: usize = 4;
+/// Length of a key's fingerprint, which selects the decryption key without trying all of them.
+const FINGERPRINT_BYTES: usize = 4;
 
-/// The keys that stored values are sealed with: one for writing, and older ones that are still read.
+/// Encryption keys: one for writing, and older ones that are only used for reading.
 ///
 /// ```
 /// # use graph_store::Keys;
-/// // 32 bytes, as 64 hexadecimal digits; several keys are parted by commas, the one to write with first.
+/// // 32 bytes as 64 hexadecimal digits; several keys are separated by commas, the first one is used for writing.
 /// let keys = Keys::parse("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")?;
 /// assert_eq!(format!("{keys:?}"), "Keys(1)");
 /// # Ok::<(), graph_store::KeyError>(())
@@ -31,53 +32,55 @@ pub struct Keys(Vec<Key>);
 
 #[derive(Clone)]
 struct Key {
-    mark: [u8; MARK_BYTES],
+    fingerprint: [u8; FINGERPRINT_BYTES],
     cipher: XChaCha20Poly1305,
 }
 
 impl Keys {
-    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`; `None` if it is not set, for those who encrypt
-    /// only where it is.
+    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`. Returns `None` if it is not set, for callers
+    /// to whom encryption is optional.
     pub fn from_env() -> Result<Option<Self>, KeyError> {
         match env::var(KEY_VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some),
             Err(env::VarError::NotPresent) => Ok(None),
-            Err(env::VarError::NotUnicode(_)) => Err(KeyError::NotAKey { key: 1 }),
+            Err(env::VarError::NotUnicode(_)) => Err(KeyError::InvalidKey { key: 1 }),
         }
     }
 
-    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`, which has to be set: nothing is to be stored that
-    /// can be read without a key.
+    /// Reads the keys from the environment variable `GRAPH_STORE_KEY` and fails if it is not set, for callers to
+    /// whom encryption is mandatory.
     pub fn require_env() -> Result<Self, KeyError> {
         Self::from_env()?.ok_or(KeyError::Missing)
     }
 
-    /// Reads keys from a text: 64 hexadecimal digits each, parted by commas, the one to write with first.
+    /// Parses keys of 64 hexadecimal digits each, separated by commas. The first one is used for writing.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let keys = text.split(',').enumerate();
-        let keys = keys
-            .map(|(index, it)| Key::parse(it.trim()).ok_or(KeyError::NotAKey { key: index + 1 }));
+        let keys = keys.map(|(index, it)| {
+            Key::parse(it.trim()).ok_or(KeyError::InvalidKey { key: index + 1 })
+        });
         keys.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The format's byte, the key's mark, the nonce, and the sealed bytes.
-    pub(super) fn seal(&self, format: u8, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    /// Returns the format byte, the key's fingerprint, the nonce and the ciphertext.
+    pub(super) fn encrypt(&self, format: u8, bytes: &[u8]) -> Result<Vec<u8>, String> {
         let key = &self.0[0];
         let nonce = Nonce::<XChaCha20Poly1305>::generate();
-        let sealed = key.cipher.encrypt(&nonce, Payload { msg: bytes, aad: &[format] });
-        let sealed = sealed.map_err(|_| "it cannot be encrypted".to_owned())?;
-        Ok([&[format], &key.mark[..], nonce.as_slice(), &sealed].concat())
+        let ciphertext = key.cipher.encrypt(&nonce, Payload { msg: bytes, aad: &[format] });
+        let ciphertext = ciphertext.map_err(|_| "it cannot be encrypted".to_owned())?;
+        Ok([&[format], &key.fingerprint[..], nonce.as_slice(), &ciphertext].concat())
     }
 
-    pub(super) fn open(&self, format: u8, sealed: &[u8]) -> Result<Vec<u8>, String> {
-        let (mark, rest) = sealed.split_at_checked(MARK_BYTES).ok_or("it is cut short")?;
-        let (nonce, rest) = rest.split_at_checked(NONCE_BYTES).ok_or("it is cut short")?;
-        let key = self.0.iter().find(|it| it.mark == mark);
+    pub(super) fn decrypt(&self, format: u8, ciphertext: &[u8]) -> Result<Vec<u8>, String> {
+        let (fingerprint, rest) =
+            ciphertext.split_at_checked(FINGERPRINT_BYTES).ok_or("it is truncated")?;
+        let (nonce, rest) = rest.split_at_checked(NONCE_BYTES).ok_or("it is truncated")?;
+        let key = self.0.iter().find(|it| it.fingerprint == fingerprint);
         let key = key.ok_or("it was encrypted with another key")?;
         let nonce =
-            Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| "its nonce is short")?;
-        let opened = key.cipher.decrypt(&nonce, Payload { msg: rest, aad: &[format] });
-        opened.map_err(|_| "it was changed since it was encrypted".to_owned())
+            Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| "its nonce is truncated")?;
+        let plaintext = key.cipher.decrypt(&nonce, Payload { msg: rest, aad: &[format] });
+        plaintext.map_err(|_| "it was changed since it was encrypted".to_owned())
     }
 }
 
@@ -91,35 +94,35 @@ impl Key {
             *byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
         }
         let cipher = XChaCha20Poly1305::new(&bytes.into());
-        // What the cipher makes of nothing: it says which key this is, and nothing of the key.
+        // The authentication tag of an empty message identifies the key without revealing it.
         let nonce = Nonce::<XChaCha20Poly1305>::default();
-        let print = cipher.encrypt(&nonce, Payload { msg: &[], aad: b"mark" }).ok()?;
-        Some(Self { mark: print.get(..MARK_BYTES)?.try_into().ok()?, cipher })
+        let tag = cipher.encrypt(&nonce, Payload { msg: &[], aad: b"mark" }).ok()?;
+        Some(Self { fingerprint: tag.get(..FINGERPRINT_BYTES)?.try_into().ok()?, cipher })
     }
 }
 
-/// Never the keys themselves.
+/// Shows the number of keys, never the keys.
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Keys({})", self.0.len())
     }
 }
 
-/// Why there is no key. It does not show the text that is none.
+/// An encryption key that is missing or invalid. The error never contains the text of the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// One of the keys is none.
+    /// A key is not 64 hexadecimal digits.
     #[error(
-        "encryption key {key} is not 64 hexadecimal digits; make one with `openssl rand -hex 32` and set it in \
+        "encryption key {key} is not 64 hexadecimal digits; generate one with `openssl rand -hex 32` and set it in \
          {KEY_VARIABLE}"
     )]
-    NotAKey {
-        /// Which one, counted from one.
+    InvalidKey {
+        /// The 1-based position of the key.
         key: usize,
     },
-    /// The environment has none.
-    #[error("{KEY_VARIABLE} is not set; make a key with `openssl rand -hex 32`")]
+    /// The environment variable is not set.
+    #[error("{KEY_VARIABLE} is not set; generate a key with `openssl rand -hex 32`")]
     Missing,
 }
 
@@ -133,9 +136,9 @@ mod tests {
     const NEW: &str = "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
     #[test]
-    fn a_key_that_is_asked_for_and_not_there_is_an_error() {
-        let said = Keys::require_env().unwrap_err().to_string();
-        assert!(said.contains("GRAPH_STORE_KEY is not set; make a key"), "{said}");
+    fn require_env_fails_without_a_key() {
+        let error = Keys::require_env().unwrap_err().to_string();
+        assert!(error.contains("GRAPH_STORE_KEY is not set; generate a key"), "{error}");
     }
 
     fn codec(keys: &str) -> Codec {
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_values_are_read_with_their_key_only() {
+    fn encrypted_values_are_only_readable_with_their_key() {
         let secret = json!("the launch code");
         let bytes = codec(OLD).encode(what, &secret).unwrap();
         assert!(!bytes.windows(6).any(|it| it == b"launch"));
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_can_be_changed() {
+    fn changed_or_truncated_ciphertexts_are_rejected() {
         let bytes = codec(OLD).encode(what, &json!([1, 2, 3])).unwrap();
         for position in 0..bytes.len() {
             let mut changed = bytes.clone();
@@ -173,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_are_sealed_differently() {
+    fn equal_values_have_different_ciphertexts() {
         let codec = codec(OLD);
         assert_ne!(codec.encode(what, &1).unwrap(), codec.encode(what, &1).unwrap());
     }
 
     #[test]
-    fn a_bad_key_is_named_by_its_place_and_not_shown() {
+    fn an_invalid_key_is_reported_by_position_only() {
         let error = Keys::parse(&format!("{OLD},secret")).unwrap_err();
         assert!(error.to_string().contains("key 2"));
         assert!(!error.to_string().contains("secret"));

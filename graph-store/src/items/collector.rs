@@ -1,20 +1,20 @@
-//! A search at work: takes the rows under its prefix in order, and gives the page asked for.
+//! Collects the result page of a search.
 
 use graph_core::store::{
     Filter, Item, Search, StoreError,
     backend::{Moment, Ranking},
 };
 
-use super::{Stored, Touch, Vectors, decode};
+use super::{StoredItem, TtlRefresh, Vectors, decode_value};
 use crate::codec::Codec;
 
-pub(crate) struct Finder<'a> {
+pub(crate) struct SearchCollector<'a> {
     codec: &'a Codec,
     search: &'a Search,
-    ranking: Ranking<'a, Stored>,
+    ranking: Ranking<'a, StoredItem>,
 }
 
-impl<'a> Finder<'a> {
+impl<'a> SearchCollector<'a> {
     pub(crate) fn new(
         codec: &'a Codec,
         search: &'a Search,
@@ -23,10 +23,14 @@ impl<'a> Finder<'a> {
         Ok(Self { codec, search, ranking: Ranking::new(search, query)? })
     }
 
-    /// Takes the next row, with its vectors if there is a query.
-    pub(crate) fn take(&mut self, row: Stored, vectors: Option<&[u8]>) -> Result<(), StoreError> {
+    /// Considers the next row in key order, with its vectors if the search has a query.
+    pub(crate) fn offer(
+        &mut self,
+        row: StoredItem,
+        vectors: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
         if self.search.filter != Filter::default() {
-            let value = decode(self.codec, &row.at.address()?, &row.value)?;
+            let value = decode_value(self.codec, &row.at.address()?, &row.value)?;
             if !self.search.filter.matches(&value) {
                 return Ok(());
             }
@@ -44,20 +48,20 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Whether no later row can come into the page.
+    /// Returns whether no later row can enter the page.
     pub(crate) fn is_full(&self) -> bool {
         self.ranking.is_full()
     }
 
-    /// Gives the page, and the lives it prolongs.
-    pub(crate) fn finish(self, moment: Moment) -> Result<(Vec<Item>, Vec<Touch>), StoreError> {
-        let (mut items, mut touches) = (Vec::new(), Vec::new());
+    /// Returns the page and the lifetime extensions that it causes.
+    pub(crate) fn finish(self, moment: Moment) -> Result<(Vec<Item>, Vec<TtlRefresh>), StoreError> {
+        let (mut items, mut refreshes) = (Vec::new(), Vec::new());
         for (score, row) in self.ranking.into_page() {
-            touches.extend(row.touch(self.search.refresh_ttl, moment));
+            refreshes.extend(row.ttl_refresh(self.search.refresh_ttl, moment));
             let mut item = row.into_item(self.codec)?;
             item.score = score;
             items.push(item);
         }
-        Ok((items, touches))
+        Ok((items, refreshes))
     }
 }

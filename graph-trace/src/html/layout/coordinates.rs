@@ -1,34 +1,34 @@
-//! From layers to places on the page.
+//! Assigns coordinates to layered nodes and edges.
 
 use super::layers::{Edge, Layered};
 
-/// Between neighbours in a layer, and between layers.
+/// Gap between neighbours in a layer, and between layers.
 const GAP_X: f64 = 26.0;
 const GAP_Y: f64 = 36.0;
-/// How far apart edges arrive at a node, at most.
-const PORT: f64 = 18.0;
-/// How often the layers are moved; in the last six rounds towards both sides at once.
+/// Maximum distance between the ends of edges at a node.
+const MAX_PORT_GAP: f64 = 18.0;
+/// Number of sweeps over the layers. The last six consider the neighbours on both sides.
 const SWEEPS: usize = 20;
-/// How far an edge from a node to itself goes out.
-const LOOP: f64 = 22.0;
+/// Horizontal extent of an edge from a node to itself.
+const LOOP_WIDTH: f64 = 22.0;
 
-/// Where everything is.
+/// The coordinates of all nodes and edges.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct Coordinates {
     pub(super) width: f64,
     pub(super) height: f64,
     /// The upper left corner of each node.
     pub(super) nodes: Vec<(f64, f64)>,
-    /// The points that each edge goes through, the way it leads.
+    /// The points of each edge, in its direction.
     pub(super) edges: Vec<Vec<(f64, f64)>>,
 }
 
-/// Places nodes of these sizes.
-pub(super) fn place(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> Placed {
+/// Assigns coordinates to nodes of these sizes.
+pub(super) fn assign(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> Coordinates {
     let loops = |node: usize| ends.iter().any(|it| it.from == node && it.to == node);
     let widths: Vec<_> = (0..layered.n_items)
         .map(|item| match sizes.get(item) {
-            Some(size) => size.0 + if loops(item) { 2.0 * LOOP } else { 0.0 },
+            Some(size) => size.0 + if loops(item) { 2.0 * LOOP_WIDTH } else { 0.0 },
             None => 8.0,
         })
         .collect();
@@ -46,7 +46,7 @@ pub(super) fn place(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> P
     for (edge, chain) in layered.chains.iter().enumerate() {
         let [first, between @ .., last] = &chain[..] else {
             let node = ends[edge].from;
-            edges.push(own_loop(nodes[node], sizes[node]));
+            edges.push(self_loop(nodes[node], sizes[node]));
             continue;
         };
         let mut points = vec![(ports[edge].0, nodes[*first].1 + sizes[*first].1)];
@@ -55,13 +55,13 @@ pub(super) fn place(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> P
             points.push((centers[*item], tops[*item] + heights[*item]));
         }
         points.push((ports[edge].1, nodes[*last].1));
-        if layered.turned[edge] {
+        if layered.reversed[edge] {
             points.reverse();
         }
         edges.push(points);
     }
     let right = |it: usize| centers[it] + widths[it] / 2.0;
-    Placed {
+    Coordinates {
         width: (0..layered.n_items).map(right).fold(0.0, f64::max),
         height: (0..layered.n_items).map(|it| tops[it] + heights[it]).fold(0.0, f64::max),
         nodes,
@@ -69,19 +69,19 @@ pub(super) fn place(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> P
     }
 }
 
-/// The middle of each item, from left to right.
+/// Computes the horizontal centre of each item.
 ///
-/// Each layer is moved towards what it is tied to, down and up in turns, as far as its items leave each other room.
+/// Each layer is moved towards its neighbours, downwards and upwards in turn, as far as its items do not overlap.
 fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
-    let (up, down) = layered.ties();
+    let (up, down) = layered.neighbours();
     let mut centers = vec![0.0; layered.n_items];
     for layer in &layered.layers {
-        let wanted: Vec<_> = layer.iter().map(|_| (0.0, 1.0)).collect();
-        settle(layer, &wanted, widths, &mut centers);
+        let targets: Vec<_> = layer.iter().map(|_| (0.0, 1.0)).collect();
+        resolve_overlaps(layer, &targets, widths, &mut centers);
     }
-    // Long edges are straight before all else: what holds two of their places together is strongest.
-    let is_place = |item: usize| item >= n_nodes;
-    let strength = |a: usize, b: usize| match (is_place(a), is_place(b)) {
+    // Straight long edges have priority, so two dummy items attract each other most.
+    let is_dummy = |item: usize| item >= n_nodes;
+    let strength = |a: usize, b: usize| match (is_dummy(a), is_dummy(b)) {
         (true, true) => 8.0,
         (false, false) => 1.0,
         _ => 2.0,
@@ -91,21 +91,21 @@ fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
         for nth in 0..n_layers {
             let downwards = sweep % 2 == 0;
             let layer = &layered.layers[if downwards { nth } else { n_layers - 1 - nth }];
-            let wish = |item: usize| {
-                let ties = match (downwards, sweep + 6 > SWEEPS) {
+            let target = |item: usize| {
+                let neighbours = match (downwards, sweep + 6 > SWEEPS) {
                     (_, true) => [&up[item][..], &down[item][..]],
                     (true, _) => [&up[item][..], &[]],
                     (false, _) => [&down[item][..], &[]],
                 };
-                let ties = ties.into_iter().flatten();
-                let (sum, weight) = ties.fold((0.0, 0.0), |(sum, weight), tie| {
-                    let strength = strength(item, *tie);
-                    (sum + strength * centers[*tie], weight + strength)
+                let neighbours = neighbours.into_iter().flatten();
+                let (sum, weight) = neighbours.fold((0.0, 0.0), |(sum, weight), neighbour| {
+                    let strength = strength(item, *neighbour);
+                    (sum + strength * centers[*neighbour], weight + strength)
                 });
                 if weight > 0.0 { (sum / weight, weight) } else { (centers[item], 0.1) }
             };
-            let wanted: Vec<_> = layer.iter().map(|it| wish(*it)).collect();
-            settle(layer, &wanted, widths, &mut centers);
+            let targets: Vec<_> = layer.iter().map(|it| target(*it)).collect();
+            resolve_overlaps(layer, &targets, widths, &mut centers);
         }
     }
     let left = (0..layered.n_items).map(|it| centers[it] - widths[it] / 2.0);
@@ -114,17 +114,17 @@ fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
     centers
 }
 
-/// Puts the items of a layer as near as they can be to where they want to be.
+/// Moves the items of a layer as close as possible to their targets, without overlap.
 ///
-/// Neighbours that want to be nearer than they may are put side by side around the mean of their wishes, and then
-/// count as one.
-fn settle(layer: &[usize], wanted: &[(f64, f64)], widths: &[f64], centers: &mut [f64]) {
+/// Neighbours whose targets are too close are placed side by side around the mean of their targets, and then
+/// treated as one group.
+fn resolve_overlaps(layer: &[usize], targets: &[(f64, f64)], widths: &[f64], centers: &mut [f64]) {
     struct Group {
         mean: f64,
         weight: f64,
         items: usize,
     }
-    // How far each item is from the first at least.
+    // Minimum distance of each item from the first one.
     let mut offsets = Vec::with_capacity(layer.len());
     let mut offset = 0.0;
     for (at, item) in layer.iter().enumerate() {
@@ -134,8 +134,8 @@ fn settle(layer: &[usize], wanted: &[(f64, f64)], widths: &[f64], centers: &mut 
         offsets.push(offset);
     }
     let mut groups: Vec<Group> = Vec::new();
-    for ((wish, weight), offset) in wanted.iter().zip(&offsets) {
-        let mut group = Group { mean: wish - offset, weight: *weight, items: 1 };
+    for ((target, weight), offset) in targets.iter().zip(&offsets) {
+        let mut group = Group { mean: target - offset, weight: *weight, items: 1 };
         while let Some(last) = groups.pop_if(|it| it.mean > group.mean) {
             let weight = last.weight + group.weight;
             group = Group {
@@ -152,7 +152,7 @@ fn settle(layer: &[usize], wanted: &[(f64, f64)], widths: &[f64], centers: &mut 
     }
 }
 
-/// The top and the height of the layer that each item is in.
+/// Returns the top and the height of the layer of each item.
 fn rows(layered: &Layered, sizes: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
     let (mut tops, mut heights) = (vec![0.0; layered.n_items], vec![0.0; layered.n_items]);
     let mut top = 0.0;
@@ -167,8 +167,8 @@ fn rows(layered: &Layered, sizes: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
     (tops, heights)
 }
 
-/// Where each edge leaves its upper node and where it arrives at its lower one: side by side, in the order of where
-/// they lead, so that they do not cross.
+/// Computes the horizontal positions at which each edge leaves its upper node and enters its lower one: side by
+/// side, ordered by the other end, so that edges do not cross.
 fn ports(layered: &Layered, centers: &[f64], sizes: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut ports = vec![(0.0, 0.0); layered.chains.len()];
     for (node, size) in sizes.iter().enumerate() {
@@ -182,7 +182,7 @@ fn ports(layered: &Layered, centers: &[f64], sizes: &[(f64, f64)]) -> Vec<(f64, 
             });
             let mut edges: Vec<_> = edges.collect();
             edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let gap = PORT.min((size.0 - 16.0) / edges.len().max(1) as f64);
+            let gap = MAX_PORT_GAP.min((size.0 - 16.0) / edges.len().max(1) as f64);
             let first = centers[node] - gap * (edges.len().saturating_sub(1)) as f64 / 2.0;
             for (nth, (_, edge)) in edges.into_iter().enumerate() {
                 let x = first + gap * nth as f64;
@@ -193,8 +193,13 @@ fn ports(layered: &Layered, centers: &[f64], sizes: &[(f64, f64)]) -> Vec<(f64, 
     ports
 }
 
-/// Out of a node's right side and back into it. Its points are one corner each of a curve.
-fn own_loop((x, y): (f64, f64), (width, height): (f64, f64)) -> Vec<(f64, f64)> {
+/// Returns a loop at the right side of a node: the four control points of a Bézier curve.
+fn self_loop((x, y): (f64, f64), (width, height): (f64, f64)) -> Vec<(f64, f64)> {
     let (right, low, high) = (x + width, y + height * 0.7, y + height * 0.3);
-    vec![(right, low), (right + 1.6 * LOOP, low), (right + 1.6 * LOOP, high), (right, high)]
+    vec![
+        (right, low),
+        (right + 1.6 * LOOP_WIDTH, low),
+        (right + 1.6 * LOOP_WIDTH, high),
+        (right, high),
+    ]
 }

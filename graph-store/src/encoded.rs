@@ -1,4 +1,4 @@
-//! Writes in their stored form, which is made before a database gets them.
+//! Writes in their stored form, encoded before they are handed to a database.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -12,33 +12,33 @@ use crate::{
     time::nanos,
 };
 
-/// A checkpoint.
+/// An encoded checkpoint.
 #[derive(Debug)]
-pub(crate) struct Put {
+pub(crate) struct EncodedCheckpoint {
     pub(crate) place: Place,
     pub(crate) expected_head: Option<CheckpointId>,
     pub(crate) base: Option<CheckpointId>,
     pub(crate) made_at: i64,
     pub(crate) run: String,
     pub(crate) body: Vec<u8>,
-    pub(crate) changes: Vec<NewChange>,
+    pub(crate) changes: Vec<EncodedChange>,
 }
 
-/// A change of a field, as it is and as it is stored.
+/// A change of a field, plain and encoded.
 #[derive(Debug)]
-pub(crate) struct NewChange {
+pub(crate) struct EncodedChange {
     pub(crate) field: String,
     pub(crate) change: Change,
     pub(crate) encoded: Vec<u8>,
 }
 
-impl Put {
+impl EncodedCheckpoint {
     pub(crate) fn new(codec: &Codec, checkpoint: NewCheckpoint) -> Result<Self, CodecError> {
         let NewCheckpoint { place, expected_head, base, header, cursor, changes } = checkpoint;
         let body = Body::encode(codec, place.id, &header, &cursor)?;
         let encode = |(field, change): (String, Change)| {
             let encoded = codec.encode(|| format!("field `{field}`"), &[&change])?;
-            Ok(NewChange { field, change, encoded })
+            Ok(EncodedChange { field, change, encoded })
         };
         let changes = changes.into_iter().map(encode).collect::<Result<_, _>>()?;
         let made_at = nanos(header.created_at);
@@ -46,30 +46,30 @@ impl Put {
     }
 }
 
-/// Records of tasks.
+/// Encoded task records.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub(crate) struct EncodedRecords {
     pub(crate) place: Place,
-    pub(crate) rows: Vec<RecordRow>,
+    pub(crate) rows: Vec<EncodedRecord>,
 }
 
-/// A record, with what it is found by where each has a row of its own.
+/// An encoded task record and the key of its row, for databases with one row per record.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "postgres"),
     expect(
         dead_code,
-        reason = "in SQLite records hang on each other and are told apart when read"
+        reason = "SQLite stores records as a chain and decodes their keys when reading"
     )
 )]
-pub(crate) struct RecordRow {
+pub(crate) struct EncodedRecord {
     pub(crate) task: TaskId,
     pub(crate) slot: String,
     pub(crate) keeps_first: bool,
     pub(crate) body: Vec<u8>,
 }
 
-impl Records {
+impl EncodedRecords {
     pub(crate) fn new(
         codec: &Codec,
         place: Place,
@@ -77,35 +77,36 @@ impl Records {
     ) -> Result<Self, CodecError> {
         let row = |record: &TaskRecord| {
             let slot = record.event.slot();
-            let what = || format!("what node `{}` came to ({slot})", record.node);
-            // With the checkpoint's id, since that stands in the row's key only.
+            let what = || format!("the record of node `{}` ({slot})", record.node);
+            // Includes the checkpoint's id, which is otherwise only in the row's key.
             let body = codec.encode(what, &(place.id, record))?;
             let keeps_first = record.event.keeps_first();
-            Ok(RecordRow { task: record.task, slot, keeps_first, body })
+            Ok(EncodedRecord { task: record.task, slot, keeps_first, body })
         };
         let rows = records.iter().map(row).collect::<Result<_, _>>()?;
         Ok(Self { place, rows })
     }
 }
 
-/// Reads a record that is stored for a checkpoint.
-pub(crate) fn record(
+/// Decodes a record stored for the checkpoint `place` and verifies its checkpoint id.
+pub(crate) fn decode_record(
     codec: &Codec,
     place: &Place,
     bytes: &[u8],
 ) -> Result<TaskRecord, CheckpointError> {
-    let what = || "a task's record".to_owned();
+    let what = || "a task record".to_owned();
     let damaged = |error: CodecError| damaged(place, &error);
     let (at, record): (CheckpointId, _) = codec.decode(what, bytes).map_err(damaged)?;
     if at != place.id {
-        let problem = format!("it was stored for checkpoint {at}");
+        let problem = format!("it belongs to checkpoint {at}");
         return Err(damaged(CodecError::Decode { what: what(), problem }));
     }
     Ok(record)
 }
 
-/// What counts of these records, in the order in which they came: in each slot of a task the first, or the last.
-pub(crate) fn one_a_slot(records: impl IntoIterator<Item = TaskRecord>) -> Vec<TaskRecord> {
+/// Keeps one record per slot of each task, in order of arrival: the first or the last, depending on the kind of
+/// event.
+pub(crate) fn resolve_slots(records: impl IntoIterator<Item = TaskRecord>) -> Vec<TaskRecord> {
     let mut slots: HashMap<(TaskId, String), usize> = HashMap::new();
     let mut kept: Vec<TaskRecord> = Vec::new();
     for record in records {
@@ -121,9 +122,9 @@ pub(crate) fn one_a_slot(records: impl IntoIterator<Item = TaskRecord>) -> Vec<T
     kept
 }
 
-/// A rule that a later version of `graph-core` knows.
-pub(crate) fn unknown_rule(keep: Keep) -> CheckpointError {
-    let problem = format!("this version of graph-store cannot prune by {keep:?}");
+/// Returns the error for a [`Keep`] rule of a newer `graph-core`.
+pub(crate) fn unsupported_keep(keep: Keep) -> CheckpointError {
+    let problem = format!("this version of graph-store does not support pruning by {keep:?}");
     let problem: Box<dyn std::error::Error + Send + Sync> = problem.into();
     CheckpointError::Storage(problem.into())
 }

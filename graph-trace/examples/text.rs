@@ -1,10 +1,10 @@
-//! A run as text: a fan-out, a retry, an outside call and a subgraph.
+//! Renders a run as text: a fan-out, a retry, an external call and a subgraph.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{
     Configure, Context, NodeError, Route, RunOptions, START, State, StateGraph, subgraph,
 };
-use graph_trace::{Detail, Shape};
+use graph_trace::{Detail, TextOptions};
 
 #[derive(State, Clone, Debug, Default)]
 struct Essay {
@@ -56,6 +56,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile()?;
     let essay = Essay { topic: "tea".into(), ..Essay::default() };
     let recorded = graph_trace::record(&graph, essay, (), RunOptions::new()).await;
-    print!("{}", recorded.trace.text(Shape::new(Detail::Full).with_timing()));
+    print!("{}", recorded.trace.text(TextOptions::new(Detail::Full).with_timing()));
     Ok(())
 }

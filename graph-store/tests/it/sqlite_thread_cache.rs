@@ -1,4 +1,4 @@
-//! What a writer knows of the file stays true, whoever else writes to it.
+//! The writer's cache stays valid, whatever other connections write.
 
 use std::{fs, thread};
 
@@ -11,19 +11,19 @@ use proptest::{prelude::*, sample::Index};
 use serde_json::json;
 use tokio::{runtime::Builder, task::JoinSet};
 
-use crate::by_hand::new_checkpoint;
+use crate::checkpoints::new_checkpoint;
 
 const THREADS: [&str; 3] = ["a", "b", "c"];
 
-/// What is done to a thread, by one of two open databases.
+/// An operation on a thread, done by one of two open databases.
 #[derive(Clone, Copy, Debug)]
-enum Step {
-    /// Goes on from one of its checkpoints, the newest if there is one at all.
+enum Operation {
+    /// Stores a checkpoint that builds on `base`, or on the newest one if that is `None`.
     Put {
         base: Option<Index>,
         is_current: bool,
     },
-    /// Says what came of a task, of a stored checkpoint or of one that is to come.
+    /// Stores a task record, for a stored checkpoint or for one that does not exist yet.
     Record {
         at: Option<Index>,
     },
@@ -33,20 +33,20 @@ enum Step {
     DeleteRun,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        6 => Just(Step::Put { base: None, is_current: true }),
-        2 => any::<Index>().prop_map(|base| Step::Put { base: Some(base), is_current: true }),
-        1 => any::<Index>().prop_map(|base| Step::Put { base: Some(base), is_current: false }),
-        2 => any::<Option<Index>>().prop_map(|at| Step::Record { at }),
-        1 => Just(Step::Delete),
-        1 => (0..THREADS.len()).prop_map(Step::CopyTo),
-        1 => Just(Step::Prune),
-        1 => Just(Step::DeleteRun),
+        6 => Just(Operation::Put { base: None, is_current: true }),
+        2 => any::<Index>().prop_map(|base| Operation::Put { base: Some(base), is_current: true }),
+        1 => any::<Index>().prop_map(|base| Operation::Put { base: Some(base), is_current: false }),
+        2 => any::<Option<Index>>().prop_map(|at| Operation::Record { at }),
+        1 => Just(Operation::Delete),
+        1 => (0..THREADS.len()).prop_map(Operation::CopyTo),
+        1 => Just(Operation::Prune),
+        1 => Just(Operation::DeleteRun),
     ]
 }
 
-/// The next checkpoint's id: records may come before it.
+/// Returns the id of a checkpoint by its number, so that records can be stored before it.
 fn next_id(number: usize) -> CheckpointId {
     CheckpointId::from_bytes((number as u128).to_be_bytes())
 }
@@ -56,18 +56,18 @@ async fn ids(saver: &impl Checkpointer, thread: &str) -> Vec<CheckpointId> {
     history.into_iter().map(|it| it.place.id).collect()
 }
 
-/// Does a step, with ids from the model; gives what came of it in words.
-async fn act(
+/// Applies an operation, with checkpoint ids from the model; returns the error as text.
+async fn apply(
     saver: &impl Checkpointer,
     known: &[CheckpointId],
     thread: &str,
     number: usize,
-    step: Step,
+    operation: Operation,
 ) -> Result<(), String> {
     let pick = |index: Index| known.get(index.index(known.len().max(1))).copied();
     let place = |id| Place { thread: thread.into(), namespace: String::new(), id };
-    let done = match step {
-        Step::Put { base, is_current } => {
+    let done = match operation {
+        Operation::Put { base, is_current } => {
             let head = known.first().copied();
             let base = base.map_or(head, pick);
             let id = next_id(number);
@@ -81,17 +81,17 @@ async fn act(
             let put = NewCheckpoint { expected_head, ..put };
             saver.put(put).await
         }
-        Step::Record { at } => {
+        Operation::Record { at } => {
             let at = at.and_then(pick).unwrap_or(next_id(number + 1));
             let event = Event::Failed { error: number.to_string(), handled: false };
             let task = TaskId::of(&[&number.to_be_bytes()]);
             let record = TaskRecord { task, node: "node".into(), event };
             saver.record(&place(at), vec![record]).await
         }
-        Step::Delete => saver.delete_thread(thread).await,
-        Step::CopyTo(to) => saver.copy_thread(thread, THREADS[to]).await,
-        Step::Prune => saver.prune(&[thread.into()], Keep::Newest(2)).await.map(|_| ()),
-        Step::DeleteRun => saver.delete_runs(&["run 1".into()]).await,
+        Operation::Delete => saver.delete_thread(thread).await,
+        Operation::CopyTo(to) => saver.copy_thread(thread, THREADS[to]).await,
+        Operation::Prune => saver.prune(&[thread.into()], Keep::Newest(2)).await.map(|_| ()),
+        Operation::DeleteRun => saver.delete_runs(&["run 1".into()]).await,
     };
     done.map_err(|it| it.to_string())
 }
@@ -99,28 +99,28 @@ async fn act(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Two open databases on one file, in turn: each does what a saver in memory does.
+    /// Two open databases on one file, used alternately, behave like an in-memory saver.
     #[test]
-    fn two_writers_never_act_on_what_is_not_true_any_more(
-        steps in prop::collection::vec((step(), 0..THREADS.len(), any::<bool>()), 1..=40),
+    fn two_writers_never_use_stale_cache_entries(
+        operations in prop::collection::vec((operation(), 0..THREADS.len(), any::<bool>()), 1..=40),
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("threads.db");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("threads.db");
         let open = || {
-            // That it survives a loss of power is not what is checked here.
+            // This test does not depend on surviving a power failure.
             let settings = Sqlite::settings().synchronous(Synchronous::Normal);
             SqliteSaver::new(&settings.open(&path).unwrap())
         };
         let (one, other, model) = (open(), open(), MemorySaver::default());
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
-            for (number, (step, thread, by_one)) in steps.into_iter().enumerate() {
+            for (number, (operation, thread, by_one)) in operations.into_iter().enumerate() {
                 let thread = THREADS[thread];
                 let known = ids(&model, thread).await;
                 let saver = if by_one { &one } else { &other };
-                let expected = act(&model, &known, thread, number + 1, step).await;
-                let found = act(saver, &known, thread, number + 1, step).await;
-                prop_assert_eq!(found, expected, "{:?}", step);
+                let expected = apply(&model, &known, thread, number + 1, operation).await;
+                let found = apply(saver, &known, thread, number + 1, operation).await;
+                prop_assert_eq!(found, expected, "{:?}", operation);
             }
             for thread in THREADS {
                 for saver in [&one, &other] {
@@ -144,13 +144,13 @@ fn put(
     new_checkpoint(thread, id, head, "run", vec![("field".into(), change)])
 }
 
-/// The second checkpoint is refused, and the first one undone with it.
+/// The second checkpoint is rejected, and the first one is rolled back with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_undone_is_not_known_to_be_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let saver = SqliteSaver::open(folder.path().join("threads.db")).unwrap();
+async fn rolled_back_checkpoints_are_not_cached() {
+    let dir = tempfile::tempdir().unwrap();
+    let saver = SqliteSaver::open(dir.path().join("threads.db")).unwrap();
     let mut threads = JoinSet::new();
-    // One thread whose writes come alone, then many whose writes share commits.
+    // First one thread whose writes are committed alone, then many whose writes share commits.
     for round in [1, 40] {
         for number in 0..round {
             let saver = saver.clone();
@@ -159,8 +159,8 @@ async fn what_was_undone_is_not_known_to_be_there() {
                 let put = |id| put(&thread, id, None, Change::Extend(vec![json!(1)]));
                 let second = put(CheckpointId::after(Some(id)));
                 let both = vec![Write::Put(put(id).into()), Write::Put(second.into())];
-                let undone = saver.write(both).await;
-                assert!(matches!(undone, Err(CheckpointError::HeadMoved { .. })), "{undone:?}");
+                let result = saver.write(both).await;
+                assert!(matches!(result, Err(CheckpointError::HeadMoved { .. })), "{result:?}");
                 saver.put(put(CheckpointId::after(Some(id)))).await.unwrap();
                 let found = saver.get(&Lookup::head(thread.clone(), "")).await.unwrap().unwrap();
                 assert_eq!(found.values["field"], json!([1]));
@@ -173,9 +173,9 @@ async fn what_was_undone_is_not_known_to_be_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_stays_short_while_one_thread_writes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("threads.db");
+async fn the_wal_stays_short_while_one_thread_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("threads.db");
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let saver = SqliteSaver::new(&settings.open(&path).unwrap());
     let mut head = None;
@@ -185,50 +185,50 @@ async fn the_log_stays_short_while_one_thread_writes() {
         saver.put(put("thread", id, head, change)).await.unwrap();
         head = Some(id);
     }
-    // 40 MB went through it.
-    let log = fs::metadata(path.with_extension("db-wal")).unwrap().len();
-    assert!(log < 12 << 20, "{log} bytes");
+    // 40 MB were written through the WAL.
+    let wal_bytes = fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    assert!(wal_bytes < 12 << 20, "{wal_bytes} bytes");
 }
 
-/// Hands writes over, and waits for none of them.
-async fn hand_over(saver: &SqliteSaver, threads: &[String]) {
+/// Starts writes without waiting for them.
+async fn start_writes(saver: &SqliteSaver, threads: &[String]) {
     for thread in threads {
         let put = saver.put(put(thread, CheckpointId::next(), None, Change::Set(json!(1))));
-        // Asked for once, and given up.
+        // Polled once, then dropped.
         tokio::select! { biased; _ = put => {}, () = std::future::ready(()) => {} }
     }
 }
 
 #[tokio::test]
-async fn what_was_handed_over_is_written_before_the_file_is_closed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("threads.db");
+async fn started_writes_complete_before_the_file_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("threads.db");
     let saver = SqliteSaver::open(&path).unwrap();
     let lease = saver.lease("0").await.unwrap();
     let threads: Vec<_> = (0..50).map(|it| it.to_string()).collect();
-    hand_over(&saver, &threads).await;
+    start_writes(&saver, &threads).await;
     drop((lease, saver));
     let saver = SqliteSaver::open(&path).unwrap();
     assert_eq!(saver.threads().await.unwrap().len(), threads.len());
 }
 
-/// Whoever finds no owner of a thread takes it.
+/// Another process may take over a thread as soon as its owner is gone.
 #[tokio::test]
-async fn the_owner_of_threads_is_there_until_all_is_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("threads.db");
+async fn the_owner_file_exists_until_everything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("threads.db");
     let saver = SqliteSaver::open(&path).unwrap();
     let threads: Vec<_> = (0..2_000).map(|it| it.to_string()).collect();
-    hand_over(&saver, &threads).await;
+    start_writes(&saver, &threads).await;
     let closing = thread::spawn(move || drop(saver));
-    let mut is_over = false;
-    while !is_over {
-        is_over = closing.is_finished();
-        let mut names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+    let mut is_closed = false;
+    while !is_closed {
+        is_closed = closing.is_finished();
+        let mut names = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name());
         let has_owner = names.any(|it| it.to_string_lossy().contains("-owner-"));
-        // Looked for after the owner: it is gone before.
-        let has_log = path.with_extension("db-wal").exists();
-        assert!(has_owner || !has_log);
+        // Checked after the owner file, because the WAL must disappear first.
+        let has_wal = path.with_extension("db-wal").exists();
+        assert!(has_owner || !has_wal);
     }
     closing.join().unwrap();
 }

@@ -1,0 +1,100 @@
+//! Data that the next write needs, cached to save round trips: the chain tips of recently written or read
+//! checkpoints, and ids for new links.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use deadpool_postgres::PoolError;
+use graph_core::checkpoint::{CheckpointId, Place};
+
+use super::database::Postgres;
+use crate::{
+    chain::ChainTips,
+    recent::{RecentMap, namespace_key},
+};
+
+/// Number of ids per block: the increment of the sequence.
+const BLOCK_IDS: i64 = 1_024;
+
+/// The chain tips of one checkpoint per active namespace. The database verifies them on every write, so a stale
+/// entry (for example of a checkpoint that was deleted and stored again) is harmless.
+#[derive(Debug, Default)]
+pub(super) struct TipCache(Mutex<RecentMap<(String, String), (CheckpointId, Arc<ChainTips>)>>);
+
+impl TipCache {
+    pub(super) fn get(&self, place: &Place, id: CheckpointId) -> Option<Arc<ChainTips>> {
+        let cache = self.lock();
+        let (newest, tips) = cache.get(&namespace_key(place))?;
+        (*newest == id).then(|| tips.clone())
+    }
+
+    pub(super) fn insert(&self, place: &Place, tips: Arc<ChainTips>) {
+        self.lock().insert(namespace_key(place), (place.id, tips));
+    }
+
+    pub(super) fn remove(&self, place: &Place) {
+        self.lock().remove(&namespace_key(place));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RecentMap<(String, String), (CheckpointId, Arc<ChainTips>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ids for new links, allocated from the database in blocks.
+#[derive(Debug)]
+pub(super) struct LinkIds(
+    // A tokio mutex: one caller fetches a block while the others wait for it.
+    tokio::sync::Mutex<Range<i64>>,
+);
+
+impl LinkIds {
+    pub(super) fn new() -> Self {
+        Self(tokio::sync::Mutex::new(0..0))
+    }
+
+    pub(super) async fn take(
+        &self,
+        database: &Postgres,
+        count: usize,
+    ) -> Result<Vec<i64>, PoolError> {
+        let mut ids = Vec::with_capacity(count);
+        if count == 0 {
+            return Ok(ids);
+        }
+        let mut block = self.0.lock().await;
+        loop {
+            ids.extend(block.by_ref().take(count - ids.len()));
+            if ids.len() == count {
+                return Ok(ids);
+            }
+            let rows = database.query("SELECT nextval('@.link_block')", &[]).await?;
+            if let Some(first) = rows.first().map(|row| row.get::<_, i64>(0)) {
+                *block = first..first + BLOCK_IDS;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use graph_core::checkpoint::{CheckpointId, Place};
+
+    use super::TipCache;
+
+    #[test]
+    fn only_the_tips_of_the_cached_checkpoint_are_returned() {
+        let cache = TipCache::default();
+        let (thread, namespace) = ("a".to_owned(), String::new());
+        let place = Place { thread, namespace, id: CheckpointId::next() };
+        cache.insert(&place, Arc::default());
+        assert!(cache.get(&place, place.id).is_some());
+        assert!(cache.get(&place, CheckpointId::next()).is_none());
+        cache.remove(&place);
+        assert!(cache.get(&place, place.id).is_none());
+    }
+}

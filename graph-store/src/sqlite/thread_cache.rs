@@ -1,0 +1,98 @@
+//! Cached facts about the threads that were written to last, so that a put need not read them from the file.
+//!
+//! The cache is valid as long as no other connection commits to the file, which is checked with one cheap query per
+//! transaction.
+
+use std::sync::Arc;
+
+use graph_core::checkpoint::{CheckpointId, Place};
+use rusqlite::Connection;
+
+use crate::{
+    chain::ChainTips,
+    recent::{RecentMap, namespace_key},
+};
+
+/// The state of a namespace.
+#[derive(Clone, Debug)]
+pub(super) struct NamespaceState {
+    /// The id of its row.
+    pub(super) id: i64,
+    pub(super) newest: Option<NewestCheckpoint>,
+}
+
+/// The newest checkpoint of a namespace.
+#[derive(Clone, Debug)]
+pub(super) struct NewestCheckpoint {
+    pub(super) id: CheckpointId,
+    /// The chain tips of its fields; `None` if they could not be read.
+    pub(super) tips: Option<Arc<ChainTips>>,
+    /// The newest task record of the step that follows.
+    pub(super) records: Option<i64>,
+}
+
+/// The cache, valid for the current transaction.
+#[derive(Debug, Default)]
+pub(super) struct ThreadCache {
+    /// SQLite's counter of commits by other connections.
+    data_version: Option<i64>,
+    tokens: RecentMap<String, i64>,
+    namespaces: RecentMap<(String, String), NamespaceState>,
+    /// Whether there may be records that were stored before their checkpoint.
+    has_early: Option<bool>,
+}
+
+impl ThreadCache {
+    /// Clears the cache if another connection has committed. Must be called at the start of a transaction.
+    pub(super) fn validate(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let data_version = connection
+            .prepare_cached("PRAGMA data_version")?
+            .query_row([], |row| row.get::<_, i64>(0))?;
+        if self.data_version != Some(data_version) {
+            *self = Self { data_version: Some(data_version), ..Self::default() };
+        }
+        Ok(())
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns the token with which a thread is leased.
+    pub(super) fn token(&self, thread: &str) -> Option<i64> {
+        self.tokens.get(thread).copied()
+    }
+
+    pub(super) fn set_token(&mut self, thread: &str, token: i64) {
+        self.tokens.insert(thread.to_owned(), token);
+    }
+
+    pub(super) fn remove_token(&mut self, thread: &str) {
+        self.tokens.remove(thread);
+    }
+
+    pub(super) fn namespace(&self, place: &Place) -> Option<NamespaceState> {
+        self.namespaces.get(&namespace_key(place)).cloned()
+    }
+
+    pub(super) fn set_namespace(&mut self, place: &Place, namespace: NamespaceState) {
+        self.namespaces.insert(namespace_key(place), namespace);
+    }
+
+    /// Returns whether there may be records that were stored before their checkpoint.
+    pub(super) fn has_early(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+        if let Some(cached) = self.has_early {
+            return Ok(cached);
+        }
+        let exists = connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM early)")?
+            .query_row([], |row| row.get(0))?;
+        self.has_early = Some(exists);
+        Ok(exists)
+    }
+
+    /// Notes that a record was stored before its checkpoint.
+    pub(super) fn mark_early(&mut self) {
+        self.has_early = Some(true);
+    }
+}
