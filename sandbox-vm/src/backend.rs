@@ -10,27 +10,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     Error,
-    berth::Berth,
     cgroup::Cgroup,
-    limits::{Cause, Limits, Usage},
+    limits::{ExceededLimit, Limits, Usage},
     report::{Guarantee, Report},
-    session::{AskError, Closed, Session},
+    sandbox_dir::SandboxDir,
+    session::{CloseReason, RequestError, Session},
     spec::Spec,
 };
 
-mod calls;
 mod confine;
-pub mod contained;
-mod descriptors;
+pub mod container;
+mod diagnostics;
 #[cfg(feature = "docker")]
 pub mod docker;
+mod fd_passing;
 pub mod gvisor;
 pub mod in_process;
 pub mod jail;
 #[cfg(target_arch = "x86_64")]
 pub mod kvm_process;
 pub mod microvm;
-mod words;
+mod seccomp;
 
 #[cfg(feature = "docker")]
 pub use docker::Docker;
@@ -43,7 +43,7 @@ pub use microvm::MicroVm;
 
 /// What a guest is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runs {
+pub enum Workload {
     /// Programs, and graphs too.
     Programs,
     /// Graphs alone.
@@ -52,11 +52,14 @@ pub enum Runs {
 
 /// All back ends that isolate, strongest first, for guests that are this program: static, readable for every user, and
 /// calling [`guest::enter`](crate::guest::enter) first.
-pub fn isolating(program: impl Into<PathBuf>, runs: Runs) -> Vec<Arc<dyn Backend>> {
+pub fn isolating_backends(
+    program: impl Into<PathBuf>,
+    workload: Workload,
+) -> Vec<Arc<dyn Backend>> {
     let program: PathBuf = program.into();
     let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(MicroVm::agent(&program))];
     #[cfg(target_arch = "x86_64")]
-    if runs == Runs::Graphs {
+    if workload == Workload::Graphs {
         backends.push(Arc::new(KvmProcess::agent(&program)));
     }
     backends.push(Arc::new(Gvisor::program(&program)));
@@ -77,8 +80,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// It tries things out and does not look at versions; a second call may take as long as the first.
     async fn probe(&self) -> Report;
 
-    /// Starts a guest. All that would outlive a crash of this process is noted in the berth first.
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error>;
+    /// Starts a guest. All that would outlive a crash of this process is noted in the sandbox directory first.
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error>;
 
     /// How many bytes of the host's memory a guest of this kind may take, with all that the back end needs for it.
     fn footprint(&self, spec: &Spec) -> u64 {
@@ -86,8 +89,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     }
 
     /// Starts a guest from a snapshot that [`Handle::snapshot`] made.
-    async fn restore(&self, _: &Spec, _: &Berth, _: &Snapshot) -> Result<Guest, Error> {
-        Err(Error::Unsupported { backend: self.name(), what: "restore a snapshot" })
+    async fn restore(&self, _: &Spec, _: &SandboxDir, _: &Snapshot) -> Result<Guest, Error> {
+        Err(Error::Unsupported { backend: self.name(), operation: "restore a snapshot" })
     }
 }
 
@@ -121,14 +124,14 @@ pub trait Handle: Send + Sync + fmt::Debug {
     async fn usage(&self) -> Option<Usage>;
 
     /// The limit that the guest has run into since this was last asked, as far as the back end itself knows of it.
-    async fn cause(&self) -> Option<Cause>;
+    async fn exceeded_limit(&self) -> Option<ExceededLimit>;
 
     /// What the guest wrote outside the channel: the last words of one that died, or is about to. They are waited for,
     /// a moment.
-    async fn last_words(&self) -> String;
+    async fn diagnostic_output(&self) -> String;
 
     /// Keeps the guest's whole state, in a folder that belongs to the caller.
-    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error>;
+    async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error>;
 }
 
 /// A guest's whole state at one moment.
@@ -137,60 +140,60 @@ pub struct Snapshot {
     /// The back end that made it.
     pub backend: &'static str,
     /// The folder that holds it.
-    pub folder: PathBuf,
+    pub dir: PathBuf,
 }
 
 /// Starts a guest, waits for its first word and ends it again.
-async fn try_out(backend: &dyn Backend, id: &str, patience: Duration) -> Result<(), Error> {
-    let berth = Berth::temporary(id)?;
-    let guest = backend.start(&Spec::new("probe"), &berth).await?;
-    match Session::open(guest.channel, patience).await {
+async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> Result<(), Error> {
+    let sandbox_dir = SandboxDir::create_for_probe(id)?;
+    let guest = backend.start(&Spec::new("probe"), &sandbox_dir).await?;
+    match Session::open(guest.channel, timeout).await {
         Ok(_) => {
             guest.handle.kill().await;
             Ok(())
         }
         Err(error) => {
-            let problem = refused(&*guest.handle, error).await;
+            let problem = reject(&*guest.handle, error).await;
             Err(Error::Start { backend: backend.name(), problem })
         }
     }
 }
 
 /// Ends a guest that did not greet as it should, and says why it did not.
-pub(crate) async fn refused(handle: &dyn Handle, error: AskError) -> String {
+pub(crate) async fn reject(handle: &dyn Handle, error: RequestError) -> String {
     // One that ends by itself may be about to say why; any other is silent until it is ended.
     let (problem, early) = match error {
-        AskError::NoAnswer(after) => (format!("it did not greet within {after:?}"), None),
-        AskError::Closed(Closed::Protocol(error)) => (error.to_string(), None),
-        AskError::Closed(Closed::Ended) => {
-            ("it ended at once".to_owned(), Some(handle.last_words().await))
+        RequestError::Timeout(after) => (format!("it did not greet within {after:?}"), None),
+        RequestError::Closed(CloseReason::Protocol(error)) => (error.to_string(), None),
+        RequestError::Closed(CloseReason::ChannelClosed) => {
+            ("it ended at once".to_owned(), Some(handle.diagnostic_output().await))
         }
-        AskError::Fault(fault) => (fault.message, None),
+        RequestError::Fault(fault) => (fault.message, None),
     };
     handle.kill().await;
     let words = match early {
         Some(words) => words,
-        None => handle.last_words().await,
+        None => handle.diagnostic_output().await,
     };
     if words.is_empty() { problem } else { format!("{problem}; {words}") }
 }
 
 /// Tries a back end out, and reports what holds for its guests where they have such a control group as is made here.
-async fn try_and_report(
+async fn probe_by_starting(
     backend: &dyn Backend,
     id: &str,
-    patience: Duration,
+    timeout: Duration,
     guarantees: fn(Option<&Cgroup>) -> Vec<Guarantee>,
 ) -> Result<Report, Error> {
-    try_out(backend, id, patience).await?;
-    // The group goes with the berth, also after a crash.
-    let berth = Berth::temporary(id)?;
-    let cgroup = jail::launch::group(&berth, &Limits::default())?;
-    Ok(Report::works(backend.name(), guarantees(cgroup.as_ref())))
+    start_and_stop(backend, id, timeout).await?;
+    // The group goes with the sandbox directory, also after a crash.
+    let sandbox_dir = SandboxDir::create_for_probe(id)?;
+    let cgroup = jail::launch::create_cgroup(&sandbox_dir, &Limits::default())?;
+    Ok(Report::available(backend.name(), guarantees(cgroup.as_ref())))
 }
 
 /// What holds for every guest in a VM whose monitor is in the jail's walls.
-const OF_A_VM: [Guarantee; 9] = [
+const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::OwnKernel,
     Guarantee::FilteredCalls,
     Guarantee::NoNetwork,
@@ -203,7 +206,7 @@ const OF_A_VM: [Guarantee; 9] = [
 ];
 
 /// Where a program is that can be started by its name alone.
-fn in_path(program: &str) -> Option<PathBuf> {
+fn find_in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|it| it.join(program)).find(|it| it.is_file())
 }
@@ -212,15 +215,17 @@ fn in_path(program: &str) -> Option<PathBuf> {
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-    use super::{Jail, Runs, isolating, try_out};
+    use super::{Jail, Workload, isolating_backends, start_and_stop};
 
     #[test]
     fn the_strongest_comes_first() {
-        let names = |runs| isolating("/agent", runs).iter().map(|it| it.name()).collect::<Vec<_>>();
-        let programs = names(Runs::Programs);
+        let names = |workload| {
+            isolating_backends("/agent", workload).iter().map(|it| it.name()).collect::<Vec<_>>()
+        };
+        let programs = names(Workload::Programs);
         assert_eq!(programs[..3], ["microvm", "gvisor", "jail"]);
         #[cfg(target_arch = "x86_64")]
-        assert_eq!(names(Runs::Graphs)[..4], ["microvm", "kvm-process", "gvisor", "jail"]);
+        assert_eq!(names(Workload::Graphs)[..4], ["microvm", "kvm-process", "gvisor", "jail"]);
         assert_eq!(programs.contains(&"docker"), cfg!(feature = "docker"));
         assert!(!programs.contains(&"in-process"), "it isolates nothing");
     }
@@ -228,12 +233,13 @@ mod tests {
     /// The channel closes before the reason is said: whoever ended it at once would never hear it.
     #[tokio::test]
     async fn a_guest_that_ends_says_why() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
         let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let tried = try_out(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
+        let tried =
+            start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
         let said = tried.unwrap_err().to_string();
         assert!(said.ends_with("it ended at once; no such luck"), "{said}");
     }

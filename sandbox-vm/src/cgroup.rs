@@ -20,7 +20,7 @@ use std::{
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use self::tree::Tree;
-use crate::limits::{Cause, Limits, Usage};
+use crate::limits::{ExceededLimit, Limits, Usage};
 
 /// Where the kernel shows its groups.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -29,7 +29,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "sandbox-vm-";
 
 /// How long the kernel has to let go of a guest's processes, usually.
-const PATIENCE: Duration = Duration::from_millis(500);
+const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What the kernel can bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,9 +50,9 @@ pub enum Controller {
 #[derive(Clone, Debug)]
 pub struct Cgroup {
     /// The folder for each controller; with version 2 it is the same for all.
-    folders: BTreeMap<Controller, PathBuf>,
+    dirs: BTreeMap<Controller, PathBuf>,
     version: Version,
-    made: Instant,
+    created: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,42 +63,42 @@ enum Version {
 
 impl Cgroup {
     /// Names the folders that a guest's group may get, whether they can be made or not. Nothing is changed by it.
-    pub fn folders_for(id: &str) -> Vec<PathBuf> {
-        let tree = Tree::read(Path::new(ROOT), &own_groups());
-        let mut folders: Vec<_> = tree.parents().map(|it| it.join(name(id))).collect();
-        folders.sort();
-        folders.dedup();
-        folders
+    pub fn candidate_dirs(id: &str) -> Vec<PathBuf> {
+        let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
+        let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
+        dirs.sort();
+        dirs.dedup();
+        dirs
     }
 
     /// Makes a group that bounds a guest; it may lack controllers, and is `None` where there is none at all.
-    pub fn make(id: &str, limits: &Limits) -> Option<Self> {
-        let tree = Tree::read(Path::new(ROOT), &own_groups());
-        tree.make(&name(id), limits)
+    pub fn create(id: &str, limits: &Limits) -> Option<Self> {
+        let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
+        tree.create(&cgroup_name(id), limits)
     }
 
     /// Whether it bounds this.
     pub fn has(&self, controller: Controller) -> bool {
-        self.folders.contains_key(&controller)
+        self.dirs.contains_key(&controller)
     }
 
     /// The folders, each once.
-    pub fn folders(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<_> = self.folders.values().cloned().collect();
-        folders.sort();
-        folders.dedup();
-        folders
+    pub fn dirs(&self) -> Vec<PathBuf> {
+        let mut dirs: Vec<_> = self.dirs.values().cloned().collect();
+        dirs.sort();
+        dirs.dedup();
+        dirs
     }
 
     /// The files that a process writes `0` to in order to join.
-    pub fn entries(&self) -> Vec<PathBuf> {
-        self.folders().into_iter().map(|it| it.join("cgroup.procs")).collect()
+    pub fn procs_files(&self) -> Vec<PathBuf> {
+        self.dirs().into_iter().map(|it| it.join("cgroup.procs")).collect()
     }
 
     /// Takes a process in that has only just been started.
     #[must_use = "a process that is not in its group is not bounded by it"]
-    pub fn take(&self, pid: u32) -> io::Result<()> {
-        self.entries().iter().try_for_each(|it| fs::write(it, pid.to_string()))
+    pub fn add_process(&self, pid: u32) -> io::Result<()> {
+        self.procs_files().iter().try_for_each(|it| fs::write(it, pid.to_string()))
     }
 
     /// What its processes have used.
@@ -115,14 +115,14 @@ impl Cgroup {
             }
         };
         Usage {
-            wall: self.made.elapsed(),
+            wall: self.created.elapsed(),
             cpu: cpu.unwrap_or_default(),
             memory: memory.unwrap_or_default(),
         }
     }
 
     /// How often its processes have run into limits so far.
-    pub fn hits(&self) -> Hits {
+    pub fn hits(&self) -> LimitHits {
         let count = |file: &str, name: &str| {
             self.read(file).and_then(|it| field(&it, name)).unwrap_or_default()
         };
@@ -130,47 +130,47 @@ impl Cgroup {
             Version::One => count("memory.oom_control", "oom_kill"),
             Version::Two => count("memory.events", "oom_kill"),
         };
-        Hits { memory, processes: count("pids.events", "max") }
+        LimitHits { memory, processes: count("pids.events", "max") }
     }
 
     /// Stops its processes, or lets them go on.
-    pub fn freeze(&self, stop: Freeze) -> io::Result<()> {
-        let folder = self.folders.get(&Controller::Freezer).ok_or(io::ErrorKind::Unsupported)?;
-        match (self.version, stop) {
-            (Version::One, Freeze::Stop) => fs::write(folder.join("freezer.state"), "FROZEN"),
-            (Version::One, Freeze::GoOn) => fs::write(folder.join("freezer.state"), "THAWED"),
-            (Version::Two, Freeze::Stop) => fs::write(folder.join("cgroup.freeze"), "1"),
-            (Version::Two, Freeze::GoOn) => fs::write(folder.join("cgroup.freeze"), "0"),
+    pub fn set_freezer(&self, state: FreezerState) -> io::Result<()> {
+        let dir = self.dirs.get(&Controller::Freezer).ok_or(io::ErrorKind::Unsupported)?;
+        match (self.version, state) {
+            (Version::One, FreezerState::Frozen) => fs::write(dir.join("freezer.state"), "FROZEN"),
+            (Version::One, FreezerState::Thawed) => fs::write(dir.join("freezer.state"), "THAWED"),
+            (Version::Two, FreezerState::Frozen) => fs::write(dir.join("cgroup.freeze"), "1"),
+            (Version::Two, FreezerState::Thawed) => fs::write(dir.join("cgroup.freeze"), "0"),
         }
     }
 
     /// Removes the group; its processes must be gone. Says whether it is gone: the kernel may take longer than this
-    /// waits, and then it is left to whoever drops the [berth](crate::berth::Berth) that it is noted in.
+    /// waits, and then it is left to whoever drops the [sandbox_dir](crate::sandbox_dir::SandboxDir) that it is noted in.
     pub fn remove(&self) -> bool {
-        let until = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + REMOVAL_TIMEOUT;
         // All of them are tried, though one be not removed.
-        self.folders().iter().filter(|it| !remove(it, until)).count() == 0
+        self.dirs().iter().filter(|it| !remove_dir(it, deadline)).count() == 0
     }
 
     fn read(&self, file: &str) -> Option<String> {
-        self.folders().iter().find_map(|it| fs::read_to_string(it.join(file)).ok())
+        self.dirs().iter().find_map(|it| fs::read_to_string(it.join(file)).ok())
     }
 }
 
 /// How often the processes of a group have run into its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hits {
+pub struct LimitHits {
     memory: u64,
     processes: u64,
 }
 
-impl Hits {
+impl LimitHits {
     /// The limit that was run into since an earlier look.
-    pub fn since(self, earlier: Self) -> Option<Cause> {
+    pub fn since(self, earlier: Self) -> Option<ExceededLimit> {
         if self.memory > earlier.memory {
-            Some(Cause::Memory)
+            Some(ExceededLimit::Memory)
         } else if self.processes > earlier.processes {
-            Some(Cause::Processes)
+            Some(ExceededLimit::Processes)
         } else {
             None
         }
@@ -179,63 +179,63 @@ impl Hits {
 
 /// What becomes of a group's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freeze {
+pub enum FreezerState {
     /// They stop.
-    Stop,
+    Frozen,
     /// They go on.
-    GoOn,
+    Thawed,
 }
 
 /// Removes one folder of a group, with the processes that are still in it, and says whether it is gone.
 ///
 /// The kernel takes a moment to let go of processes that have just ended, so this tries until then.
-pub fn remove(folder: &Path, until: Instant) -> bool {
+pub fn remove_dir(dir: &Path, deadline: Instant) -> bool {
     loop {
-        match fs::remove_dir(folder) {
+        match fs::remove_dir(dir) {
             Ok(()) => return true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-            Err(_) if Instant::now() >= until => return false,
+            Err(_) if Instant::now() >= deadline => return false,
             Err(_) => {}
         }
         // A frozen process cannot die.
-        thaw(folder);
-        kill_all(folder);
+        thaw(dir);
+        kill_all(dir);
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Lets the processes of one folder go on, if they were stopped.
-pub(crate) fn thaw(folder: &Path) {
+pub(crate) fn thaw(dir: &Path) {
     for (file, word) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
-        let file = fs::OpenOptions::new().write(true).open(folder.join(file));
+        let file = fs::OpenOptions::new().write(true).open(dir.join(file));
         let _ = file.and_then(|mut it| it.write_all(word.as_bytes()));
     }
 }
 
 /// Ends all processes of one folder: at once where the kernel can, otherwise one by one.
-fn kill_all(folder: &Path) {
-    let all = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
+fn kill_all(dir: &Path) {
+    let all = fs::OpenOptions::new().write(true).open(dir.join("cgroup.kill"));
     if all.and_then(|mut it| it.write_all(b"1")).is_ok() {
         return;
     }
-    for pid in members(folder) {
+    for pid in member_pids(dir) {
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         // Looked for again: from here on the descriptor means this process, and no later one of its number.
-        if members(folder).contains(&pid) {
+        if member_pids(dir).contains(&pid) {
             let _ = pidfd_send_signal(&process, Signal::KILL);
         }
     }
 }
 
-fn members(folder: &Path) -> Vec<Pid> {
-    let pids = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+fn member_pids(dir: &Path) -> Vec<Pid> {
+    let pids = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     pids.lines().filter_map(|it| it.parse().ok()).filter_map(Pid::from_raw).collect()
 }
 
 /// Removes groups that bound nobody: those without a process whose guest is not known any more, and that are older than
 /// it takes to start one.
 pub(crate) fn remove_unused(is_known: impl Fn(&str) -> bool, age: Duration) {
-    let tree = Tree::read(Path::new(ROOT), &own_groups());
+    let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
     tree.parents().for_each(|it| remove_unused_below(it, &is_known, age));
 }
 
@@ -252,17 +252,17 @@ fn remove_unused_below(parent: &Path, is_known: &impl Fn(&str) -> bool, age: Dur
     }
 }
 
-fn name(id: &str) -> String {
+fn cgroup_name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// Whether a folder is one that [`Cgroup::make`] could have made.
-pub(crate) fn is_ours(folder: &Path) -> bool {
-    let name = folder.file_name().and_then(|it| it.to_str());
-    folder.starts_with(ROOT) && name.is_some_and(|it| it.starts_with(PREFIX))
+/// Whether a folder is one that [`Cgroup::create`] could have made.
+pub(crate) fn is_ours(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|it| it.to_str());
+    dir.starts_with(ROOT) && name.is_some_and(|it| it.starts_with(PREFIX))
 }
 
-fn own_groups() -> String {
+fn read_own_cgroups() -> String {
     fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
 }
 
@@ -281,7 +281,7 @@ mod tests {
         time::{Duration, Instant, SystemTime},
     };
 
-    use super::{field, remove, remove_unused_below};
+    use super::{field, remove_dir, remove_unused_below};
 
     #[test]
     fn groups_that_nobody_knows_are_removed_and_no_others() {
@@ -312,10 +312,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let group = root.path().join("group");
         fs::create_dir_all(group.join("below")).unwrap();
-        assert!(!remove(&group, Instant::now()));
+        assert!(!remove_dir(&group, Instant::now()));
         fs::remove_dir(group.join("below")).unwrap();
-        assert!(remove(&group, Instant::now()) && !group.exists());
-        assert!(remove(&group, Instant::now()), "it is gone already");
+        assert!(remove_dir(&group, Instant::now()) && !group.exists());
+        assert!(remove_dir(&group, Instant::now()), "it is gone already");
     }
 
     #[test]

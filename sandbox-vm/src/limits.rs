@@ -85,7 +85,7 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Cause {
+pub enum ExceededLimit {
     /// Memory.
     Memory,
     /// Processor time.
@@ -106,7 +106,7 @@ pub enum Cause {
     Lifetime,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for ExceededLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "memory",

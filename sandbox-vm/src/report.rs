@@ -20,19 +20,22 @@ pub struct Report {
 
 impl Report {
     /// A back end that can start guests and guarantees this.
-    pub fn works(backend: &'static str, guarantees: impl IntoIterator<Item = Guarantee>) -> Self {
+    pub fn available(
+        backend: &'static str,
+        guarantees: impl IntoIterator<Item = Guarantee>,
+    ) -> Self {
         let guarantees = guarantees.into_iter().collect();
         Self { backend, problem: None, guarantees, advice: Vec::new() }
     }
 
     /// A back end that cannot start guests here.
-    pub fn fails(backend: &'static str, problem: impl Into<String>) -> Self {
+    pub fn unavailable(backend: &'static str, problem: impl Into<String>) -> Self {
         let problem = Some(problem.into());
         Self { backend, problem, guarantees: BTreeSet::new(), advice: Vec::new() }
     }
 
     /// Says what would help.
-    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+    pub fn with_advice(mut self, advice: impl Into<String>) -> Self {
         self.advice.push(advice.into());
         self
     }
@@ -62,11 +65,11 @@ impl fmt::Display for Report {
             None => writeln!(f, "{}: NOT ISOLATED", self.backend)?,
         }
         for guarantee in &self.guarantees {
-            writeln!(f, "  + {}", guarantee.words())?;
+            writeln!(f, "  + {}", guarantee.description())?;
         }
         if self.is_available() {
             for guarantee in Guarantee::ALL.iter().filter(|it| !self.has(**it)) {
-                writeln!(f, "  - not: {}", guarantee.words())?;
+                writeln!(f, "  - not: {}", guarantee.description())?;
             }
         }
         for advice in &self.advice {
@@ -108,7 +111,8 @@ pub enum Guarantee {
     /// A guest can be kept as a snapshot and started from it.
     Snapshot,
     /// A guest can be shown folders of the host, to read only.
-    Folders,
+    #[serde(rename = "folders")]
+    SharedDirectories,
 }
 
 impl Guarantee {
@@ -127,11 +131,11 @@ impl Guarantee {
         Self::Programs,
         Self::Pause,
         Self::Snapshot,
-        Self::Folders,
+        Self::SharedDirectories,
     ];
 
     /// What it means.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::OwnKernel => "the guest has a kernel of its own",
             Self::FilteredCalls => "programs of the guest make only listed system calls",
@@ -146,7 +150,7 @@ impl Guarantee {
             Self::Programs => "guests can run programs",
             Self::Pause => "guests can be paused",
             Self::Snapshot => "guests can be kept as snapshots",
-            Self::Folders => "guests can be shown folders of the host, to read only",
+            Self::SharedDirectories => "guests can be shown folders of the host, to read only",
         }
     }
 }

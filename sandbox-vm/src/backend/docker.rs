@@ -45,18 +45,18 @@ use self::handle::DockerHandle;
 use super::{Backend, Guest};
 use crate::{
     Error,
-    berth::{Berth, CONTAINER, Leftover},
     report::{Guarantee, Report},
+    sandbox_dir::{CONTAINER_PREFIX, Leftover, SandboxDir},
     spec::{Image, Spec},
 };
 
 const NAME: &str = "docker";
 
 /// Where an engine listens unless it is said.
-const USUAL_SOCKET: &str = "unix:///var/run/docker.sock";
+const DEFAULT_SOCKET: &str = "unix:///var/run/docker.sock";
 
 /// How long the engine has for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Docker as a back end.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Docker {
     ///
     /// The engine is the one that the variable `DOCKER_HOST` names, by its socket, or the usual one.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
-        let host = env::var("DOCKER_HOST").unwrap_or_else(|_| USUAL_SOCKET.to_owned());
+        let host = env::var("DOCKER_HOST").unwrap_or_else(|_| DEFAULT_SOCKET.to_owned());
         Self { agent: program.into(), host, base: Arc::default() }
     }
 
@@ -88,7 +88,7 @@ impl Docker {
     }
 
     fn engine(&self) -> Result<Engine, Error> {
-        connect(&self.host).map_err(start)
+        connect(&self.host).map_err(start_error)
     }
 
     /// The name of an image in the engine. The one with the agent alone is brought there first; any other is the
@@ -96,8 +96,9 @@ impl Docker {
     async fn image(&self, engine: &Engine, image: &Image) -> Result<String, Error> {
         match image {
             Image::Base => {
-                let made = self.base.get_or_try_init(|| image::bring(engine, &self.agent));
-                made.await.cloned()
+                let name =
+                    self.base.get_or_try_init(|| image::import_if_missing(engine, &self.agent));
+                name.await.cloned()
             }
             Image::Python | Image::Named(_) => Ok(image.to_string()),
         }
@@ -111,64 +112,64 @@ impl Backend for Docker {
     }
 
     async fn probe(&self) -> Report {
-        let asked = match self.engine() {
-            Ok(engine) => engine.info().await.map_err(start),
+        let info = match self.engine() {
+            Ok(engine) => engine.info().await.map_err(start_error),
             Err(error) => Err(error),
         };
-        let info = match asked {
+        let info = match info {
             Ok(info) => info,
             Err(error) => {
                 let advice = "start an engine that this user may use, and let DOCKER_HOST name its socket: \
                               apt-get install docker.io";
-                return Report::fails(NAME, error.to_string()).advise(advice);
+                return Report::unavailable(NAME, error.to_string()).with_advice(advice);
             }
         };
-        match super::try_out(self, "probe-docker", PATIENCE).await {
-            Err(error) => Report::fails(NAME, error.to_string()),
-            Ok(()) => Report::works(NAME, guarantees(&info)),
+        match super::start_and_stop(self, "probe-docker", ENGINE_TIMEOUT).await {
+            Err(error) => Report::unavailable(NAME, error.to_string()),
+            Ok(()) => Report::available(NAME, guarantees(&info)),
         }
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         let engine = self.engine()?;
         let image = self.image(&engine, &spec.image).await?;
-        let body = container::body(spec, berth.id(), image)?;
-        let name = format!("{CONTAINER}{}", berth.id());
-        // An agent whose host is gone ends by itself; its container stays. From here on it is removed with the berth.
+        let body = container::create_body(spec, sandbox_dir.id(), image)?;
+        let name = format!("{CONTAINER_PREFIX}{}", sandbox_dir.id());
+        // An agent whose host is gone ends by itself; its container stays. From here on it is removed with the sandbox directory.
         let container = Leftover::Container { host: self.host.clone(), name: name.clone() };
-        berth.note(container.clone())?;
+        sandbox_dir.record_leftovers(container.clone())?;
         let mut handle =
-            DockerHandle::new(engine.clone(), name.clone(), (berth.noted(), container));
+            DockerHandle::new(engine.clone(), name.clone(), (sandbox_dir.leftovers(), container));
         let named = CreateContainerOptionsBuilder::default().name(&name).build();
-        let missing = |error| not_created(error, &spec.image);
-        engine.create_container(Some(named), body).await.map_err(missing)?;
+        let failed = |error| creation_error(error, &spec.image);
+        engine.create_container(Some(named), body).await.map_err(failed)?;
         let all = AttachContainerOptionsBuilder::default().stream(true);
         let all = all.stdin(true).stdout(true).stderr(true).build();
-        let attached = engine.attach_container(&name, Some(all)).await.map_err(start)?;
-        let (channel, words) = stream::connect(attached);
-        handle.listen(words);
-        engine.start_container(&name, None).await.map_err(start)?;
+        let attached = engine.attach_container(&name, Some(all)).await.map_err(start_error)?;
+        let (channel, diagnostics) = stream::connect(attached);
+        handle.set_diagnostics(diagnostics);
+        engine.start_container(&name, None).await.map_err(start_error)?;
         Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
     }
 }
 
 fn connect(host: &str) -> Result<Engine, bollard::errors::Error> {
-    Ok(Engine::connect_with_host(host)?.with_timeout(PATIENCE))
+    Ok(Engine::connect_with_host(host)?.with_timeout(ENGINE_TIMEOUT))
 }
 
 /// Removes a container that has no handle any more, and says whether it is gone.
 ///
 /// One that the engine does not know may still be about to be made by it; for so long it is asked for again.
-pub(crate) fn remove_leftover(host: &str, name: &str, patience: Duration) -> bool {
-    let until = Instant::now() + patience;
+pub(crate) fn remove_leftover(host: &str, name: &str, grace: Duration) -> bool {
+    let deadline = Instant::now() + grace;
     let work = async {
         let engine = connect(host)?;
         loop {
             let was_there = handle::remove(&engine, name).await?;
-            if was_there || Instant::now() >= until {
+            if was_there || Instant::now() >= deadline {
                 return Ok::<_, bollard::errors::Error>(());
             }
-            tokio::time::sleep(patience / 10).await;
+            tokio::time::sleep(grace / 10).await;
         }
     };
     let run = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -198,22 +199,22 @@ fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
         Guarantee::FilteredCalls,
         Guarantee::DiskLimit,
         Guarantee::Pause,
-        Guarantee::Folders,
+        Guarantee::SharedDirectories,
     ];
-    let said = |it: Option<bool>| it == Some(true);
-    guarantees.extend(said(info.memory_limit).then_some(Guarantee::MemoryLimit));
-    guarantees.extend(said(info.cpu_cfs_quota).then_some(Guarantee::CpuShare));
-    guarantees.extend(said(info.pids_limit).then_some(Guarantee::ProcessLimit));
+    let reported = |it: Option<bool>| it == Some(true);
+    guarantees.extend(reported(info.memory_limit).then_some(Guarantee::MemoryLimit));
+    guarantees.extend(reported(info.cpu_cfs_quota).then_some(Guarantee::CpuShare));
+    guarantees.extend(reported(info.pids_limit).then_some(Guarantee::ProcessLimit));
     guarantees
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
-fn start(error: bollard::errors::Error) -> Error {
+fn start_error(error: bollard::errors::Error) -> Error {
     Error::Start { backend: NAME, problem: error.to_string() }
 }
 
 /// Why there is no container. What an engine says of an image that it does not have does not help.
-fn not_created(error: bollard::errors::Error, image: &Image) -> Error {
+fn creation_error(error: bollard::errors::Error, image: &Image) -> Error {
     match error {
         bollard::errors::Error::DockerResponseServerError { status_code: 404, .. } => {
             let problem = format!(
@@ -222,20 +223,20 @@ fn not_created(error: bollard::errors::Error, image: &Image) -> Error {
             );
             Error::Start { backend: NAME, problem }
         }
-        error => start(error),
+        error => start_error(error),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Image, not_created};
+    use super::{Image, creation_error};
 
     #[test]
     fn an_image_that_is_not_there_is_named_with_what_to_do() {
         let said = |status_code| {
             let message = "No such image".to_owned();
             let error = bollard::errors::Error::DockerResponseServerError { status_code, message };
-            not_created(error, &Image::Python).to_string()
+            creation_error(error, &Image::Python).to_string()
         };
         assert!(said(404).contains("no image `agent-sandbox-python:latest`; build it"));
         assert!(!said(500).contains("build it"));

@@ -22,14 +22,14 @@ use tokio::sync::OnceCell;
 pub use init::init;
 pub use outer::outer;
 
-use super::{Backend, Guest, Jail, confine::Bounds, jail::launch};
+use super::{Backend, Guest, Jail, confine::GuestLimits, jail::launch};
 use crate::{
     Error,
-    berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
     limits::Limits,
     report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
     spec::{Image, Spec},
 };
 
@@ -39,13 +39,13 @@ const NAME: &str = "gvisor";
 const RUNSC: &str = "runsc";
 
 /// How long a guest has for its first word, when it is tried out whether there can be one.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What gVisor's own processes need in the guest's control group, besides what the guest may use.
-const OWN_MEMORY: u64 = 64 << 20;
+const RUNSC_MEMORY: u64 = 64 << 20;
 
 /// How many threads they have: two programs in Go, and one of the host's processes for each of the guest's.
-const OWN_PROCESSES: u32 = 128;
+const RUNSC_THREADS: u32 = 128;
 
 /// gVisor as a back end.
 #[derive(Clone, Debug)]
@@ -57,17 +57,18 @@ pub struct Gvisor {
 
 /// What the stage that becomes `runsc` has to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct OuterPlan {
     runsc: PathBuf,
     image: Image,
-    folders: BTreeMap<String, PathBuf>,
-    bounds: Bounds,
+    #[serde(rename = "folders")]
+    shared_dirs: BTreeMap<String, PathBuf>,
+    bounds: GuestLimits,
 }
 
 /// What the agent in the guest has to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Inner {
-    bounds: Bounds,
+pub struct InitPlan {
+    bounds: GuestLimits,
 }
 
 impl Gvisor {
@@ -90,15 +91,15 @@ impl Gvisor {
         guarantees
     }
 
-    async fn try_out(&self) -> Report {
-        if super::in_path(RUNSC).is_none() {
-            return Report::fails(NAME, format!("{RUNSC} is not installed")).advise(
+    async fn probe_once(&self) -> Report {
+        if super::find_in_path(RUNSC).is_none() {
+            return Report::unavailable(NAME, format!("{RUNSC} is not installed")).with_advice(
                 "install gVisor: on Debian 12 `apt-get install -t bookworm-backports runsc`, with the backports among \
                  apt's sources; elsewhere see https://gvisor.dev/docs/user_guide/install/",
             );
         }
-        match super::try_and_report(self, "probe-gvisor", PATIENCE, Self::guarantees).await {
-            Err(error) => Report::fails(NAME, error.to_string()).advise(
+        match super::probe_by_starting(self, "probe-gvisor", PROBE_TIMEOUT, Self::guarantees).await {
+            Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
                 "gVisor runs in the jail's namespaces: where the jail is not available either, do first what its \
                  report says",
             ),
@@ -114,33 +115,36 @@ impl Backend for Gvisor {
     }
 
     async fn probe(&self) -> Report {
-        self.probed.get_or_init(|| self.try_out()).await.clone()
+        self.probed.get_or_init(|| self.probe_once()).await.clone()
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         if let Image::Named(_) = spec.image {
-            return Err(Error::Unsupported { backend: NAME, what: "use an image of that name" });
+            return Err(Error::Unsupported {
+                backend: NAME,
+                operation: "use an image of that name",
+            });
         }
-        let runsc = super::in_path(RUNSC).ok_or_else(|| Error::Start {
+        let runsc = super::find_in_path(RUNSC).ok_or_else(|| Error::Start {
             backend: NAME,
             problem: format!("{RUNSC} is not installed"),
         })?;
-        let cgroup = launch::group(berth, &with_own(&spec.limits))?;
-        let bounded = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
-        let data = (!bounded).then_some(spec.limits.memory);
-        let bounds = Bounds::new(&spec.limits, data);
-        let (image, folders) = (spec.image.clone(), spec.folders.clone());
-        let plan = Plan { runsc, image, folders, bounds };
-        let by = launch::By { backend: NAME, program: &self.program };
-        launch::launch(by, cgroup, GuestArgs::GvisorOuter(plan), berth).await
+        let cgroup = launch::create_cgroup(sandbox_dir, &group_limits(&spec.limits))?;
+        let memory_limited = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
+        let data = (!memory_limited).then_some(spec.limits.memory);
+        let bounds = GuestLimits::new(&spec.limits, data);
+        let (image, shared_dirs) = (spec.image.clone(), spec.read_only_dirs.clone());
+        let plan = OuterPlan { runsc, image, shared_dirs, bounds };
+        let launcher = launch::Launcher { backend: NAME, program: &self.program };
+        launch::launch(launcher, cgroup, GuestArgs::GvisorOuter(plan), sandbox_dir).await
     }
 }
 
 /// The limits of the control group, which holds gVisor's kernel together with the guest.
-fn with_own(limits: &Limits) -> Limits {
+fn group_limits(limits: &Limits) -> Limits {
     Limits {
-        memory: limits.memory.saturating_add(OWN_MEMORY),
-        processes: limits.processes.saturating_add(OWN_PROCESSES),
+        memory: limits.memory.saturating_add(RUNSC_MEMORY),
+        processes: limits.processes.saturating_add(RUNSC_THREADS),
         ..limits.clone()
     }
 }

@@ -23,20 +23,20 @@ use serde::{Deserialize, Serialize};
 pub use init::init;
 pub use outer::outer;
 
-use super::{Backend, Guest, confine::Bounds};
+use super::{Backend, Guest, confine::GuestLimits};
 use crate::{
     Error,
-    berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
     report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
     spec::{Image, Spec},
 };
 
 const NAME: &str = "jail";
 
 /// How long a guest has for its first word, when it is tried out whether there can be one.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The jail as a back end.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Jail {
             Guarantee::ProcessLimit,
             Guarantee::DiskLimit,
             Guarantee::Programs,
-            Guarantee::Folders,
+            Guarantee::SharedDirectories,
         ];
         let has = |of| cgroup.is_some_and(|it| it.has(of));
         guarantees.extend(has(Controller::Memory).then_some(Guarantee::MemoryLimit));
@@ -77,45 +77,47 @@ impl Jail {
 
 /// What the outer stage needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
+pub struct OuterPlan {
     /// Files by which it joins the guest's control groups.
-    groups: Vec<PathBuf>,
+    #[serde(rename = "groups")]
+    cgroup_files: Vec<PathBuf>,
     /// What it starts in the namespaces.
     next: Box<GuestArgs>,
 }
 
 /// What the inner stage needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct InitPlan {
     image: Image,
-    folders: BTreeMap<String, PathBuf>,
-    bounds: Bounds,
+    #[serde(rename = "folders")]
+    shared_dirs: BTreeMap<String, PathBuf>,
+    bounds: GuestLimits,
 }
 
-impl Plan {
+impl InitPlan {
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn new(image: Image, bounds: Bounds) -> Self {
-        Self { image, folders: BTreeMap::new(), bounds }
+    pub(super) fn new(image: Image, bounds: GuestLimits) -> Self {
+        Self { image, shared_dirs: BTreeMap::new(), bounds }
     }
 
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn bounds(&self) -> &Bounds {
+    pub(super) fn bounds(&self) -> &GuestLimits {
         &self.bounds
     }
 }
 
 /// What every line starts with in which a stage says why it ended.
-pub(super) const CANNOT: &str = "the sandbox cannot";
+pub(super) const ERROR_PREFIX: &str = "the sandbox cannot";
 
 /// Why a jail was not built.
 #[derive(Debug, thiserror::Error)]
-#[error("{} {what}: {source}", CANNOT)]
-pub struct JailError {
+#[error("{} {what}: {source}", ERROR_PREFIX)]
+pub struct StageError {
     what: String,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-impl JailError {
+impl StageError {
     pub(super) fn new<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         what: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
@@ -131,34 +133,37 @@ impl Backend for Jail {
     }
 
     async fn probe(&self) -> Report {
-        match super::try_and_report(self, "probe", PATIENCE, Self::guarantees).await {
-            Err(error) => Report::fails(NAME, error.to_string()).advise(
+        match super::probe_by_starting(self, "probe", PROBE_TIMEOUT, Self::guarantees).await {
+            Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
                 "let ordinary users make user namespaces, which root needs here too: \
                      `sysctl kernel.unprivileged_userns_clone=1` on Debian, \
                      `sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu; \
                      in a container also `--security-opt seccomp=unconfined`",
             ),
             Ok(report) if report.has(Guarantee::MemoryLimit) => report,
-            Ok(report) => report.advise(
+            Ok(report) => report.with_advice(
                 "give this user a control group of its own, as `systemd-run --user --scope -p Delegate=yes` does: the \
                  kernel then bounds memory and processor share",
             ),
         }
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         if let Image::Named(_) = spec.image {
-            return Err(Error::Unsupported { backend: NAME, what: "use an image of that name" });
+            return Err(Error::Unsupported {
+                backend: NAME,
+                operation: "use an image of that name",
+            });
         }
-        let cgroup = launch::group(berth, &spec.limits)?;
-        let bounded = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
-        let data = (!bounded).then_some(spec.limits.memory);
-        let plan = Plan {
+        let cgroup = launch::create_cgroup(sandbox_dir, &spec.limits)?;
+        let memory_limited = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
+        let data = (!memory_limited).then_some(spec.limits.memory);
+        let plan = InitPlan {
             image: spec.image.clone(),
-            folders: spec.folders.clone(),
-            bounds: Bounds::new(&spec.limits, data),
+            shared_dirs: spec.read_only_dirs.clone(),
+            bounds: GuestLimits::new(&spec.limits, data),
         };
-        let by = launch::By { backend: NAME, program: &self.program };
-        launch::launch(by, cgroup, GuestArgs::JailInit(plan), berth).await
+        let launcher = launch::Launcher { backend: NAME, program: &self.program };
+        launch::launch(launcher, cgroup, GuestArgs::JailInit(plan), sandbox_dir).await
     }
 }

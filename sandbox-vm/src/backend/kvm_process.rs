@@ -14,10 +14,10 @@ mod boot;
 mod disk;
 mod elf;
 mod handle;
+mod host_io;
 mod kernel;
 mod machine;
 mod monitor;
-mod outside;
 mod ram;
 mod space;
 
@@ -28,38 +28,38 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 #[cfg(any(test, feature = "testkit"))]
-pub use kernel::drive;
+pub use kernel::fuzz_kernel;
 pub use monitor::{guest, monitor};
 
 use self::handle::MonitorHandle;
 use super::{
     Backend, Guest,
-    confine::Bounds,
+    confine::GuestLimits,
     jail::{self, launch},
 };
 use crate::{
     Error,
-    berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
     limits::Limits,
     report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
     spec::{Image, Spec},
 };
 
 const NAME: &str = "kvm-process";
 
 /// The device that a VM is asked for at.
-pub(crate) const DEVICE: &str = "/dev/kvm";
+pub(crate) const KVM_DEVICE: &str = "/dev/kvm";
 
 /// How long a guest has for its first word, when it is tried out whether there can be one.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What the monitor needs besides the guest's memory and files: its program, and what it knows of both.
-const OWN_MEMORY: u64 = 48 << 20;
+const MONITOR_MEMORY: u64 = 48 << 20;
 
 /// By these words the host knows the monitor's own, which come last of all.
-const MARK: &str = "go on with its guest";
+const GUEST_ENDED: &str = "go on with its guest";
 const OUT_OF_MEMORY: &str = "it had no memory left";
 
 /// KVM without a guest kernel, as a back end: for graphs alone, as its report says.
@@ -72,8 +72,8 @@ pub struct KvmProcess {
 
 /// What the monitor has to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    jail: jail::Plan,
+pub struct MonitorPlan {
+    jail: jail::InitPlan,
     memory: u64,
     disk: u64,
     files: u32,
@@ -92,21 +92,21 @@ impl KvmProcess {
     }
 
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
-        let mut guarantees = Vec::from(super::OF_A_VM);
+        let mut guarantees = Vec::from(super::VM_GUARANTEES);
         let has = |of| cgroup.is_some_and(|it| it.has(of));
         guarantees.extend(has(Controller::Cpu).then_some(Guarantee::CpuShare));
         guarantees.extend(has(Controller::Freezer).then_some(Guarantee::Pause));
         guarantees
     }
 
-    async fn try_out(&self) -> Report {
-        if let Err(error) = File::options().read(true).write(true).open(DEVICE) {
-            return Report::fails(NAME, format!("{DEVICE} cannot be opened: {error}")).advise(
+    async fn probe_once(&self) -> Report {
+        if let Err(error) = File::options().read(true).write(true).open(KVM_DEVICE) {
+            return Report::unavailable(NAME, format!("{KVM_DEVICE} cannot be opened: {error}")).with_advice(
                 "use a machine with KVM, and let this user use it: `usermod -aG kvm USER` on most systems",
             );
         }
-        match super::try_and_report(self, "probe-kvm", PATIENCE, Self::guarantees).await {
-            Err(error) => Report::fails(NAME, error.to_string()).advise(
+        match super::probe_by_starting(self, "probe-kvm", PROBE_TIMEOUT, Self::guarantees).await {
+            Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
                 "the guest's program has to be static: build it with `-C target-feature=+crt-static`; and the monitor \
                  runs in the jail's namespaces: where the jail is not available either, do first what its report says",
             ),
@@ -122,34 +122,35 @@ impl Backend for KvmProcess {
     }
 
     async fn probe(&self) -> Report {
-        self.probed.get_or_init(|| self.try_out()).await.clone()
+        self.probed.get_or_init(|| self.probe_once()).await.clone()
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         if spec.image != Image::Base {
             return Err(Error::Unsupported {
                 backend: NAME,
-                what: "run programs, so it has no images",
+                operation: "run programs, so it has no images",
             });
         }
-        let limits = with_own(&spec.limits);
-        let cgroup = launch::group(berth, &limits)?;
-        let by = launch::By { backend: NAME, program: &self.program };
-        let plan = plan(&spec.limits);
-        let guest = launch::launch(by, cgroup, GuestArgs::KvmMonitor(plan), berth).await?;
+        let limits = group_limits(&spec.limits);
+        let cgroup = launch::create_cgroup(sandbox_dir, &limits)?;
+        let launcher = launch::Launcher { backend: NAME, program: &self.program };
+        let plan = monitor_plan(&spec.limits);
+        let guest =
+            launch::launch(launcher, cgroup, GuestArgs::KvmMonitor(plan), sandbox_dir).await?;
         Ok(Guest { handle: Arc::new(MonitorHandle::new(guest.handle)), ..guest })
     }
 }
 
 /// The guest's files are memory too, of the monitor's: what they may take is set aside from the guest's own.
-fn plan(limits: &Limits) -> Plan {
+fn monitor_plan(limits: &Limits) -> MonitorPlan {
     let disk = limits.disk.min(limits.memory / 2);
-    let bounds = Bounds::new(limits, Some(with_own(limits).memory));
-    let jail = jail::Plan::new(Image::Base, bounds);
-    Plan { jail, memory: limits.memory - disk, disk, files: limits.files }
+    let bounds = GuestLimits::new(limits, Some(group_limits(limits).memory));
+    let jail = jail::InitPlan::new(Image::Base, bounds);
+    MonitorPlan { jail, memory: limits.memory - disk, disk, files: limits.files }
 }
 
 /// The limits of the control group, which holds the monitor together with the guest.
-fn with_own(limits: &Limits) -> Limits {
-    Limits { memory: limits.memory.saturating_add(OWN_MEMORY), ..limits.clone() }
+fn group_limits(limits: &Limits) -> Limits {
+    Limits { memory: limits.memory.saturating_add(MONITOR_MEMORY), ..limits.clone() }
 }

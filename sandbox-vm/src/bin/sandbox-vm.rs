@@ -10,7 +10,7 @@ use std::{
 };
 
 use sandbox_vm::{
-    backend::{self, InProcess, Runs},
+    backend::{self, InProcess, Workload},
     guest::{self, Agent},
     image::{self, Images},
 };
@@ -20,7 +20,7 @@ Usage: sandbox-vm COMMAND
 
   doctor [--json]         says what each back end can do on this machine, strongest first, and what to install
                           for more; --json: the same as data
-  image build [FOLDER]    builds the kernel and the images of guests from Debian's packages, into this folder or
+  image build [FOLDER]    builds the kernel and the images of guests from Debian's packages, into this dir or
                           where they are looked for
 ";
 
@@ -29,10 +29,10 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["doctor"] => doctor(Form::Words),
-        ["doctor", "--json"] => doctor(Form::Json),
+        ["doctor"] => doctor(OutputFormat::Text),
+        ["doctor", "--json"] => doctor(OutputFormat::Json),
         ["image", "build"] => build_images(None),
-        ["image", "build", folder] => build_images(Some(folder.into())),
+        ["image", "build", dir] => build_images(Some(dir.into())),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             ExitCode::SUCCESS
@@ -45,12 +45,12 @@ fn main() -> ExitCode {
 }
 
 #[derive(Clone, Copy)]
-enum Form {
-    Words,
+enum OutputFormat {
+    Text,
     Json,
 }
 
-fn doctor(form: Form) -> ExitCode {
+fn doctor(format: OutputFormat) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -58,7 +58,7 @@ fn doctor(form: Form) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut backends = backend::isolating("/proc/self/exe", Runs::Graphs);
+    let mut backends = backend::isolating_backends("/proc/self/exe", Workload::Graphs);
     backends.push(Arc::new(InProcess::new(Agent::new)));
     let reports = runtime.block_on(async {
         let mut reports = Vec::new();
@@ -67,25 +67,25 @@ fn doctor(form: Form) -> ExitCode {
         }
         reports
     });
-    let text = match form {
-        Form::Words => reports.iter().map(|it| format!("{it}\n")).collect(),
-        Form::Json => serde_json::to_string_pretty(&reports).unwrap_or_default(),
+    let text = match format {
+        OutputFormat::Text => reports.iter().map(|it| format!("{it}\n")).collect(),
+        OutputFormat::Json => serde_json::to_string_pretty(&reports).unwrap_or_default(),
     };
     // A reader that has seen enough, as `head` has, is no error.
     let _ = writeln!(io::stdout(), "{}", text.trim_end());
     ExitCode::SUCCESS
 }
 
-fn build_images(folder: Option<PathBuf>) -> ExitCode {
-    let Some(folder) = folder.or_else(Images::usual_folder) else {
+fn build_images(dir: Option<PathBuf>) -> ExitCode {
+    let Some(dir) = dir.or_else(Images::default_dir) else {
         eprintln!("error: say which folder the images go to");
         return ExitCode::from(2);
     };
-    match image::build(&folder) {
+    match image::build(&dir) {
         Ok(packages) => {
             println!(
                 "built the guest images in {} of:\n  {}",
-                folder.display(),
+                dir.display(),
                 packages.join("\n  ")
             );
             ExitCode::SUCCESS

@@ -38,12 +38,12 @@ impl Archive {
     }
 
     /// Adds what lies in a folder, in the order of its names.
-    pub(crate) fn tree(&mut self, folder: &Path) -> io::Result<()> {
-        self.subtree(folder, "")
+    pub(crate) fn tree(&mut self, dir: &Path) -> io::Result<()> {
+        self.subtree(dir, "")
     }
 
-    fn subtree(&mut self, folder: &Path, prefix: &str) -> io::Result<()> {
-        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    fn subtree(&mut self, dir: &Path, prefix: &str) -> io::Result<()> {
+        let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn a_tree_gives_the_same_bytes_whatever_its_times() {
         let make = || {
-            let folder = tempfile::tempdir().unwrap();
-            fs::create_dir_all(folder.path().join("b/c")).unwrap();
-            fs::write(folder.path().join("b/c/file"), "x").unwrap();
-            fs::write(folder.path().join("a"), "y").unwrap();
-            symlink("a", folder.path().join("link")).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("b/c")).unwrap();
+            fs::write(dir.path().join("b/c/file"), "x").unwrap();
+            fs::write(dir.path().join("a"), "y").unwrap();
+            symlink("a", dir.path().join("link")).unwrap();
             let mut archive = Archive::default();
-            archive.tree(folder.path()).unwrap();
+            archive.tree(dir.path()).unwrap();
             archive.finish()
         };
         let bytes = make();

@@ -6,7 +6,7 @@ use bollard::{Docker as Engine, query_parameters::CreateImageOptionsBuilder};
 use futures_core::Stream;
 use sha2::{Digest, Sha256};
 
-use super::{NAME, start};
+use super::{NAME, start_error};
 use crate::{Error, guest::WORKSPACE};
 
 const REPOSITORY: &str = "sandbox-vm-agent";
@@ -15,7 +15,7 @@ const REPOSITORY: &str = "sandbox-vm-agent";
 const BLOCK: usize = 512;
 
 /// Brings the image to the engine, unless it has it already, and says its name, which is made from what is in it.
-pub(super) async fn bring(engine: &Engine, agent: &Path) -> Result<String, Error> {
+pub(super) async fn import_if_missing(engine: &Engine, agent: &Path) -> Result<String, Error> {
     let unreadable = |error: io::Error| Error::Start {
         backend: NAME,
         problem: format!("the agent {} cannot be read: {error}", agent.display()),
@@ -31,15 +31,15 @@ pub(super) async fn bring(engine: &Engine, agent: &Path) -> Result<String, Error
     let body = bollard::body_full(archive.into());
     let mut steps = pin!(engine.create_image(Some(options.build()), Some(body), None));
     while let Some(step) = poll_fn(|cx| steps.as_mut().poll_next(cx)).await {
-        step.map_err(start)?;
+        step.map_err(start_error)?;
     }
     Ok(name)
 }
 
 fn archive(agent: &[u8]) -> Vec<u8> {
     let mut archive = Vec::with_capacity(agent.len() + 16 * BLOCK);
-    for folder in ["dev", "etc", "proc", "sys", "tmp", WORKSPACE.trim_start_matches('/')] {
-        archive.extend(header(folder, 0o755, 0, b'5'));
+    for dir in ["dev", "etc", "proc", "sys", "tmp", WORKSPACE.trim_start_matches('/')] {
+        archive.extend(header(dir, 0o755, 0, b'5'));
     }
     let users = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/workspace:/bin/sh\n";
     for (name, mode, bytes) in [("etc/passwd", 0o644, &users[..]), ("agent", 0o755, agent)] {
@@ -82,19 +82,17 @@ mod tests {
 
     #[test]
     fn tar_reads_the_archive() {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let mut tar = Command::new("tar")
             .args(["-xf", "-", "-C"])
-            .arg(folder.path())
+            .arg(dir.path())
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         tar.stdin.take().unwrap().write_all(&super::archive(&[7; 1000])).unwrap();
         assert!(tar.wait().unwrap().success());
-        assert_eq!(std::fs::read(folder.path().join("agent")).unwrap(), [7; 1000]);
-        assert!(folder.path().join("workspace").is_dir());
-        assert!(
-            std::fs::read_to_string(folder.path().join("etc/passwd")).unwrap().contains("65534")
-        );
+        assert_eq!(std::fs::read(dir.path().join("agent")).unwrap(), [7; 1000]);
+        assert!(dir.path().join("workspace").is_dir());
+        assert!(std::fs::read_to_string(dir.path().join("etc/passwd")).unwrap().contains("65534"));
     }
 }

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::guest::WORKSPACE;
 
 /// The folder of the guest's root, beside the configuration.
-pub(super) const ROOT: &str = "root";
+pub(super) const ROOT_DIR: &str = "root";
 
 /// What the agent needs until it has closed its doors: to give `/dev` away, and to give up what it may.
 const CAPABILITIES: [&str; 2] = ["CAP_CHOWN", "CAP_SETPCAP"];
 
 /// The configuration of a guest whose root is in this folder, and whose agent has these arguments.
 pub(super) fn config(base: &Path, args: [String; 2]) -> Value {
-    let root = base.join(ROOT);
+    let root = base.join(ROOT_DIR);
     let [mark, args] = args;
-    let shared = |at: &str| {
+    let writable = |at: &str| {
         let source = root.join(at.trim_start_matches('/'));
         json!({
             "destination": at, "type": "bind", "source": source,
@@ -43,8 +43,8 @@ pub(super) fn config(base: &Path, args: [String; 2]) -> Value {
             // gVisor would mount devices and settings of its kernel here, if nothing were.
             { "destination": "/sys", "type": "tmpfs", "source": "none", "options": ["mode=0000", "ro"] },
             { "destination": "/dev", "type": "tmpfs", "source": "dev", "options": ["mode=0755"] },
-            shared(WORKSPACE),
-            shared("/tmp"),
+            writable(WORKSPACE),
+            writable("/tmp"),
         ],
         "linux": {
             "namespaces": namespaces,

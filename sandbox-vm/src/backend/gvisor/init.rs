@@ -5,14 +5,14 @@ use std::{
     os::unix::fs::{chown, symlink},
 };
 
-use super::Inner;
+use super::InitPlan;
 use crate::{
     backend::{
-        calls::Memory,
         jail::{
-            JailError,
+            StageError,
             init::{serve, take_channel},
         },
+        seccomp::MemoryEnforcement,
     },
     guest::Agent,
 };
@@ -21,19 +21,19 @@ use crate::{
 const NOBODY: u32 = 65_534;
 
 /// Closes the guest's doors and serves until the host is done.
-pub fn init(plan: &Inner, agent: Agent) -> Result<(), JailError> {
-    let channel = take_channel().map_err(JailError::new("take its channel"))?;
-    if plan.bounds.memory() == Memory::Unbounded {
+pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
+    let channel = take_channel().map_err(StageError::new("take its channel"))?;
+    if plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
         // Whoever maps this one has shared memory.
-        fs::remove_file("/dev/zero").map_err(JailError::new("leave out /dev/zero"))?;
+        fs::remove_file("/dev/zero").map_err(StageError::new("leave out /dev/zero"))?;
     }
-    give_devices_away().map_err(JailError::new("give /dev away"))?;
+    make_dev_unwritable().map_err(StageError::new("give /dev away"))?;
     serve(&plan.bounds, channel, agent)
 }
 
 /// gVisor makes `/dev` anew, in its own memory, where the guest's one user could fill it without a bound. A folder
 /// that belongs to somebody else cannot be written to without capabilities.
-fn give_devices_away() -> io::Result<()> {
+fn make_dev_unwritable() -> io::Result<()> {
     fs::remove_dir("/dev/shm")?;
     symlink("/tmp", "/dev/shm")?;
     for entry in fs::read_dir("/dev")? {

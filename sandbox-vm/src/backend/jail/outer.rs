@@ -12,48 +12,49 @@ use rustix::{
     process::{DumpableBehavior, Gid, Pid, PidfdFlags, Uid, pidfd_open},
 };
 
-use super::{JailError, Stage};
+use super::{OuterPlan, StageError};
 use crate::{guest::GuestArgs, sys};
 
 /// The user and group that root becomes: nobody.
 const NOBODY: u32 = 65534;
 
 /// The word before the guest's process id on the lifeline.
-pub(super) const GUEST: &str = "guest";
+pub(super) const GUEST_TAG: &str = "guest";
 
 /// Makes the namespaces, starts the guest, and stays with it until it ends.
 ///
 /// Standard input is the channel, which goes on to the guest. Standard output is the lifeline: the guest's process id
 /// goes out on it, and when its other end closes, because the host is no more, the guest ends.
-pub fn outer(stage: &Stage) -> Result<(), JailError> {
-    sys::keep_descriptors_from(3).map_err(JailError::new("keep its descriptors to itself"))?;
-    for group in &stage.groups {
-        let what = format!("join the control group {}", group.display());
-        fs::write(group, "0").map_err(JailError::new(what))?;
+pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
+    sys::set_cloexec_from(3).map_err(StageError::new("keep its descriptors to itself"))?;
+    for file in &plan.cgroup_files {
+        let what = format!("join the control group {}", file.display());
+        fs::write(file, "0").map_err(StageError::new(what))?;
     }
     // Opened while this process may still open it, and before there are namespaces in which it may not be there.
-    let device = stage.next.device().map(|it| fs::File::options().read(true).write(true).open(it));
-    let device = device.transpose().map_err(JailError::new("open the device of the guest"))?;
-    become_nobody(stage.next.group()).map_err(JailError::new("become an unprivileged user"))?;
+    let device = plan.next.device().map(|it| fs::File::options().read(true).write(true).open(it));
+    let device = device.transpose().map_err(StageError::new("open the device of the guest"))?;
+    become_nobody(plan.next.device_group())
+        .map_err(StageError::new("become an unprivileged user"))?;
     enter_namespaces()?;
-    let mut guest = start(&stage.next, device).map_err(JailError::new("start the guest"))?;
-    tell(guest.id()).map_err(JailError::new("say that the guest has started"))?;
-    stay(guest.id()).map_err(JailError::new("watch over the guest"))?;
-    let status = guest.wait().map_err(JailError::new("wait for the guest"))?;
+    let mut guest = start(&plan.next, device).map_err(StageError::new("start the guest"))?;
+    report_guest_pid(guest.id()).map_err(StageError::new("say that the guest has started"))?;
+    wait_for_guest(guest.id()).map_err(StageError::new("watch over the guest"))?;
+    let status = guest.wait().map_err(StageError::new("wait for the guest"))?;
     match status.success() {
         true => Ok(()),
-        false => Err(JailError::new("keep the guest alive")(format!("it ended with {status}"))),
+        false => Err(StageError::new("keep the guest alive")(format!("it ended with {status}"))),
     }
 }
 
 /// Root gives up all it has before it does anything for the guest, but for a group of a device; anybody else stays who
 /// they are.
-fn become_nobody(member: Option<Gid>) -> io::Result<()> {
+fn become_nobody(device_group: Option<Gid>) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    rustix::thread::set_thread_groups(member.as_slice())?;
+    rustix::thread::set_thread_groups(device_group.as_slice())?;
     rustix::thread::set_thread_res_gid(group, group, group)?;
     rustix::thread::set_thread_res_uid(user, user, user)?;
     // Whoever changes their user loses the files in /proc that describe them; the next step writes one.
@@ -61,7 +62,7 @@ fn become_nobody(member: Option<Gid>) -> io::Result<()> {
     Ok(())
 }
 
-fn enter_namespaces() -> Result<(), JailError> {
+fn enter_namespaces() -> Result<(), StageError> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let all = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
@@ -70,9 +71,9 @@ fn enter_namespaces() -> Result<(), JailError> {
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
-    unshare(all).map_err(JailError::new("make namespaces of its own"))?;
+    unshare(all).map_err(StageError::new("make namespaces of its own"))?;
     let write = |file: &str, text: String| {
-        fs::write(file, text).map_err(JailError::new(format!("write {file}")))
+        fs::write(file, text).map_err(StageError::new(format!("write {file}")))
     };
     // One user inside, called root there, who is nobody outside.
     write("/proc/self/setgroups", "deny".to_owned())?;
@@ -94,16 +95,16 @@ fn start(next: &GuestArgs, device: Option<fs::File>) -> io::Result<std::process:
     Ok(guest)
 }
 
-fn tell(guest: u32) -> io::Result<()> {
+fn report_guest_pid(guest: u32) -> io::Result<()> {
     let mut lifeline = io::stdout().lock();
     // By the word in front the host knows that a guest says this, and no program that knows nothing of guests.
-    writeln!(lifeline, "{GUEST} {guest}")?;
+    writeln!(lifeline, "{GUEST_TAG} {guest}")?;
     lifeline.flush()
 }
 
 /// Returns once the guest has ended. If nobody holds the other end of the lifeline any more, this process ends at once,
 /// and the guest with it, which dies with its parent.
-fn stay(guest: u32) -> io::Result<()> {
+fn wait_for_guest(guest: u32) -> io::Result<()> {
     let guest =
         i32::try_from(guest).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
     let guest = pidfd_open(guest, PidfdFlags::empty())?;

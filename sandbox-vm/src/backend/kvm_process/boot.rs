@@ -6,7 +6,7 @@
 use kvm_bindings::{kvm_dtable, kvm_msr_entry, kvm_segment, kvm_sregs};
 use rustix::io::Errno;
 
-use super::space::{Space, SystemPage};
+use super::space::{AddressSpace, SystemPage};
 
 /// Written to when the guest makes a system call.
 pub(super) const CALL_PORT: u16 = 0x42;
@@ -28,21 +28,21 @@ const FAULT_CODE: u64 = 0x5000;
 const CALL_CODE: u64 = 0x6000;
 
 /// Where a system call of our own is: the first one, which shows how the processor makes them.
-pub(super) const FIRST_CALL: u64 = CALL_CODE + 0x10;
+pub(super) const PROBE_CALL: u64 = CALL_CODE + 0x10;
 
 const KERNEL_CODE: u16 = 0x08;
 const USER_DATA: u16 = 0x18 | 3;
 const USER_CODE: u16 = 0x20 | 3;
-const TASK: u16 = 0x28;
+const TSS_SELECTOR: u16 = 0x28;
 
 /// The bytes of a task's state before the list of ports.
-const TASK_STATE: usize = 104;
+const TSS_SIZE: usize = 104;
 
 /// Ports that the list speaks of; all others are closed.
-const PORTS: usize = 256;
+const IO_BITMAP_PORTS: usize = 256;
 
 /// Writes the tables and the code into the guest's memory, and maps them where only the processor reaches them.
-pub(super) fn write(space: &mut Space) -> Result<(), Errno> {
+pub(super) fn write(space: &mut AddressSpace) -> Result<(), Errno> {
     for (page, kind) in [
         (GDT, SystemPage::Data),
         (IDT, SystemPage::Data),
@@ -68,8 +68,8 @@ pub(super) fn write(space: &mut Space) -> Result<(), Errno> {
 
 /// Closes the port of system calls to the guest's own instructions, for a processor that makes the calls with the
 /// rights of a kernel: nobody else is to use it then.
-pub(super) fn close_port(space: &mut Space) -> Result<(), Errno> {
-    let at = TSS + TASK_STATE as u64 + u64::from(CALL_PORT) / 8;
+pub(super) fn close_call_port(space: &mut AddressSpace) -> Result<(), Errno> {
+    let at = TSS + TSS_SIZE as u64 + u64::from(CALL_PORT) / 8;
     space.ram_mut().write(at, &[0xff]).ok_or(Errno::NOMEM)
 }
 
@@ -97,7 +97,7 @@ pub(super) fn sregs(root: u64, before: kvm_sregs) -> kvm_sregs {
     let task = kvm_segment {
         base: TSS,
         limit: tss().len() as u32 - 1,
-        selector: TASK,
+        selector: TSS_SELECTOR,
         type_: 0xb,
         present: 1,
         ..Default::default()
@@ -152,7 +152,7 @@ fn gdt() -> Vec<u8> {
 /// Each exception goes to its own instruction, on a stack of its own. No gate is open to the guest.
 fn idt() -> Vec<u8> {
     let gate = |vector: u64| {
-        let at = FAULT_CODE + vector * FAULT_STEP as u64;
+        let at = FAULT_CODE + vector * FAULT_STUB_SIZE as u64;
         // A present gate, of the kernel, with the first stack of the task.
         let low = at & 0xffff | u64::from(KERNEL_CODE) << 16 | 1 << 32 | 0x8e << 40;
         [low, 0]
@@ -162,12 +162,12 @@ fn idt() -> Vec<u8> {
 }
 
 fn tss() -> Vec<u8> {
-    let mut task = vec![0; TASK_STATE];
+    let mut task = vec![0; TSS_SIZE];
     let stack = (STACK + 0x1000).to_le_bytes();
     task[4..12].copy_from_slice(&stack);
     task[36..44].copy_from_slice(&stack);
-    task[102..104].copy_from_slice(&(TASK_STATE as u16).to_le_bytes());
-    let mut ports = [0xff; PORTS / 8];
+    task[102..104].copy_from_slice(&(TSS_SIZE as u16).to_le_bytes());
+    let mut ports = [0xff; IO_BITMAP_PORTS / 8];
     ports[usize::from(CALL_PORT) / 8] &= !(1 << (CALL_PORT % 8));
     task.extend(ports);
     // The processor wants the list to end with a byte of ones.
@@ -175,7 +175,7 @@ fn tss() -> Vec<u8> {
     task
 }
 
-const FAULT_STEP: usize = 4;
+const FAULT_STUB_SIZE: usize = 4;
 
 /// `out PORT, al; hlt`, for each exception.
 fn fault_code() -> Vec<u8> {
@@ -183,11 +183,11 @@ fn fault_code() -> Vec<u8> {
     (0..EXCEPTIONS).flat_map(each).collect()
 }
 
-/// `out CALL_PORT, al; sysretq`, and at [`FIRST_CALL`] a `syscall`.
+/// `out CALL_PORT, al; sysretq`, and at [`PROBE_CALL`] a `syscall`.
 fn call_code() -> Vec<u8> {
     let mut code = vec![0xf4; 0x20];
     code[..5].copy_from_slice(&[0xe6, CALL_PORT as u8, 0x48, 0x0f, 0x07]);
-    let first = (FIRST_CALL - CALL_CODE) as usize;
+    let first = (PROBE_CALL - CALL_CODE) as usize;
     code[first..first + 2].copy_from_slice(&[0x0f, 0x05]);
     code
 }

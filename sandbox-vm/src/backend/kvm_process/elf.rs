@@ -5,13 +5,13 @@ use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 use rustix::io::Errno;
 
 use super::{
-    machine::Entry,
+    machine::EntryPoint,
     ram::PAGE,
-    space::{Access, Space, USER},
+    space::{Access, AddressSpace, USER},
 };
 
 /// Where a program goes that can be anywhere.
-const BASE: u64 = 0x10_0000_0000;
+const PIE_BASE: u64 = 0x10_0000_0000;
 
 /// The end of the stack, and its size.
 const STACK_END: u64 = 0x7f_ffff_f000;
@@ -32,7 +32,7 @@ pub(super) enum LoadError {
 
 /// What a program is started with.
 #[derive(Clone, Debug)]
-pub(super) struct Start<'a> {
+pub(super) struct ProgramArgs<'a> {
     /// Its arguments, its own name first.
     pub(super) args: &'a [String],
     /// Bytes that nobody can guess.
@@ -42,12 +42,16 @@ pub(super) struct Start<'a> {
 /// Where a program is, and where its heap starts.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    pub(super) entry: Entry,
+    pub(super) entry: EntryPoint,
     pub(super) heap: u64,
 }
 
 /// Puts a program into the guest's memory, page by page when it gets there.
-pub(super) fn load(file: &File, start: &Start<'_>, space: &mut Space) -> Result<Loaded, LoadError> {
+pub(super) fn load(
+    file: &File,
+    args: &ProgramArgs<'_>,
+    space: &mut AddressSpace,
+) -> Result<Loaded, LoadError> {
     let len = file.metadata()?.len();
     let mut head = vec![0; len.min(PAGE) as usize];
     file.read_exact_at(&mut head, 0)?;
@@ -57,11 +61,14 @@ pub(super) fn load(file: &File, start: &Start<'_>, space: &mut Space) -> Result<
     }
     let mut end = 0;
     for segment in &program.segments {
-        place(file, segment, space)?;
+        load_segment(file, segment, space)?;
         end = end.max(segment.memory.end);
     }
-    let stack = stack(&program, start, space).map_err(LoadError::Memory)?;
-    Ok(Loaded { entry: Entry { at: program.entry, stack }, heap: end.next_multiple_of(PAGE) })
+    let stack = build_stack(&program, args, space).map_err(LoadError::Memory)?;
+    Ok(Loaded {
+        entry: EntryPoint { address: program.entry, stack },
+        heap: end.next_multiple_of(PAGE),
+    })
 }
 
 /// A program's file, as far as it matters.
@@ -83,48 +90,48 @@ fn parse(file: &[u8]) -> Result<Program, LoadError> {
     const HEADER: u64 = 56;
     const LOAD: u64 = 1;
     const INTERPRETER: u64 = 3;
-    let bad = LoadError::Program;
+    let invalid = LoadError::Program;
     let number = |at: u64, len: usize| -> Result<u64, LoadError> {
-        let at = usize::try_from(at).map_err(|_| bad("it is cut off"))?;
+        let at = usize::try_from(at).map_err(|_| invalid("it is cut off"))?;
         let bytes = at.checked_add(len).and_then(|end| file.get(at..end));
-        let bytes = bytes.ok_or(bad("it is cut off"))?;
+        let bytes = bytes.ok_or(invalid("it is cut off"))?;
         Ok(bytes.iter().rev().fold(0, |sum, it| sum << 8 | u64::from(*it)))
     };
     if file.get(..6) != Some(b"\x7fELF\x02\x01") || number(18, 2)? != 62 {
-        return Err(bad("it has another format"));
+        return Err(invalid("it has another format"));
     }
     let base = match number(16, 2)? {
         2 => 0,
-        3 => BASE,
-        _ => return Err(bad("it is no program")),
+        3 => PIE_BASE,
+        _ => return Err(invalid("it is no program")),
     };
     let (first, count) = (number(32, 8)?, number(56, 2)?);
     if number(54, 2)? != HEADER {
-        return Err(bad("its headers have another size"));
+        return Err(invalid("its headers have another size"));
     }
     let mut segments: Vec<Segment> = Vec::new();
     let mut headers = 0;
     for at in (0..count).map(|it| first.saturating_add(it * HEADER)) {
         match number(at, 4)? {
-            INTERPRETER => return Err(bad("it needs libraries")),
+            INTERPRETER => return Err(invalid("it needs libraries")),
             LOAD => {}
             _ => continue,
         }
-        let segment = segment(&|offset, len| number(at.saturating_add(offset), len), base)
-            .and_then(|it| it.ok_or(bad("a part of it leads nowhere")))?;
+        let segment = parse_segment(&|offset, len| number(at.saturating_add(offset), len), base)
+            .and_then(|it| it.ok_or(invalid("a part of it leads nowhere")))?;
         if segment.file.contains(&first) {
             headers = segment.memory.start + (first - segment.file.start);
         }
         segments.push(segment);
     }
-    let entry = base.checked_add(number(24, 8)?).ok_or(bad("its start is nowhere"))?;
+    let entry = base.checked_add(number(24, 8)?).ok_or(invalid("its start is nowhere"))?;
     Ok(Program { entry, headers: (headers, count), segments })
 }
 
-type Numbers<'a> = &'a dyn Fn(u64, usize) -> Result<u64, LoadError>;
+type ReadNumber<'a> = &'a dyn Fn(u64, usize) -> Result<u64, LoadError>;
 
 /// A part of the program; `None` where its numbers are nonsense.
-fn segment(number: Numbers<'_>, base: u64) -> Result<Option<Segment>, LoadError> {
+fn parse_segment(number: ReadNumber<'_>, base: u64) -> Result<Option<Segment>, LoadError> {
     let access = match number(4, 4)? & 0b111 {
         0 => Access::None,
         0b001 | 0b101 => Access::Execute,
@@ -144,7 +151,7 @@ fn segment(number: Numbers<'_>, base: u64) -> Result<Option<Segment>, LoadError>
 }
 
 /// Maps a part of the program, while it can be written, and then says what may be done with its pages.
-fn place(file: &File, segment: &Segment, space: &mut Space) -> Result<(), LoadError> {
+fn load_segment(file: &File, segment: &Segment, space: &mut AddressSpace) -> Result<(), LoadError> {
     let Segment { memory, file: part, access } = segment;
     if memory.is_empty() {
         return Ok(());
@@ -156,24 +163,28 @@ fn place(file: &File, segment: &Segment, space: &mut Space) -> Result<(), LoadEr
         return Err(LoadError::Program("its parts overlap"));
     }
     let end = memory.start + (part.end - part.start);
-    let filed = pages.start..end.next_multiple_of(PAGE);
+    let file_backed = pages.start..end.next_multiple_of(PAGE);
     if !part.is_empty() {
-        space.map_file(&filed, file, offset).map_err(LoadError::Memory)?;
+        space.map_file(&file_backed, file, offset).map_err(LoadError::Memory)?;
         if memory.end > end {
             // What follows in the file is not what follows in memory.
-            let rest = vec![0; (filed.end - end) as usize];
+            let rest = vec![0; (file_backed.end - end) as usize];
             space.write(end, &rest).map_err(LoadError::Memory)?;
         }
     }
-    let empty = if part.is_empty() { pages.clone() } else { filed.end..pages.end };
+    let empty = if part.is_empty() { pages.clone() } else { file_backed.end..pages.end };
     if !empty.is_empty() {
         space.map(&empty, Access::Write).map_err(LoadError::Memory)?;
     }
     space.protect(&pages, *access).map_err(LoadError::Memory)
 }
 
-/// What a kernel tells a program: its arguments, no environment, and some facts by number.
-fn stack(program: &Program, start: &Start<'_>, space: &mut Space) -> Result<u64, Errno> {
+/// What a kernel tells a program: its arguments, no environment, and some auxiliary by number.
+fn build_stack(
+    program: &Program,
+    args: &ProgramArgs<'_>,
+    space: &mut AddressSpace,
+) -> Result<u64, Errno> {
     space.map(&(STACK_END - STACK_SIZE..STACK_END), Access::Write)?;
     let mut top = STACK_END;
     let mut push = |bytes: &[u8]| -> Result<u64, Errno> {
@@ -181,14 +192,14 @@ fn stack(program: &Program, start: &Start<'_>, space: &mut Space) -> Result<u64,
         space.write(top, bytes)?;
         Ok(top)
     };
-    let random = push(&start.random)?;
-    let args: Vec<u64> = start
+    let random = push(&args.random)?;
+    let pointers: Vec<u64> = args
         .args
         .iter()
         .map(|it| push(&[it.as_bytes(), b"\0"].concat()))
         .collect::<Result<_, _>>()?;
     const NOBODY: u64 = 65_534;
-    let facts = [
+    let auxiliary = [
         (3, program.headers.0),
         (4, 56),
         (5, program.headers.1),
@@ -204,10 +215,10 @@ fn stack(program: &Program, start: &Start<'_>, space: &mut Space) -> Result<u64,
         (25, random),
         (0, 0),
     ];
-    let mut words = vec![args.len() as u64];
-    words.extend(args);
+    let mut words = vec![pointers.len() as u64];
+    words.extend(pointers);
     words.extend([0, 0]);
-    words.extend(facts.iter().flat_map(|(key, value)| [*key, *value]));
+    words.extend(auxiliary.iter().flat_map(|(key, value)| [*key, *value]));
     let bytes: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
     let start = (top - bytes.len() as u64) & !15;
     space.write(start, &bytes)?;

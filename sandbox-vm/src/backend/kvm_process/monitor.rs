@@ -10,58 +10,61 @@ use rustix::thread::CapabilitySet;
 use tokio::net::UnixStream as TokioStream;
 
 use super::{
-    MARK, OUT_OF_MEMORY, Plan, boot,
-    disk::Size,
-    elf::{self, Start},
-    kernel::{End, Kernel, Outside},
+    GUEST_ENDED, MonitorPlan, OUT_OF_MEMORY, boot,
+    disk::Capacity,
+    elf::{self, ProgramArgs},
+    host_io::SystemHost,
+    kernel::{GuestExit, HostIo, Kernel},
     machine::Machine,
-    outside::Host,
     ram::Ram,
-    space::Space,
+    space::AddressSpace,
 };
 use crate::{
     backend::{
-        calls, confine,
-        jail::{self, JailError},
+        confine,
+        jail::{self, StageError},
+        seccomp,
     },
-    guest::{Agent, GuestArgs, ServeError, serve_here},
+    guest::{Agent, GuestArgs, ServeError, serve_blocking},
 };
 
 /// Builds the jail around this process, makes a machine in it whose program is this one, and runs it to its end.
 ///
 /// Standard output is `/dev/kvm`, which the stage before has opened: this one has no right to.
-pub fn monitor(plan: &Plan) -> Result<(), JailError> {
+pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let program = File::open("/proc/self/exe");
-    let program = program.map_err(JailError::new("read the guest's program"))?;
-    let kvm = take_kvm().map_err(JailError::new("take over KVM"))?;
-    let channel = jail::init::enter(&plan.jail)?;
-    let mut host = Host::new(channel).map_err(JailError::new("use its channel"))?;
+    let program = program.map_err(StageError::new("read the guest's program"))?;
+    let kvm = take_kvm().map_err(StageError::new("take over KVM"))?;
+    let channel = jail::init::enter_root(&plan.jail)?;
+    let mut host = SystemHost::new(channel).map_err(StageError::new("use its channel"))?;
 
-    let ram = Ram::new(plan.memory).map_err(JailError::new("have so much memory"))?;
-    let mut space = Space::new(ram, boot::RESERVED).map_err(JailError::new("have memory"))?;
+    let ram = Ram::new(plan.memory).map_err(StageError::new("have so much memory"))?;
+    let mut space =
+        AddressSpace::new(ram, boot::RESERVED).map_err(StageError::new("have memory"))?;
     let machine = Machine::new(kvm, &mut space);
-    let mut machine = machine.map_err(JailError::new("use KVM"))?;
-    let args = GuestArgs::KvmGuest.to_args().map_err(JailError::new("name the guest"))?;
-    let args: Vec<String> = ["/agent".to_owned()].into_iter().chain(args).collect();
-    let mut start = Start { args: &args, random: [0; 16] };
-    host.random(&mut start.random).map_err(JailError::new("be unpredictable"))?;
-    let loaded = elf::load(&program, &start, &mut space);
-    let loaded = loaded.map_err(JailError::new("start the guest's program"))?;
+    let mut machine = machine.map_err(StageError::new("use KVM"))?;
+    let guest_args = GuestArgs::KvmGuest.to_args().map_err(StageError::new("name the guest"))?;
+    let argv: Vec<String> = ["/agent".to_owned()].into_iter().chain(guest_args).collect();
+    let mut args = ProgramArgs { args: &argv, random: [0; 16] };
+    host.fill_random(&mut args.random).map_err(StageError::new("be unpredictable"))?;
+    let loaded = elf::load(&program, &args, &mut space);
+    let loaded = loaded.map_err(StageError::new("start the guest's program"))?;
     drop(program);
 
-    let filter = calls::monitor().map_err(JailError::new("read the list of system calls"))?;
-    confine::close_to(plan.jail.bounds(), CapabilitySet::empty(), &filter)
-        .map_err(JailError::new("close its doors"))?;
-    let size = Size { bytes: plan.disk, files: plan.files.into() };
-    let mut kernel = Kernel::new(space, loaded.heap, size, host);
-    let end = machine.run(loaded.entry, &mut kernel).map_err(JailError::new("go on"))?;
-    match end {
-        End::Exit(0) => Ok(()),
+    let filter =
+        seccomp::monitor_filter().map_err(StageError::new("read the list of system calls"))?;
+    confine::confine_with_filter(plan.jail.bounds(), CapabilitySet::empty(), &filter)
+        .map_err(StageError::new("close its doors"))?;
+    let capacity = Capacity { bytes: plan.disk, files: plan.files.into() };
+    let mut kernel = Kernel::new(space, loaded.heap, capacity, host);
+    let exit = machine.run(loaded.entry, &mut kernel).map_err(StageError::new("go on"))?;
+    match exit {
+        GuestExit::Code(0) => Ok(()),
         // Whatever else a guest without memory does, this is why.
-        end if kernel.space().is_starved() => {
-            Err(JailError::new(MARK)(format!("{OUT_OF_MEMORY}; {end}")))
+        exit if kernel.space().ran_out_of_memory() => {
+            Err(StageError::new(GUEST_ENDED)(format!("{OUT_OF_MEMORY}; {exit}")))
         }
-        end => Err(JailError::new(MARK)(end.to_string())),
+        exit => Err(StageError::new(GUEST_ENDED)(exit.to_string())),
     }
 }
 
@@ -72,7 +75,7 @@ pub fn guest(agent: Agent) -> Result<(), ServeError> {
         channel.set_nonblocking(true)?;
         Ok(TokioStream::from_std(channel)?.into_split())
     };
-    serve_here(agent, connect)
+    serve_blocking(agent, connect)
 }
 
 /// Takes what was opened for this process, and leaves nothing in its place.

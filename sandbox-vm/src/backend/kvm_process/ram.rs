@@ -13,7 +13,7 @@ pub(super) const PAGE: u64 = 4096;
 pub(super) struct Ram {
     mapping: Rc<Mapping>,
     /// The part whose pages came from a file.
-    filed: Range<u64>,
+    file_backed: Range<u64>,
 }
 
 /// The pages themselves. A VM that runs on them holds them too, so they are there for as long as it is.
@@ -33,7 +33,7 @@ impl Ram {
         let start =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, protection, flags)? };
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { mapping: Rc::new(Mapping { start, len }), filed: 0..0 })
+        Ok(Self { mapping: Rc::new(Mapping { start, len }), file_backed: 0..0 })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -52,8 +52,8 @@ impl Ram {
 
     /// Copies out of it; `None` where that is not all in it.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Option<()> {
-        let from = self.place(at, into.len())?;
-        // SAFETY: `place` has checked that all of it is in the mapping, which lives as long as `self`. The slice is
+        let from = self.pointer(at, into.len())?;
+        // SAFETY: `pointer` has checked that all of it is in the mapping, which lives as long as `self`. The slice is
         // other memory, for nobody is ever given a reference into the mapping. Nobody writes meanwhile: the guest's
         // only processor is run by the thread that is here.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
@@ -62,7 +62,7 @@ impl Ram {
 
     /// Copies into it; `None` where that is not all in it.
     pub(super) fn write(&mut self, at: u64, from: &[u8]) -> Option<()> {
-        let into = self.place(at, from.len())?;
+        let into = self.pointer(at, from.len())?;
         // SAFETY: as for `read`, the other way.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         Some(())
@@ -77,24 +77,24 @@ impl Ram {
         file: &File,
         offset: u64,
     ) -> io::Result<()> {
-        let (start, len) = self.pages(&range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (start, len) = self.page_range(&range).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
         // SAFETY: it replaces pages of our own mapping, into which nobody has a reference, by others of the same rights.
         unsafe { rustix::mm::mmap(start, len, protection, flags, file, offset)? };
-        self.filed = match self.filed.is_empty() {
+        self.file_backed = match self.file_backed.is_empty() {
             true => range,
-            false => self.filed.start.min(range.start)..self.filed.end.max(range.end),
+            false => self.file_backed.start.min(range.start)..self.file_backed.end.max(range.end),
         };
         Ok(())
     }
 
-    /// Gives pages back to the host; they are zero afterwards, and the processor forgets them as [`rewalk`] says.
+    /// Gives pages back to the host; they are zero afterwards, and the processor forgets them as [`invalidate_translations`] says.
     ///
-    /// [`rewalk`]: Self::rewalk
+    /// [`invalidate_translations`]: Self::invalidate_translations
     pub(super) fn discard(&mut self, range: Range<u64>) -> io::Result<()> {
-        let Some((start, len)) = self.pages(&range) else { return Ok(()) };
-        if range.end <= self.filed.start || self.filed.end <= range.start {
+        let Some((start, len)) = self.page_range(&range) else { return Ok(()) };
+        if range.end <= self.file_backed.start || self.file_backed.end <= range.start {
             // SAFETY: the range is in the mapping, and private and anonymous: its pages become zero. No reference into
             // it exists.
             unsafe { rustix::mm::madvise(start, len, Advice::LinuxDontNeed)? };
@@ -112,8 +112,8 @@ impl Ram {
     ///
     /// The guest has no kernel that could flush anything, and KVM does not see that we write its page tables. It does
     /// see when the host's own mapping of a page changes, and then drops all it has derived from the page.
-    pub(super) fn rewalk(&self, range: Range<u64>) -> io::Result<()> {
-        let Some((start, len)) = self.pages(&range) else { return Ok(()) };
+    pub(super) fn invalidate_translations(&self, range: Range<u64>) -> io::Result<()> {
+        let Some((start, len)) = self.page_range(&range) else { return Ok(()) };
         // SAFETY: the range is in the mapping, and nobody reads or writes it between the two calls: this is the only
         // thread that does.
         unsafe {
@@ -123,14 +123,14 @@ impl Ram {
         Ok(())
     }
 
-    fn pages(&self, range: &Range<u64>) -> Option<(*mut c_void, usize)> {
+    fn page_range(&self, range: &Range<u64>) -> Option<(*mut c_void, usize)> {
         let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
         let aligned = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
-        let start = self.place(range.start, len).filter(|_| aligned && len > 0)?;
+        let start = self.pointer(range.start, len).filter(|_| aligned && len > 0)?;
         Some((start.cast(), len))
     }
 
-    fn place(&self, at: u64, len: usize) -> Option<*mut u8> {
+    fn pointer(&self, at: u64, len: usize) -> Option<*mut u8> {
         let at = usize::try_from(at).ok()?;
         let inside = at.checked_add(len).is_some_and(|end| end <= self.mapping.len);
         // SAFETY: the offset is in the mapping, or one past its end where nothing is to be copied.

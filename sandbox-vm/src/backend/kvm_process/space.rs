@@ -13,25 +13,25 @@ use std::{fs::File, io, ops::Range};
 
 use rustix::io::Errno;
 
-use self::{ranges::Ranges, runs::Runs};
+use self::{ranges::RangeSet, runs::FrameRuns};
 use super::ram::{PAGE, Ram};
 
 /// Where the guest's addresses start; what the processor needs lies below.
 pub(super) const USER: Range<u64> = 0x40_0000..0x4000_0000_0000;
 
 /// Where room is looked for when the guest does not say where it wants it.
-const ANYWHERE: Range<u64> = 0x1000_0000_0000..USER.end;
+const MMAP_AREA: Range<u64> = 0x1000_0000_0000..USER.end;
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
-const OF_USER: u64 = 1 << 2;
+const USER_ACCESSIBLE: u64 = 1 << 2;
 /// Accessed and dirty: set from the start, so that nobody else has to write the tables.
-const TOUCHED: u64 = 0b11 << 5;
+const ACCESSED_DIRTY: u64 = 0b11 << 5;
 const NO_EXECUTE: u64 = 1 << 63;
-const FRAME: u64 = 0x000f_ffff_ffff_f000;
+const FRAME_MASK: u64 = 0x000f_ffff_ffff_f000;
 
 /// How many tables a new page may need, besides one for each 512 pages.
-const TABLES: u64 = 8;
+const SPARE_TABLES: u64 = 8;
 
 /// What may be done with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,33 +46,40 @@ impl Access {
     fn bits(self) -> u64 {
         match self {
             Self::None => 0,
-            Self::Read => PRESENT | OF_USER | TOUCHED | NO_EXECUTE,
-            Self::Write => PRESENT | OF_USER | TOUCHED | NO_EXECUTE | WRITABLE,
-            Self::Execute => PRESENT | OF_USER | TOUCHED,
+            Self::Read => PRESENT | USER_ACCESSIBLE | ACCESSED_DIRTY | NO_EXECUTE,
+            Self::Write => PRESENT | USER_ACCESSIBLE | ACCESSED_DIRTY | NO_EXECUTE | WRITABLE,
+            Self::Execute => PRESENT | USER_ACCESSIBLE | ACCESSED_DIRTY,
         }
     }
 }
 
 /// The guest's address space.
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct AddressSpace {
     ram: Ram,
     root: u64,
-    taken: Ranges,
+    taken: RangeSet,
     /// The first frame that was never used.
-    fresh: u64,
+    next_unused: u64,
     /// Frames that were given back, and are zero.
     free: Vec<u64>,
-    starved: bool,
+    out_of_memory: bool,
 }
 
-impl Space {
+impl AddressSpace {
     /// An empty address space in this memory, whose first bytes are not its own.
     pub(super) fn new(mut ram: Ram, reserved: u64) -> io::Result<Self> {
         let root = reserved.next_multiple_of(PAGE);
         ram.write(root, &[0; PAGE as usize]).ok_or(io::ErrorKind::OutOfMemory)?;
-        let fresh = root + PAGE;
-        Ok(Self { ram, root, taken: Ranges::default(), fresh, free: Vec::new(), starved: false })
+        let next_unused = root + PAGE;
+        Ok(Self {
+            ram,
+            root,
+            taken: RangeSet::default(),
+            next_unused,
+            free: Vec::new(),
+            out_of_memory: false,
+        })
     }
 
     pub(super) fn ram(&self) -> &Ram {
@@ -89,28 +96,28 @@ impl Space {
     }
 
     /// Whether the guest was ever refused memory because there was none left.
-    pub(super) fn is_starved(&self) -> bool {
-        self.starved
+    pub(super) fn ran_out_of_memory(&self) -> bool {
+        self.out_of_memory
     }
 
     /// Maps a page below the guest's addresses to the frame of the same number, for the processor alone or for both.
     pub(super) fn map_system(&mut self, page: u64, entry: SystemPage) -> Result<(), Errno> {
         let bits = match entry {
-            SystemPage::Data => PRESENT | TOUCHED | NO_EXECUTE,
-            SystemPage::Stack => PRESENT | TOUCHED | NO_EXECUTE | WRITABLE,
-            SystemPage::Code => PRESENT | TOUCHED,
-            SystemPage::SharedCode => PRESENT | TOUCHED | OF_USER,
+            SystemPage::Data => PRESENT | ACCESSED_DIRTY | NO_EXECUTE,
+            SystemPage::Stack => PRESENT | ACCESSED_DIRTY | NO_EXECUTE | WRITABLE,
+            SystemPage::Code => PRESENT | ACCESSED_DIRTY,
+            SystemPage::SharedCode => PRESENT | ACCESSED_DIRTY | USER_ACCESSIBLE,
         };
-        let at = self.entry_or_make(page)?;
+        let at = self.leaf_entry_or_create(page)?;
         self.set(at, page | bits);
         Ok(())
     }
 
     /// Maps new, empty pages; what was there is no more.
     pub(super) fn map(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
-        check(range)?;
+        check_range(range)?;
         self.unmap(range)?;
-        self.taken.take(range.clone()).ok_or(Errno::NOMEM)?;
+        self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
         match self.protect(range, access) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -127,29 +134,29 @@ impl Space {
         file: &File,
         offset: u64,
     ) -> Result<(), Errno> {
-        check(range)?;
-        self.taken.take(range.clone()).ok_or(Errno::NOMEM)?;
+        check_range(range)?;
+        self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
         // First all tables, so that the frames follow one another.
         for page in range.clone().step_by(PAGE as usize) {
-            self.entry_or_make(page)?;
+            self.leaf_entry_or_create(page)?;
         }
-        let frames = self.fresh..self.fresh + (range.end - range.start);
+        let frames = self.next_unused..self.next_unused + (range.end - range.start);
         if frames.end > self.ram.len() {
             return Err(Errno::NOMEM);
         }
         self.ram.map_file(frames.clone(), file, offset).map_err(|_| Errno::IO)?;
-        self.fresh = frames.end;
+        self.next_unused = frames.end;
         for (page, frame) in range.clone().zip(frames).step_by(PAGE as usize) {
-            let at = self.entry_or_make(page)?;
+            let at = self.leaf_entry_or_create(page)?;
             self.set(at, frame | Access::Write.bits());
         }
         Ok(())
     }
 
     /// A free range of this many bytes.
-    pub(super) fn find(&self, len: u64) -> Result<Range<u64>, Errno> {
+    pub(super) fn find_free(&self, len: u64) -> Result<Range<u64>, Errno> {
         let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
-        self.taken.gap(len, ANYWHERE).ok_or(Errno::NOMEM)
+        self.taken.find_gap(len, MMAP_AREA).ok_or(Errno::NOMEM)
     }
 
     /// Whether nothing is mapped there.
@@ -158,13 +165,13 @@ impl Space {
     }
 
     pub(super) fn unmap(&mut self, range: &Range<u64>) -> Result<(), Errno> {
-        check(range)?;
-        self.taken.free(range).ok_or(Errno::NOMEM)?;
-        let mut runs = Runs::default();
+        check_range(range)?;
+        self.taken.remove(range).ok_or(Errno::NOMEM)?;
+        let mut runs = FrameRuns::default();
         self.each_entry(range, |space, at, entry| {
-            if entry & FRAME != 0 {
+            if entry & FRAME_MASK != 0 {
                 space.set(at, 0);
-                runs.add(entry & FRAME);
+                runs.add(entry & FRAME_MASK);
             }
         });
         for run in runs.0 {
@@ -176,12 +183,12 @@ impl Space {
 
     /// Empties pages that stay mapped.
     pub(super) fn clear(&mut self, range: &Range<u64>) -> Result<(), Errno> {
-        check(range)?;
-        let mut runs = Runs::default();
+        check_range(range)?;
+        let mut runs = FrameRuns::default();
         self.each_entry(range, |_, _, entry| {
             // What may not be written may not be emptied either: it would be another program.
             if entry & WRITABLE != 0 {
-                runs.add(entry & FRAME);
+                runs.add(entry & FRAME_MASK);
             }
         });
         runs.0.into_iter().try_for_each(|it| self.ram.discard(it)).map_err(|_| Errno::NOMEM)
@@ -189,14 +196,14 @@ impl Space {
 
     /// Changes what may be done with pages that are mapped.
     pub(super) fn protect(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
-        check(range)?;
+        check_range(range)?;
         if !self.taken.covers(range) {
             return Err(Errno::NOMEM);
         }
-        let (mut framed, mut stale) = (0, Runs::default());
+        let (mut framed, mut stale) = (0, FrameRuns::default());
         let bits = access.bits();
         self.each_entry(range, |space, at, entry| {
-            let frame = entry & FRAME;
+            let frame = entry & FRAME_MASK;
             if frame != 0 {
                 framed += 1;
                 space.set(at, frame | bits);
@@ -206,28 +213,33 @@ impl Space {
             }
         });
         for run in stale.0 {
-            self.ram.rewalk(run).map_err(|_| Errno::NOMEM)?;
+            self.ram.invalidate_translations(run).map_err(|_| Errno::NOMEM)?;
         }
         match access {
             Access::None => Ok(()),
-            _ => self.furnish(range, (range.end - range.start) / PAGE - framed, bits),
+            _ => self.allocate_missing(range, (range.end - range.start) / PAGE - framed, bits),
         }
     }
 
     /// Gives frames to the pages that have none.
-    fn furnish(&mut self, range: &Range<u64>, missing: u64, bits: u64) -> Result<(), Errno> {
-        let left = (self.ram.len() - self.fresh) / PAGE + self.free.len() as u64;
-        if missing > 0 && missing.saturating_add(missing / 512 + TABLES) > left {
-            self.starved = true;
+    fn allocate_missing(
+        &mut self,
+        range: &Range<u64>,
+        missing: u64,
+        bits: u64,
+    ) -> Result<(), Errno> {
+        let left = (self.ram.len() - self.next_unused) / PAGE + self.free.len() as u64;
+        if missing > 0 && missing.saturating_add(missing / 512 + SPARE_TABLES) > left {
+            self.out_of_memory = true;
             return Err(Errno::NOMEM);
         }
         if missing == 0 {
             return Ok(());
         }
         for page in range.clone().step_by(PAGE as usize) {
-            let at = self.entry_or_make(page)?;
-            if self.get(at) & FRAME == 0 {
-                let frame = self.frame()?;
+            let at = self.leaf_entry_or_create(page)?;
+            if self.get(at) & FRAME_MASK == 0 {
+                let frame = self.allocate_frame()?;
                 self.set(at, frame | bits);
             }
         }
@@ -280,13 +292,13 @@ impl Space {
         let mut at = at;
         while at < end {
             let page = at / PAGE * PAGE;
-            let entry = self.entry(page).map_err(|_| Errno::FAULT).map(|it| self.get(it))?;
-            let needed = needed | PRESENT | OF_USER;
+            let entry = self.leaf_entry(page).map_err(|_| Errno::FAULT).map(|it| self.get(it))?;
+            let needed = needed | PRESENT | USER_ACCESSIBLE;
             if entry & needed != needed {
                 return Err(Errno::FAULT);
             }
             let next = end.min(page + PAGE);
-            each((entry & FRAME) + (at - page), (next - at) as usize).ok_or(Errno::FAULT)?;
+            each((entry & FRAME_MASK) + (at - page), (next - at) as usize).ok_or(Errno::FAULT)?;
             at = next;
         }
         Ok(())
@@ -296,56 +308,56 @@ impl Space {
     fn each_entry(&mut self, range: &Range<u64>, mut each: impl FnMut(&mut Self, u64, u64)) {
         let mut page = range.start;
         while page < range.end {
-            match self.entry(page) {
+            match self.leaf_entry(page) {
                 Ok(at) => {
                     let entry = self.get(at);
                     each(self, at, entry);
                     page += PAGE;
                 }
                 // A missing table is missing for all that it would describe.
-                Err(Missing { span }) => page = (page / span + 1) * span,
+                Err(MissingTable { span }) => page = (page / span + 1) * span,
             }
         }
     }
 
     /// Where the entry of a page is.
-    fn entry(&self, page: u64) -> Result<u64, Missing> {
+    fn leaf_entry(&self, page: u64) -> Result<u64, MissingTable> {
         let mut table = self.root;
         for level in (1..4).rev() {
             let entry = self.get(table + index(page, level));
             if entry & PRESENT == 0 {
-                return Err(Missing { span: PAGE << (9 * level) });
+                return Err(MissingTable { span: PAGE << (9 * level) });
             }
-            table = entry & FRAME;
+            table = entry & FRAME_MASK;
         }
         Ok(table + index(page, 0))
     }
 
-    fn entry_or_make(&mut self, page: u64) -> Result<u64, Errno> {
+    fn leaf_entry_or_create(&mut self, page: u64) -> Result<u64, Errno> {
         let mut table = self.root;
         for level in (1..4).rev() {
             let at = table + index(page, level);
             if self.get(at) & PRESENT == 0 {
-                let frame = self.frame()?;
+                let frame = self.allocate_frame()?;
                 // What may be done with a page is said at the last level alone.
-                self.set(at, frame | PRESENT | WRITABLE | OF_USER | TOUCHED);
+                self.set(at, frame | PRESENT | WRITABLE | USER_ACCESSIBLE | ACCESSED_DIRTY);
             }
-            table = self.get(at) & FRAME;
+            table = self.get(at) & FRAME_MASK;
         }
         Ok(table + index(page, 0))
     }
 
     /// A frame that is zero.
-    fn frame(&mut self) -> Result<u64, Errno> {
+    fn allocate_frame(&mut self) -> Result<u64, Errno> {
         if let Some(frame) = self.free.pop() {
             return Ok(frame);
         }
-        let frame = self.fresh;
+        let frame = self.next_unused;
         if frame + PAGE > self.ram.len() {
-            self.starved = true;
+            self.out_of_memory = true;
             return Err(Errno::NOMEM);
         }
-        self.fresh += PAGE;
+        self.next_unused += PAGE;
         Ok(frame)
     }
 
@@ -371,7 +383,7 @@ pub(super) enum SystemPage {
 }
 
 /// There is no table for so many bytes around.
-struct Missing {
+struct MissingTable {
     span: u64,
 }
 
@@ -380,7 +392,7 @@ fn index(page: u64, level: u32) -> u64 {
 }
 
 /// A range of the guest's own pages.
-fn check(range: &Range<u64>) -> Result<(), Errno> {
+fn check_range(range: &Range<u64>) -> Result<(), Errno> {
     let whole = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
     let inside = USER.start <= range.start && range.start < range.end && range.end <= USER.end;
     if whole && inside { Ok(()) } else { Err(Errno::INVAL) }

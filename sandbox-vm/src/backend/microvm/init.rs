@@ -13,10 +13,10 @@ use rustix::{
     thread::CapabilitySet,
 };
 
-use super::Plan;
+use super::InitPlan;
 use crate::{
     backend::confine,
-    guest::{Agent, ServeError, WORKSPACE, serve_here},
+    guest::{Agent, ServeError, WORKSPACE, serve_blocking},
     image::MODULES,
 };
 
@@ -27,7 +27,7 @@ const NOBODY: u32 = 65_534;
 const PORT: &str = "/dev/vport0p1";
 
 /// How long the kernel may take to find it.
-const PATIENCE: u32 = 500;
+const PORT_ATTEMPTS: u32 = 500;
 
 /// Why a guest did not come up. It is read on the console.
 #[derive(Debug, thiserror::Error)]
@@ -46,37 +46,38 @@ pub enum InitError {
 }
 
 /// Makes a system around this process, the first one of a VM, and serves in it until the host is done.
-pub fn init(plan: &Plan, agent: Agent) -> Result<(), InitError> {
+pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), InitError> {
     let plain = MountFlags::NOSUID | MountFlags::NOEXEC;
-    mount("dev", "/dev", "devtmpfs", plain, None).map_err(step("mount its devices"))?;
+    mount("dev", "/dev", "devtmpfs", plain, None).map_err(failed_to("mount its devices"))?;
     mount("proc", "/proc", "proc", plain | MountFlags::NODEV, c"subset=pid")
-        .map_err(step("mount its processes"))?;
+        .map_err(failed_to("mount its processes"))?;
     // It is found in a file below `/proc/self`, which is closed to whoever has changed users, and remembered.
     let _ = rustix::param::page_size();
-    load_modules().map_err(step("load its drivers"))?;
-    let port = open_port().map_err(step("open its channel"))?;
-    confine::workspace(Path::new("/"), &plan.bounds).map_err(step("make its workspace"))?;
-    for folder in [WORKSPACE, "/tmp"] {
-        chown(folder, Some(NOBODY), Some(NOBODY)).map_err(step("give the workspace away"))?;
+    load_modules().map_err(failed_to("load its drivers"))?;
+    let port = open_port().map_err(failed_to("open its channel"))?;
+    confine::mount_workspace(Path::new("/"), &plan.bounds)
+        .map_err(failed_to("make its workspace"))?;
+    for dir in [WORKSPACE, "/tmp"] {
+        chown(dir, Some(NOBODY), Some(NOBODY)).map_err(failed_to("give the workspace away"))?;
     }
-    confine::furnish(Path::new("/")).map_err(step("furnish its root"))?;
+    confine::populate_root(Path::new("/")).map_err(failed_to("furnish its root"))?;
     // No program needs the drivers' files, nor the first program's.
     let _ = fs::remove_dir_all("/modules");
     // Nothing is mounted there.
     let _ = fs::remove_dir("/sys");
     let _ = mount_remount("/", MountFlags::RDONLY, "");
-    std::env::set_current_dir(WORKSPACE).map_err(step("enter its workspace"))?;
-    become_nobody().map_err(step("become nobody"))?;
+    std::env::set_current_dir(WORKSPACE).map_err(failed_to("enter its workspace"))?;
+    become_nobody().map_err(failed_to("become nobody"))?;
     // After a snapshot the agent sets the clock, and tells the kernel to take in new randomness at once. Until then it
     // lays both rights down, and a program that is started gets neither.
     let kept = CapabilitySet::SYS_TIME | CapabilitySet::SYS_ADMIN;
-    confine::close(&plan.bounds, kept).map_err(step("close its doors"))?;
-    let (reader, writer) = (port.try_clone().map_err(step("use its channel"))?, port);
+    confine::confine(&plan.bounds, kept).map_err(failed_to("close its doors"))?;
+    let (reader, writer) = (port.try_clone().map_err(failed_to("use its channel"))?, port);
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
-    Ok(serve_here(agent, pair)?)
+    Ok(serve_blocking(agent, pair)?)
 }
 
-fn step<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+fn failed_to<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     what: &'static str,
 ) -> impl FnOnce(E) -> InitError {
     move |source| InitError::Step { what, source: source.into() }
@@ -96,11 +97,11 @@ fn load_modules() -> io::Result<()> {
 
 /// The kernel finds the port in its own time, and the port its other end.
 fn open_port() -> io::Result<File> {
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
         match File::options().read(true).write(true).open(PORT) {
-            Err(error) if is_coming(&error) && tries < PATIENCE => {
-                tries += 1;
+            Err(error) if is_not_ready(&error) && attempts < PORT_ATTEMPTS => {
+                attempts += 1;
                 std::thread::sleep(Duration::from_millis(10));
             }
             opened => return opened,
@@ -109,12 +110,12 @@ fn open_port() -> io::Result<File> {
 }
 
 /// Whether the port is not there yet, or there and not connected yet.
-fn is_coming(error: &io::Error) -> bool {
+fn is_not_ready(error: &io::Error) -> bool {
     let codes = [rustix::io::Errno::NOENT, rustix::io::Errno::NXIO];
     codes.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
 }
 
-/// Keeps its capabilities until [`confine::close`] takes them.
+/// Keeps its capabilities until [`confine::confine`] takes them.
 fn become_nobody() -> io::Result<()> {
     use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
     rustix::thread::set_keep_capabilities(true)?;

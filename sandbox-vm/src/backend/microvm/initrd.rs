@@ -7,18 +7,18 @@ use sha2::{Digest, Sha256};
 use crate::{Error, image::cpio::Archive};
 
 /// What comes behind the image.
-pub(super) struct Agent {
+pub(super) struct AgentArchive {
     /// The agent, and a link that makes it the first program.
     pub(super) archive: Vec<u8>,
     /// Stands for the image with the agent.
-    pub(super) sum: String,
+    pub(super) hash: String,
 }
 
 /// Reads the agent that is to be the first program of an image.
-pub(super) fn agent(image: &[u8], agent: &Path) -> Result<Agent, Error> {
+pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, Error> {
     let failed = Error::io(format!("the guest's program {}", agent.display()));
     let program = fs::read(agent).map_err(failed)?;
-    if needs_libraries(&program) {
+    if is_dynamically_linked(&program) {
         let problem = format!(
             "{} is no static program, and a guest has no libraries for it; build it with \
              RUSTFLAGS='-C target-feature=+crt-static' and --target x86_64-unknown-linux-gnu",
@@ -26,18 +26,18 @@ pub(super) fn agent(image: &[u8], agent: &Path) -> Result<Agent, Error> {
         );
         return Err(Error::Start { backend: super::NAME, problem });
     }
-    let mut sum = Sha256::new();
-    sum.update(image);
-    sum.update(&program);
-    let sum = sum.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect();
+    let mut hash = Sha256::new();
+    hash.update(image);
+    hash.update(&program);
+    let hash = hash.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect();
     let mut archive = Archive::default();
     archive.file("agent", true, &program);
     archive.link("init", "agent");
-    Ok(Agent { archive: archive.finish(), sum })
+    Ok(AgentArchive { archive: archive.finish(), hash })
 }
 
 /// Whether an ELF file names an interpreter, which would load libraries for it.
-fn needs_libraries(program: &[u8]) -> bool {
+fn is_dynamically_linked(program: &[u8]) -> bool {
     const INTERPRETER: u32 = 3;
     let number = |at: usize, size: usize| -> Option<usize> {
         let bytes = program.get(at..at + size)?;

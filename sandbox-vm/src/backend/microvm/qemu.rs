@@ -11,16 +11,16 @@ use crate::limits::Limits;
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
 
 /// The device that a processor's help is asked for at.
-pub(super) const KVM: &str = "/dev/kvm";
+pub(super) const KVM_DEVICE: &str = "/dev/kvm";
 
 /// What the guest's kernel, its file tables and the agent need besides what the guest may use.
-const OWN_MEMORY: u64 = 96 << 20;
+const GUEST_OVERHEAD: u64 = 96 << 20;
 
 /// In MiB: what QEMU may keep of instructions that it has translated. It forgets the oldest then.
-const TRANSLATED: u64 = 64;
+const TRANSLATION_CACHE_MIB: u64 = 64;
 
 /// What QEMU needs besides the machine's memory: its program, its own state, and what it has translated.
-const OF_QEMU: u64 = (128 + TRANSLATED) << 20;
+const QEMU_MEMORY: u64 = (128 + TRANSLATION_CACHE_MIB) << 20;
 
 /// Who runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,31 +32,31 @@ pub(super) enum Accelerator {
 }
 
 impl Accelerator {
-    /// What to try first: the processor where KVM is one of the kinds that run ordinary kernels, and this user may use
+    /// What to try first: the processor where KVM_DEVICE is one of the kinds that run ordinary kernels, and this user may use
     /// it.
     ///
-    /// A KVM of another kind, as inside some virtual machines, has no module of either name: guest kernels hang in it.
+    /// A KVM_DEVICE of another kind, as inside some virtual machines, has no module of either name: guest kernels hang in it.
     pub(super) fn choose() -> Self {
-        let ordinary =
+        let hardware =
             ["kvm_intel", "kvm_amd"].iter().any(|it| Path::new("/sys/module").join(it).exists());
-        let usable = std::fs::File::options().read(true).write(true).open(KVM).is_ok();
-        if ordinary && usable && is_open_to_nobody() { Self::Kvm } else { Self::Emulation }
+        let usable = std::fs::File::options().read(true).write(true).open(KVM_DEVICE).is_ok();
+        if hardware && usable && nobody_can_open_kvm() { Self::Kvm } else { Self::Emulation }
     }
 }
 
 /// Root's QEMU is nobody, who can be given the device's group, and no more.
-fn is_open_to_nobody() -> bool {
+fn nobody_can_open_kvm() -> bool {
     let is_open = |mode: u32| mode & 0o060 == 0o060 || mode & 0o006 == 0o006;
     !rustix::process::geteuid().is_root()
-        || std::fs::metadata(KVM).is_ok_and(|it| is_open(it.mode()))
+        || std::fs::metadata(KVM_DEVICE).is_ok_and(|it| is_open(it.mode()))
 }
 
-/// The group that may use KVM.
-pub(super) fn group_of_kvm() -> Option<Gid> {
-    Some(Gid::from_raw(std::fs::metadata(KVM).ok()?.gid()))
+/// The group that may use KVM_DEVICE.
+pub(super) fn kvm_group() -> Option<Gid> {
+    Some(Gid::from_raw(std::fs::metadata(KVM_DEVICE).ok()?.gid()))
 }
 
-/// All that makes up a machine, but for the files that it is given.
+/// All that makes up a machine, but for the files that it is fds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
     pub(super) accelerator: Accelerator,
@@ -71,7 +71,7 @@ pub(super) struct Machine {
 
 /// What a machine does first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum StartMode {
     /// It starts its kernel.
     Boot,
     /// It waits for the state of a snapshot.
@@ -80,7 +80,7 @@ pub(super) enum Begin {
 
 /// The descriptors that QEMU is started with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
+pub(super) struct QemuFds {
     /// The guest's channel.
     pub(super) channel: RawFd,
     /// QEMU's own monitor.
@@ -96,24 +96,24 @@ impl Machine {
     pub(super) fn new(
         accelerator: Accelerator,
         limits: &Limits,
-        root: u64,
-        begin: Begin,
+        initrd_size: u64,
+        start: StartMode,
         agent_args: String,
     ) -> Self {
         Self {
             accelerator,
-            memory: memory(limits, root).div_ceil(1 << 20),
+            memory: machine_memory(limits, initrd_size).div_ceil(1 << 20),
             processors: limits.cpus.ceil().max(1.0) as u32,
-            awaits_state: begin == Begin::AwaitState,
+            awaits_state: start == StartMode::AwaitState,
             agent_args,
         }
     }
 
     /// QEMU's arguments.
-    pub(super) fn args(&self, given: Given) -> Vec<String> {
+    pub(super) fn args(&self, fds: QemuFds) -> Vec<String> {
         let (accelerator, processor) = match self.accelerator {
             Accelerator::Kvm => ("kvm".to_owned(), "host"),
-            Accelerator::Emulation => (format!("tcg,tb-size={TRANSLATED}"), "max"),
+            Accelerator::Emulation => (format!("tcg,tb-size={TRANSLATION_CACHE_MIB}"), "max"),
         };
         let file = |descriptor: RawFd| format!("/proc/self/fd/{descriptor}");
         let socket = |id: &str, descriptor: RawFd| format!("socket,id={id},fd={descriptor}");
@@ -133,14 +133,14 @@ impl Machine {
             "on,obsolete=deny,spawn=deny,resourcecontrol=deny,elevateprivileges=deny",
         );
         args.option("-serial", "stdio");
-        args.option("-kernel", file(given.kernel));
-        args.option("-initrd", file(given.initrd));
-        args.option("-append", self.kernel_line());
-        args.option("-chardev", socket("channel", given.channel));
+        args.option("-kernel", file(fds.kernel));
+        args.option("-initrd", file(fds.initrd));
+        args.option("-append", self.kernel_command_line());
+        args.option("-chardev", socket("channel", fds.channel));
         args.option("-device", "virtio-serial-device");
         args.option("-device", "virtserialport,chardev=channel,name=agent");
         args.option("-device", "virtio-rng-device");
-        args.option("-chardev", socket("monitor", given.monitor));
+        args.option("-chardev", socket("monitor", fds.monitor));
         args.option("-mon", "chardev=monitor,mode=control");
         if self.awaits_state {
             args.option("-incoming", "defer");
@@ -149,7 +149,7 @@ impl Machine {
     }
 
     /// What the guest may use, in words: a snapshot of it goes on in a machine of the same size only.
-    pub(super) fn size(&self, limits: &Limits) -> String {
+    pub(super) fn describe_size(&self, limits: &Limits) -> String {
         let Limits { processes, files, disk, .. } = limits;
         let Self { memory, processors, .. } = self;
         format!(
@@ -158,11 +158,11 @@ impl Machine {
     }
 
     /// The most bytes that a file may have which QEMU writes: the state of the machine, in a snapshot.
-    pub(super) fn largest_state(&self) -> u64 {
+    pub(super) fn max_state_size(&self) -> u64 {
         (self.memory + self.memory / 8 + 64) << 20
     }
 
-    fn kernel_line(&self) -> String {
+    fn kernel_command_line(&self) -> String {
         let mut line = "console=ttyS0 quiet panic=-1 pci=off random.trust_cpu=on".to_owned();
         if self.accelerator == Accelerator::Emulation {
             // An emulated machine without a timer chip has nothing to measure its clock against.
@@ -173,13 +173,13 @@ impl Machine {
 }
 
 /// The bytes of a machine's memory. The first file system lies in it, packed and unpacked for a moment.
-fn memory(limits: &Limits, root: u64) -> u64 {
-    limits.memory.saturating_add(OWN_MEMORY + 2 * root)
+fn machine_memory(limits: &Limits, initrd_size: u64) -> u64 {
+    limits.memory.saturating_add(GUEST_OVERHEAD + 2 * initrd_size)
 }
 
 /// The bytes that the machine and QEMU take together, at most.
-pub(super) fn footprint(limits: &Limits, root: u64) -> u64 {
-    memory(limits, root).saturating_add(OF_QEMU)
+pub(super) fn footprint(limits: &Limits, initrd_size: u64) -> u64 {
+    machine_memory(limits, initrd_size).saturating_add(QEMU_MEMORY)
 }
 
 #[derive(Debug, Default)]

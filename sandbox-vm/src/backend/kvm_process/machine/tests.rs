@@ -4,14 +4,14 @@ use std::{fs::File, io::Write};
 
 use nix::libc;
 
-use super::{End, Machine};
+use super::{GuestExit, Machine};
 use crate::backend::kvm_process::{
-    DEVICE, boot,
-    disk::Size,
-    elf::{self, Start},
-    kernel::{Kernel, Still},
+    KVM_DEVICE, boot,
+    disk::Capacity,
+    elf::{self, ProgramArgs},
+    kernel::{FakeHost, Kernel},
     ram::Ram,
-    space::{Space, USER},
+    space::{AddressSpace, USER},
 };
 
 /// Lets the tests fail, and not skip, where there is no KVM.
@@ -24,27 +24,27 @@ const READ: i32 = libc::PROT_READ;
 const WRITE: i32 = libc::PROT_WRITE;
 const EXECUTE: i32 = libc::PROT_EXEC;
 
-/// Runs a program to its end; `None` where the test is to be skipped.
-fn run(code: &[u8]) -> Option<(End, Still)> {
-    let kvm = match File::options().read(true).write(true).open(DEVICE) {
+/// Runs a program to its exit; `None` where the test is to be skipped.
+fn run(code: &[u8]) -> Option<(GuestExit, FakeHost)> {
+    let kvm = match File::options().read(true).write(true).open(KVM_DEVICE) {
         Ok(kvm) => kvm,
         Err(error) => {
-            assert!(std::env::var_os(REQUIRE).is_none(), "{DEVICE}: {error}");
+            assert!(std::env::var_os(REQUIRE).is_none(), "{KVM_DEVICE}: {error}");
             // Past the test harness, which shows nothing of a test that passes.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: tests in KVM; {DEVICE}: {error}");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: tests in KVM; {KVM_DEVICE}: {error}");
             return None;
         }
     };
-    let mut space = Space::new(Ram::new(8 << 20).unwrap(), boot::RESERVED).unwrap();
+    let mut space = AddressSpace::new(Ram::new(8 << 20).unwrap(), boot::RESERVED).unwrap();
     let mut machine = Machine::new(kvm.into(), &mut space).unwrap();
-    let start = Start { args: &["test".to_owned()], random: [0; 16] };
+    let args = ProgramArgs { args: &["test".to_owned()], random: [0; 16] };
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&program(code)).unwrap();
-    let loaded = elf::load(&file, &start, &mut space).unwrap();
-    let size = Size { bytes: 1 << 20, files: 64 };
-    let mut kernel = Kernel::new(space, loaded.heap, size, Still::default());
-    let end = machine.run(loaded.entry, &mut kernel).unwrap();
-    Some((end, kernel.into_outside()))
+    let loaded = elf::load(&file, &args, &mut space).unwrap();
+    let capacity = Capacity { bytes: 1 << 20, files: 64 };
+    let mut kernel = Kernel::new(space, loaded.heap, capacity, FakeHost::default());
+    let exit = machine.run(loaded.entry, &mut kernel).unwrap();
+    Some((exit, kernel.into_host()))
 }
 
 /// The smallest file that is a program.
@@ -137,10 +137,13 @@ fn exit_with_loaded() -> Vec<u8> {
 }
 
 #[track_caller]
-fn faults(name: &str, code: &[u8], words: &str) {
+fn assert_faults(name: &str, code: &[u8], expected: &str) {
     // Whoever gets through says so.
-    let Some((end, _)) = run(&[code, &exit(77)].concat()) else { return };
-    assert!(matches!(&end, End::Fault(said) if said.contains(words)), "{name}: {end:?}");
+    let Some((exit, _)) = run(&[code, &exit(77)].concat()) else { return };
+    assert!(
+        matches!(&exit, GuestExit::Fault(message) if message.contains(expected)),
+        "{name}: {exit:?}"
+    );
 }
 
 #[test]
@@ -153,9 +156,9 @@ fn a_program_speaks_and_ends() {
     code.extend(call(libc::SYS_write, &[0, at, text.len() as u64]));
     code.extend(call(libc::SYS_write, &[2, at, 5]));
     code.extend(exit(7));
-    let Some((end, outside)) = run(&code) else { return };
-    assert_eq!(end, End::Exit(7));
-    assert_eq!((outside.sent.as_slice(), outside.said.as_slice()), (&text[..], &b"hello"[..]));
+    let Some((exit, host)) = run(&code) else { return };
+    assert_eq!(exit, GuestExit::Code(7));
+    assert_eq!((host.sent.as_slice(), host.diagnostics.as_slice()), (&text[..], &b"hello"[..]));
 }
 
 #[test]
@@ -203,8 +206,8 @@ fn what_only_a_kernel_may_do_ends_the_guest() {
         ("ud2", &[0x0f, 0x0b], "an instruction that does not exist"),
         ("division by zero", &[0x31, 0xc9, 0xf7, 0xf1], "a division by zero"),
     ];
-    for (name, code, words) in cases {
-        faults(name, code, words);
+    for (name, code, expected) in cases {
+        assert_faults(name, code, expected);
     }
 }
 
@@ -217,20 +220,20 @@ fn what_is_not_the_guests_memory_is_out_of_reach() {
         ("the stack of exceptions", 0x4fff),
         ("the code of exceptions", 0x5000),
         ("the page tables", boot::RESERVED),
-        ("the end of its addresses", USER.end),
+        ("the end of its addresses", USER.exit),
         ("a kernel's addresses", 0xffff_8000_0000_0000),
     ] {
-        let words = format!("reached for {at:#x}");
-        faults(&format!("read {name}"), &load(at), &words);
-        faults(&format!("write {name}"), &store(at), &words);
-        faults(&format!("run {name}"), &jump(at), &words);
+        let expected = format!("reached for {at:#x}");
+        assert_faults(&format!("read {name}"), &load(at), &expected);
+        assert_faults(&format!("write {name}"), &store(at), &expected);
+        assert_faults(&format!("run {name}"), &jump(at), &expected);
     }
-    faults("write the code of system calls", &store(0x6000), "reached for 0x6000");
-    faults("write its own code", &store(USER.start), "reached for 0x400000");
-    faults("read no address", &load(1 << 63), "");
-    faults("run no address", &jump(1 << 63), "");
+    assert_faults("write the code of system calls", &store(0x6000), "reached for 0x6000");
+    assert_faults("write its own code", &store(USER.start), "reached for 0x400000");
+    assert_faults("read no address", &load(1 << 63), "");
+    assert_faults("run no address", &jump(1 << 63), "");
     // `jmp rsp`
-    faults("run its stack", &[0xff, 0xe4], "reached for 0x7f");
+    assert_faults("run its stack", &[0xff, 0xe4], "reached for 0x7f");
 }
 
 #[test]
@@ -265,7 +268,7 @@ fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
         ),
     ];
     for (name, parts) in cases {
-        faults(name, &parts.concat(), &reached);
+        assert_faults(name, &parts.concat(), &reached);
     }
     let cases = [
         (
@@ -301,16 +304,16 @@ fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
         ),
     ];
     for (name, parts, code) in cases {
-        let Some((end, _)) = run(&[parts.concat(), exit_with_loaded()].concat()) else { return };
-        assert_eq!(end, End::Exit(code), "{name}");
+        let Some((exit, _)) = run(&[parts.concat(), exit_with_loaded()].concat()) else { return };
+        assert_eq!(exit, GuestExit::Code(code), "{name}");
     }
 }
 
 #[test]
 fn a_call_returns_to_the_guest_alone() {
     // `mov rax, 0x6000; jmp rax`, with the address that the call is to return to in `rcx`.
-    for at in [0x5000, 0x6000, USER.end, 0xffff_8000_0000_0000, 1 << 63] {
+    for at in [0x5000, 0x6000, USER.exit, 0xffff_8000_0000_0000, 1 << 63] {
         let code = with(at, &[0x48, 0xc7, 0xc0, 0, 0x60, 0, 0, 0xff, 0xe0]);
-        faults(&format!("return to {at:#x}"), &code, "");
+        assert_faults(&format!("return to {at:#x}"), &code, "");
     }
 }

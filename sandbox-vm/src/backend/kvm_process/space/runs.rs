@@ -6,9 +6,9 @@ use crate::backend::kvm_process::ram::PAGE;
 
 /// Frames, as ranges where they follow one another.
 #[derive(Debug, Default)]
-pub(super) struct Runs(pub(super) Vec<Range<u64>>);
+pub(super) struct FrameRuns(pub(super) Vec<Range<u64>>);
 
-impl Runs {
+impl FrameRuns {
     pub(super) fn add(&mut self, frame: u64) {
         match self.0.last_mut() {
             Some(run) if run.end == frame => run.end += PAGE,

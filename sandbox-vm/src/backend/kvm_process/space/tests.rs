@@ -1,12 +1,12 @@
 use rustix::io::Errno;
 
-use super::{Access, NO_EXECUTE, PRESENT, Ram, Space, USER, WRITABLE};
+use super::{Access, AddressSpace, NO_EXECUTE, PRESENT, Ram, USER, WRITABLE};
 use crate::backend::kvm_process::ram::PAGE;
 
 const START: u64 = USER.start;
 
-fn space(pages: u64) -> Space {
-    Space::new(Ram::new(pages * PAGE).unwrap(), PAGE).unwrap()
+fn space(pages: u64) -> AddressSpace {
+    AddressSpace::new(Ram::new(pages * PAGE).unwrap(), PAGE).unwrap()
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn pages_come_empty_and_go_back() {
         space.write(range.end - 1, b"x").unwrap();
         space.unmap(&range).unwrap();
     }
-    assert!(!space.is_starved());
+    assert!(!space.ran_out_of_memory());
     let large = START..START + 64 * PAGE;
     assert_eq!(space.map(&large, Access::Write), Err(Errno::NOMEM));
-    assert!(space.is_starved());
+    assert!(space.ran_out_of_memory());
     // Room that nobody may use costs none.
     space.map(&(START..START + (1 << 40)), Access::None).unwrap();
     space.unmap(&(START..START + (1 << 40))).unwrap();

@@ -13,26 +13,26 @@ use rustix::{
     time::ClockId,
 };
 
-use super::kernel::{Clock, Outside, Ready};
+use super::kernel::{Clock, HostIo, Readiness};
 
 /// What stands before each line that the guest says, so that nobody takes it for the monitor's.
-const GUEST: &[u8] = b"guest: ";
+const LINE_PREFIX: &[u8] = b"guest: ";
 
 /// The real outside.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct SystemHost {
     channel: UnixStream,
-    is_in_line: bool,
+    is_mid_line: bool,
 }
 
-impl Host {
+impl SystemHost {
     pub(super) fn new(channel: UnixStream) -> io::Result<Self> {
         channel.set_nonblocking(true)?;
-        Ok(Self { channel, is_in_line: false })
+        Ok(Self { channel, is_mid_line: false })
     }
 }
 
-impl Outside for Host {
+impl HostIo for SystemHost {
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
         self.channel.read(into).map_err(|it| errno(&it))
     }
@@ -41,45 +41,45 @@ impl Outside for Host {
         self.channel.write(from).map_err(|it| errno(&it))
     }
 
-    fn wait(&mut self, wanted: Ready, patience: Option<Duration>) -> Ready {
+    fn wait(&mut self, wanted: Readiness, timeout: Option<Duration>) -> Readiness {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, wanted.input);
         flags.set(PollFlags::OUT, wanted.output);
         // A channel that nobody wants to hear of is not watched: it would end a wait for time alone.
         let mut watched = [PollFd::new(&self.channel, flags)];
         let watched = if flags.is_empty() { &mut [][..] } else { &mut watched[..] };
-        let patience = patience.map(|it| Timespec {
+        let timeout = timeout.map(|it| Timespec {
             tv_sec: i64::try_from(it.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: it.subsec_nanos().into(),
         });
-        if flags.is_empty() && patience.is_none() {
-            return Ready::default();
+        if flags.is_empty() && timeout.is_none() {
+            return Readiness::default();
         }
         // A signal ends a wait early, as it may.
-        let _ = rustix::event::poll(watched, patience.as_ref());
+        let _ = rustix::event::poll(watched, timeout.as_ref());
         let is = watched.first().map_or(PollFlags::empty(), PollFd::revents);
         let hangup = is.intersects(PollFlags::HUP | PollFlags::ERR);
-        Ready {
+        Readiness {
             input: hangup || is.contains(PollFlags::IN),
             output: hangup || is.contains(PollFlags::OUT),
             hangup,
         }
     }
 
-    fn say(&mut self, words: &[u8]) {
-        let mut said = Vec::new();
-        for byte in words {
-            if !self.is_in_line {
-                said.extend(GUEST);
+    fn write_diagnostics(&mut self, bytes: &[u8]) {
+        let mut prefixed = Vec::new();
+        for byte in bytes {
+            if !self.is_mid_line {
+                prefixed.extend(LINE_PREFIX);
             }
-            said.push(*byte);
-            self.is_in_line = *byte != b'\n';
+            prefixed.push(*byte);
+            self.is_mid_line = *byte != b'\n';
         }
         // Nobody may be listening any more.
-        let _ = io::stderr().write_all(&said);
+        let _ = io::stderr().write_all(&prefixed);
     }
 
-    fn random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
+    fn fill_random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
         let mut rest = into;
         while !rest.is_empty() {
             let count = rustix::rand::getrandom(&mut *rest, GetRandomFlags::empty())?;
@@ -90,9 +90,9 @@ impl Outside for Host {
 
     fn clock(&self, clock: Clock) -> Duration {
         let clock = match clock {
-            Clock::Epoch => ClockId::Realtime,
-            Clock::Start => ClockId::Monotonic,
-            Clock::Processor => ClockId::ProcessCPUTime,
+            Clock::Realtime => ClockId::Realtime,
+            Clock::Monotonic => ClockId::Monotonic,
+            Clock::ProcessCpu => ClockId::ProcessCPUTime,
         };
         let time = rustix::time::clock_gettime(clock);
         let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);

@@ -12,12 +12,12 @@ use rustix::net::{
 };
 
 /// How many go at once, at most.
-const MOST: usize = 4;
+const MAX_FDS: usize = 4;
 
 /// Sends files together with some bytes, which have to be few enough to go at once.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut buffer);
     if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -26,8 +26,8 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) ->
 
 /// Receives the files that came with one byte. Nothing of what comes after it is touched.
 pub(super) fn receive<const N: usize>(socket: impl AsFd) -> io::Result<[OwnedFd; N]> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut buffer);
     let mut byte = [0];
     let mut bytes = [IoSliceMut::new(&mut byte)];
     recvmsg(socket, &mut bytes, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;

@@ -5,24 +5,24 @@ use std::{collections::VecDeque, time::Duration};
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{Call, Clock, Kernel, Outside, Ready, Step};
+use super::{Call, CallOutcome, Clock, HostIo, Kernel, Readiness};
 use crate::backend::kvm_process::{
     boot,
-    disk::Size,
+    disk::Capacity,
     ram::{PAGE, Ram},
-    space::{Access, Space, USER},
+    space::{Access, AddressSpace, USER},
 };
 
-/// Where the guest has its memory, and its heap.
+/// Position the guest has its memory, and its heap.
 pub(super) const PAGES: u64 = USER.start;
 pub(super) const HEAP: u64 = USER.start + 0x10_0000;
 
 /// How much one guest does at most: more would only make it slow to find out what went wrong.
-const MOST: usize = 200;
+const MAX_ACTIONS: usize = 200;
 
 /// Lets a guest do what the bytes say, its calls, its writes to its own memory and what the host sends meanwhile, and
 /// panics where the monitor loses count of its memory or its files.
-pub fn drive(bytes: &[u8]) {
+pub fn fuzz_kernel(bytes: &[u8]) {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);
     // Something for pointers to lead to: paths, and a piece of memory as vectors have them.
@@ -31,26 +31,26 @@ pub fn drive(bytes: &[u8]) {
     for (page, words) in [(1, &texts[..]), (2, &piece)] {
         let _ = kernel.space.write(PAGES + page * PAGE, words);
     }
-    for _ in 0..MOST {
+    for _ in 0..MAX_ACTIONS {
         if script.0.is_empty() || act(&mut kernel, &mut script).is_none() {
             break;
         }
     }
     kernel.space.audit();
-    let (all, free) = kernel.disk.room();
+    let (all, free) = kernel.disk.capacity_and_free();
     assert!(free.bytes <= all.bytes && free.files <= all.files, "{free:?} of {all:?} are free");
 }
 
 /// A kernel with little of everything, so that every bound is met soon.
-pub(super) fn small_kernel() -> Kernel<Still> {
+pub(super) fn small_kernel() -> Kernel<FakeHost> {
     let ram = Ram::new(1 << 20).expect("a machine has a megabyte");
-    let mut space = Space::new(ram, boot::RESERVED).expect("the tables have room in it");
+    let mut space = AddressSpace::new(ram, boot::RESERVED).expect("the tables have room in it");
     space.map(&(PAGES..PAGES + 4 * PAGE), Access::Write).expect("four pages have room in it");
-    Kernel::new(space, HEAP, Size { bytes: 64 << 10, files: 32 }, Still::default())
+    Kernel::new(space, HEAP, Capacity { bytes: 64 << 10, files: 32 }, FakeHost::default())
 }
 
 /// Does one thing; `None` where the guest has ended.
-fn act(kernel: &mut Kernel<Still>, script: &mut Script<'_>) -> Option<()> {
+fn act(kernel: &mut Kernel<FakeHost>, script: &mut Script<'_>) -> Option<()> {
     match script.byte() % 8 {
         0 => {
             let (at, len) = (script.argument(), script.byte());
@@ -59,12 +59,12 @@ fn act(kernel: &mut Kernel<Still>, script: &mut Script<'_>) -> Option<()> {
         }
         1 => {
             let len = script.byte();
-            kernel.outside.inbox.extend(script.take(len.into()));
+            kernel.host.inbox.extend(script.take(len.into()));
         }
         _ => {
             let number = u64::from(u16::from_le_bytes([script.byte(), script.byte()])) % 340;
             let args = std::array::from_fn(|_| script.argument());
-            if let Step::End(_) = kernel.call(Call { number, args }) {
+            if let CallOutcome::Exit(_) = kernel.call(Call { number, args }) {
                 return None;
             }
         }
@@ -121,14 +121,14 @@ impl<'a> Script<'a> {
 
 /// An outside that never waits: whoever would, moves its clock.
 #[derive(Debug, Default)]
-pub(in crate::backend::kvm_process) struct Still {
+pub(in crate::backend::kvm_process) struct FakeHost {
     pub(in crate::backend::kvm_process) inbox: VecDeque<u8>,
     pub(in crate::backend::kvm_process) sent: Vec<u8>,
-    pub(in crate::backend::kvm_process) said: Vec<u8>,
+    pub(in crate::backend::kvm_process) diagnostics: Vec<u8>,
     now: Duration,
 }
 
-impl Outside for Still {
+impl HostIo for FakeHost {
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
         if self.inbox.is_empty() && !into.is_empty() {
             return Err(Errno::AGAIN);
@@ -145,23 +145,23 @@ impl Outside for Still {
         Ok(from.len())
     }
 
-    fn wait(&mut self, wanted: Ready, patience: Option<Duration>) -> Ready {
-        let ready = Ready { input: !self.inbox.is_empty(), output: true, hangup: false };
+    fn wait(&mut self, wanted: Readiness, timeout: Option<Duration>) -> Readiness {
+        let ready = Readiness { input: !self.inbox.is_empty(), output: true, hangup: false };
         let is_ready = wanted.input && ready.input || wanted.output;
-        match patience {
+        match timeout {
             _ if is_ready => {}
-            Some(patience) => self.now = self.now.saturating_add(patience),
+            Some(timeout) => self.now = self.now.saturating_add(timeout),
             // Whoever waits for ever hears something at last.
             None => self.inbox.push_back(b'!'),
         }
         ready
     }
 
-    fn say(&mut self, words: &[u8]) {
-        self.said.extend(words);
+    fn write_diagnostics(&mut self, bytes: &[u8]) {
+        self.diagnostics.extend(bytes);
     }
 
-    fn random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
+    fn fill_random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
         into.fill(7);
         Ok(())
     }

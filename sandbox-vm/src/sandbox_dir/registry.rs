@@ -1,6 +1,6 @@
-//! The registry: which folders this user has berths in, so that any later start finds what a crash has left there.
+//! The registry: which folders this user has sandbox directories in, so that any later start finds what a crash has left there.
 //!
-//! It is a folder of links beside the usual berths. An entry is made before the first berth, and removed once there are
+//! It is a folder of links beside the usual sandbox directories. An entry is made before the first sandbox directory, and removed once there are
 //! none.
 
 use std::{
@@ -12,51 +12,51 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{check_private, default_state_folder, is_berth, make_private};
+use super::{check_private_dir, create_private_dir, default_state_dir, has_sandbox_dir_name};
 
-const LOCK: &str = "lock";
+const LOCK_FILE: &str = "lock";
 
 #[derive(Clone, Debug)]
 pub(super) struct Registry {
-    /// Where the usual berths are: they need no entry.
-    usual: PathBuf,
+    /// Where the usual sandbox directories are: they need no entry.
+    default_dir: PathBuf,
 }
 
 impl Registry {
-    pub(super) fn usual() -> Self {
-        Self::of(default_state_folder())
+    pub(super) fn in_default_dir() -> Self {
+        Self::beside(default_state_dir())
     }
 
-    pub(super) fn of(usual: PathBuf) -> Self {
-        Self { usual }
+    pub(super) fn beside(default_dir: PathBuf) -> Self {
+        Self { default_dir }
     }
 
     /// Notes a folder, and makes something in it before anybody can find it empty.
-    pub(super) fn note(
+    pub(super) fn register(
         &self,
         state: &Path,
-        make: impl FnOnce() -> io::Result<()>,
+        create: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        if state == self.usual {
-            return make();
+        if state == self.default_dir {
+            return create();
         }
         // Held until the thing is made.
-        let _lock = self.enter(state).inspect_err(|error| {
+        let _lock = self.add_entry(state).inspect_err(|error| {
             tracing::warn!(
-                folder = %state.display(), registry = %self.folder().display(), %error,
+                dir = %state.display(), registry = %self.dir().display(), %error,
                 "what a crash leaves in this folder is found only by a start with the same folder"
             );
         });
-        make()
+        create()
     }
 
     /// The folders that are noted.
-    pub(super) fn states(&self) -> Vec<PathBuf> {
+    pub(super) fn state_dirs(&self) -> Vec<PathBuf> {
         self.entries().into_iter().map(|(_, state)| state).collect()
     }
 
-    /// Forgets folders that have no berths.
-    pub(super) fn forget_empty(&self) {
+    /// Forgets folders that have no sandbox directories.
+    pub(super) fn remove_empty_entries(&self) {
         if self.entries().is_empty() {
             return;
         }
@@ -68,12 +68,12 @@ impl Registry {
         }
     }
 
-    fn enter(&self, state: &Path) -> io::Result<File> {
+    fn add_entry(&self, state: &Path) -> io::Result<File> {
         let lock = self.lock()?;
         let state = state.canonicalize()?;
         let digest = Sha256::digest(state.as_os_str().as_encoded_bytes());
         let name: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
-        match symlink(state, self.folder().join(name)) {
+        match symlink(state, self.dir().join(name)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(lock),
         }
@@ -81,31 +81,34 @@ impl Registry {
 
     /// The links and where they point. Those that somebody else could have made are none.
     fn entries(&self) -> Vec<(PathBuf, PathBuf)> {
-        if check_private(&self.usual).and_then(|()| check_private(&self.folder())).is_err() {
+        if check_private_dir(&self.default_dir)
+            .and_then(|()| check_private_dir(&self.dir()))
+            .is_err()
+        {
             return Vec::new();
         }
-        let entries = fs::read_dir(self.folder()).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.dir()).into_iter().flatten().flatten();
         let links = entries.filter_map(|it| Some((it.path(), fs::read_link(it.path()).ok()?)));
         links.collect()
     }
 
     fn lock(&self) -> io::Result<File> {
-        make_private(&self.usual)?;
-        make_private(&self.folder())?;
-        let lock = File::create(self.folder().join(LOCK))?;
+        create_private_dir(&self.default_dir)?;
+        create_private_dir(&self.dir())?;
+        let lock = File::create(self.dir().join(LOCK_FILE))?;
         lock.lock()?;
         Ok(lock)
     }
 
-    fn folder(&self) -> PathBuf {
-        self.usual.join("states")
+    fn dir(&self) -> PathBuf {
+        self.default_dir.join("states")
     }
 }
 
-/// Whether a folder has no berths; one that cannot be looked at may have some.
+/// Whether a folder has no sandbox directories; one that cannot be looked at may have some.
 fn is_empty(state: &Path) -> bool {
     match fs::read_dir(state) {
-        Ok(entries) => !entries.flatten().any(|it| is_berth(&it.path())),
+        Ok(entries) => !entries.flatten().any(|it| has_sandbox_dir_name(&it.path())),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }

@@ -14,29 +14,29 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    confine::{self, Bounds},
-    jail::JailError,
+    confine::{self, GuestLimits},
+    jail::StageError,
 };
-use crate::guest::{Agent, serve_here};
+use crate::guest::{Agent, serve_blocking};
 
 /// What the agent in the guest has to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    pub(super) bounds: Bounds,
+pub struct InitPlan {
+    pub(super) bounds: GuestLimits,
 }
 
 /// Closes the guest's doors and serves on standard input and output until the host is done.
-pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
-    let (reader, writer) = take_channel().map_err(JailError::new("take its channel"))?;
-    confine::close_powerless(&plan.bounds).map_err(JailError::new("close its doors"))?;
-    end_with_host(&reader).map_err(JailError::new("watch its channel"))?;
+pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
+    let (reader, writer) = take_channel().map_err(StageError::new("take its channel"))?;
+    confine::confine_unprivileged(&plan.bounds).map_err(StageError::new("close its doors"))?;
+    exit_when_host_disconnects(&reader).map_err(StageError::new("watch its channel"))?;
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
-    serve_here(agent, pair).map_err(JailError::new("serve"))
+    serve_blocking(agent, pair).map_err(StageError::new("serve"))
 }
 
 /// Ends this process once nobody holds the other end of its channel. A graph that never pauses keeps the agent from
 /// reading that, and no stage of ours is around a container that would end it.
-fn end_with_host(channel: &File) -> io::Result<()> {
+fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
     let channel = channel.try_clone()?;
     let watch = move || {
         loop {

@@ -5,36 +5,36 @@
 use seccompiler::{BpfProgram, TargetArch};
 use serde_json::{Value, json};
 
-const POLICY: &str = include_str!("../../policy/calls.json");
+const GUEST_POLICY: &str = include_str!("../../policy/calls.json");
 
 /// What the monitor of a VM may call, which starts nothing and opens nothing.
 #[cfg(target_arch = "x86_64")]
-const MONITOR: &str = include_str!("../../policy/monitor.json");
+const MONITOR_POLICY: &str = include_str!("../../policy/monitor.json");
 
 /// Who bounds the memory of all processes of a guest together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum MemoryEnforcement {
     /// A kernel, by a control group or because the machine has no more.
-    Bounded,
+    Kernel,
     /// Nobody but the agent, who looks at what each process has. So there may be none that no process has: shared memory
     /// stays while nobody looks at it, and a file in memory while it is open.
-    Unbounded,
+    Agent,
 }
 
 /// The list as a program for the kernel.
-pub(super) fn filter(
-    memory: Memory,
+pub(super) fn guest_filter(
+    memory: MemoryEnforcement,
 ) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
-    compile(POLICY, std::env::consts::ARCH, memory)
+    compile(GUEST_POLICY, std::env::consts::ARCH, memory)
 }
 
 /// The list of a VM's monitor as a program for the kernel.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn monitor() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
-    compile(MONITOR, std::env::consts::ARCH, Memory::Bounded)
+pub(super) fn monitor_filter() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    compile(MONITOR_POLICY, std::env::consts::ARCH, MemoryEnforcement::Kernel)
 }
 
-/// From here on this process, and all it starts, can make the listed calls only.
+/// From here on this process, and all it starts, can make the rules_of calls only.
 pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(filter)
 }
@@ -42,18 +42,18 @@ pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
 fn compile(
     policy: &str,
     arch: &str,
-    memory: Memory,
+    memory: MemoryEnforcement,
 ) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
     let policy: Value = serde_json::from_str(policy)?;
-    let listed = |part: &str| policy[part].as_array().cloned().unwrap_or_default();
+    let rules_of = |part: &str| policy[part].as_array().cloned().unwrap_or_default();
     let memory = match memory {
-        Memory::Bounded => "bounded",
-        Memory::Unbounded => "unbounded",
+        MemoryEnforcement::Kernel => "bounded",
+        MemoryEnforcement::Agent => "unbounded",
     };
-    let rules = [listed("common"), listed(arch), listed(memory)].concat();
-    let no_such_call = rustix::io::Errno::NOSYS.raw_os_error();
+    let rules = [rules_of("common"), rules_of(arch), rules_of(memory)].concat();
+    let enosys = rustix::io::Errno::NOSYS.raw_os_error();
     let filter = json!({ "guest": {
-        "mismatch_action": { "errno": no_such_call },
+        "mismatch_action": { "errno": enosys },
         "match_action": "allow",
         "filter": rules,
     }});
@@ -64,13 +64,13 @@ fn compile(
 
 #[cfg(test)]
 mod tests {
-    use super::{Memory, POLICY, compile};
+    use super::{GUEST_POLICY, MemoryEnforcement, compile};
 
     #[test]
     fn the_list_is_understood_for_both_architectures() {
         for arch in ["x86_64", "aarch64"] {
-            for memory in [Memory::Bounded, Memory::Unbounded] {
-                assert!(compile(POLICY, arch, memory).unwrap().len() > 100, "{arch}");
+            for memory in [MemoryEnforcement::Kernel, MemoryEnforcement::Agent] {
+                assert!(compile(GUEST_POLICY, arch, memory).unwrap().len() > 100, "{arch}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The way to QEMU itself: its monitor, which speaks JSON in lines.
+//! The way to QEMU itself: its client, which speaks JSON in lines.
 
 use std::{fs::File, io, os::fd::AsFd, time::Duration};
 
@@ -8,32 +8,32 @@ use tokio::{
     net::UnixStream,
 };
 
-use crate::backend::descriptors;
+use crate::backend::fd_passing;
 
 /// How long QEMU has for an answer; none of them waits for the guest.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a line may be. A guest may have taken QEMU over, so it is not believed more than a guest.
 const MAX_LINE: u64 = 64 << 10;
 
-/// The connection to QEMU's monitor.
+/// The connection to QEMU's client.
 #[derive(Debug)]
-pub(super) struct Monitor {
+pub(super) struct QmpClient {
     stream: BufReader<UnixStream>,
     version: String,
-    /// How many orders were given: the number of the last one.
-    orders: u64,
+    /// How many last_id were given: the number of the last one.
+    last_id: u64,
 }
 
-impl Monitor {
+impl QmpClient {
     /// Exchanges greetings with QEMU.
     pub(super) async fn open(stream: UnixStream) -> io::Result<Self> {
-        let mut monitor =
-            Self { stream: BufReader::new(stream), version: String::new(), orders: 0 };
-        let greeting = timely(monitor.line()).await?;
-        monitor.version = greeting["QMP"]["version"].to_string();
-        monitor.ask("qmp_capabilities", json!({})).await?;
-        Ok(monitor)
+        let mut client =
+            Self { stream: BufReader::new(stream), version: String::new(), last_id: 0 };
+        let greeting = with_timeout(client.read_line()).await?;
+        client.version = greeting["QMP"]["version"].to_string();
+        client.execute("qmp_capabilities", json!({})).await?;
+        Ok(client)
     }
 
     /// Which QEMU it is, its packaging included.
@@ -42,41 +42,41 @@ impl Monitor {
     }
 
     /// Gives QEMU an order and waits for its answer.
-    pub(super) async fn ask(&mut self, order: &str, arguments: Value) -> io::Result<Value> {
-        let line = self.order_line(order, &arguments);
-        timely(async {
+    pub(super) async fn execute(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
+        let line = self.encode_command(command, &arguments);
+        with_timeout(async {
             self.stream.write_all(&line).await?;
-            self.answer().await
+            self.read_reply().await
         })
         .await
     }
 
     /// Gives QEMU an open file under a name: it may have no right to open it itself.
-    pub(super) async fn give(&mut self, name: &str, file: &File) -> io::Result<()> {
-        let line = self.order_line("getfd", &json!({ "fdname": name }));
-        timely(async {
+    pub(super) async fn send_fd(&mut self, name: &str, file: &File) -> io::Result<()> {
+        let line = self.encode_command("getfd", &json!({ "fdname": name }));
+        with_timeout(async {
             let stream = self.stream.get_ref();
             // It is far shorter than what a socket takes at once.
-            let send = || descriptors::send(stream, &line, &[file.as_fd()]);
+            let send = || fd_passing::send(stream, &line, &[file.as_fd()]);
             stream.async_io(Interest::WRITABLE, send).await?;
-            self.answer().await.map(drop)
+            self.read_reply().await.map(drop)
         })
         .await
     }
 
-    fn order_line(&mut self, order: &str, arguments: &Value) -> Vec<u8> {
-        self.orders += 1;
-        let order = json!({ "execute": order, "arguments": arguments, "id": self.orders });
-        let mut line = order.to_string().into_bytes();
+    fn encode_command(&mut self, command: &str, arguments: &Value) -> Vec<u8> {
+        self.last_id += 1;
+        let request = json!({ "execute": command, "arguments": arguments, "id": self.last_id });
+        let mut line = request.to_string().into_bytes();
         line.push(b'\n');
         line
     }
 
     /// The answer to the last order. Events, and answers that nobody waits for any more, are passed over.
-    async fn answer(&mut self) -> io::Result<Value> {
+    async fn read_reply(&mut self) -> io::Result<Value> {
         loop {
-            let mut line = self.line().await?;
-            if line["id"].as_u64() != Some(self.orders) {
+            let mut line = self.read_line().await?;
+            if line["id"].as_u64() != Some(self.last_id) {
                 continue;
             }
             if let Some(answer) = line.get_mut("return") {
@@ -88,7 +88,7 @@ impl Monitor {
         }
     }
 
-    async fn line(&mut self) -> io::Result<Value> {
+    async fn read_line(&mut self) -> io::Result<Value> {
         let mut line = Vec::new();
         (&mut self.stream).take(MAX_LINE).read_until(b'\n', &mut line).await?;
         if line.is_empty() {
@@ -98,12 +98,12 @@ impl Monitor {
     }
 }
 
-async fn timely<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    match tokio::time::timeout(PATIENCE, work).await {
+async fn with_timeout<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match tokio::time::timeout(REPLY_TIMEOUT, work).await {
         Ok(done) => done,
         Err(_) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("QEMU did not answer within {PATIENCE:?}"),
+            format!("QEMU did not answer within {REPLY_TIMEOUT:?}"),
         )),
     }
 }
