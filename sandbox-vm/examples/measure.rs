@@ -75,8 +75,8 @@ async fn column(
         println!("{name} does not run here: {problem}\n");
         return Ok(None);
     }
-    let opening = Sandboxes::new().backend(backend).isolation(Isolation::Preferred);
-    let sandboxes = opening.open().await?;
+    let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
+    let sandboxes = builder.open().await?;
     let cold = p50(20, async |number| {
         let spec = Spec::new(format!("cold-{number}"));
         sandboxes.create_if_not_exists(spec).await.map(Some)
@@ -115,10 +115,10 @@ async fn programs(sandbox: &Sandbox) -> Result<[String; 2], Error> {
 }
 
 async fn from_snapshot(sandboxes: &Sandboxes) -> Result<String, Error> {
-    let folder = tempfile::tempdir()
-        .map_err(|source| Error::Io { what: "a folder for a snapshot".to_owned(), source })?;
+    let dir = tempfile::tempdir()
+        .map_err(|source| Error::Io { context: "a folder for a snapshot".to_owned(), source })?;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("kept")).await?;
-    let snapshot = sandbox.snapshot(folder.path().join("snapshot")).await?;
+    let snapshot = sandbox.snapshot(dir.path().join("snapshot")).await?;
     sandbox.delete().await;
     p50(20, async |number| {
         let spec = Spec::new(format!("restored-{number}"));

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let sandboxes = Sandboxes::new().backend(Jail::this_program()).open().await?;
+    let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("python").image(Image::Python)).await?;
     sandbox.fs().write("code.py", "import os\nprint(6 * 7, os.listdir('/'))\n").await?;
 

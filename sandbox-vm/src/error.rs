@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use crate::{
-    limits::Cause,
+    limits::ExceededLimit,
     protocol::{
         ProtocolError,
         message::{Fault, FaultCode},
@@ -36,12 +36,12 @@ pub enum Error {
         problem: String,
     },
     /// Something that the back end cannot do.
-    #[error("back end {backend} cannot {what}; its capability report says what it can")]
+    #[error("back end {backend} cannot {operation}; its capability report says what it can")]
     Unsupported {
         /// The back end.
         backend: &'static str,
         /// What was asked.
-        what: &'static str,
+        operation: &'static str,
     },
     /// Something that is done only while nothing else is under way in the sandbox.
     #[error(
@@ -58,24 +58,24 @@ pub enum Error {
         name: String,
     },
     /// A snapshot that no guest can be started from.
-    #[error("the snapshot in {} cannot be restored: {problem}; make a new one", .folder.display())]
+    #[error("the snapshot in {} cannot be restored: {problem}; make a new one", .dir.display())]
     Snapshot {
         /// Where it is.
-        folder: PathBuf,
+        dir: PathBuf,
         /// What is wrong with it.
         problem: String,
     },
     /// The sandbox is no more.
-    #[error("sandbox `{name}` is gone: {why}")]
-    Gone {
+    #[error("sandbox `{name}` is gone: {reason}")]
+    Terminated {
         /// Its name.
         name: String,
         /// Why.
-        why: Gone,
+        reason: TerminationReason,
     },
     /// The guest did not answer in time; it was removed.
     #[error("sandbox `{name}` did not answer within {after:?} and was removed")]
-    NoAnswer {
+    Timeout {
         /// Its name.
         name: String,
         /// How long it had.
@@ -98,10 +98,10 @@ pub enum Error {
         terminal: bool,
     },
     /// A file or a folder of the host could not be used.
-    #[error("{what}: {source}")]
+    #[error("{context}: {source}")]
     Io {
         /// What was to be done.
-        what: String,
+        context: String,
         /// Why it failed.
         source: io::Error,
     },
@@ -109,10 +109,10 @@ pub enum Error {
 
 impl Error {
     /// The limit that ended the sandbox, if one did.
-    pub fn cause(&self) -> Option<Cause> {
+    pub fn exceeded_limit(&self) -> Option<ExceededLimit> {
         match self {
-            Self::Gone { why: Gone::Limit(cause), .. } => Some(*cause),
-            Self::NoAnswer { .. } => Some(Cause::Wall),
+            Self::Terminated { reason: TerminationReason::Limit(limit), .. } => Some(*limit),
+            Self::Timeout { .. } => Some(ExceededLimit::Wall),
             _ => None,
         }
     }
@@ -122,30 +122,30 @@ impl Error {
         matches!(self, Self::Guest { fault, .. } if fault.code == FaultCode::NotFound)
     }
 
-    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
-        |source| Self::Io { what, source }
+    pub(crate) fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let context = context.into();
+        |source| Self::Io { context, source }
     }
 }
 
 /// Why a sandbox is no more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Gone {
+pub enum TerminationReason {
     /// Somebody deleted it.
     #[error("it was deleted")]
     Deleted,
     /// It reached a limit.
     #[error("it reached its limit of {0}")]
-    Limit(Cause),
+    Limit(ExceededLimit),
     /// It did not keep to the protocol.
     #[error("it does not keep to the protocol: {0}")]
-    Protocol(ProtocolError),
+    ProtocolViolation(ProtocolError),
     /// It ended by itself.
-    #[error("it ended by itself{}", last_words(.0))]
-    Ended(String),
+    #[error("it ended by itself{}", diagnostics(.0))]
+    Exited(String),
 }
 
-fn last_words(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!("; its last words: {words}") }
+fn diagnostics(output: &str) -> String {
+    if output.is_empty() { String::new() } else { format!("; its last words: {output}") }
 }

@@ -4,16 +4,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     Error, Sandbox,
-    limits::{Cause, ExecLimits, Usage},
+    limits::{ExceededLimit, ExecLimits, Usage},
     protocol::{
-        from_guest::Stream,
-        message::{Exec, Exited, Order},
+        from_guest::OutputStream,
+        message::{Exec, ExecResult, GuestCommand},
     },
-    session::{AskError, Incoming, Room},
+    session::{Incoming, ReceiveWindow, RequestError},
 };
 
 /// How much longer than its limit a program may take before the guest itself is held to be dead.
-const GRACE: Duration = Duration::from_secs(15);
+const REPLY_GRACE: Duration = Duration::from_secs(15);
 
 /// A program to run: see [`Sandbox::exec`].
 #[derive(Clone, Debug)]
@@ -101,14 +101,14 @@ pub enum Status {
     /// By a signal.
     Killed(i32),
     /// By a limit, or failing after it had run into one.
-    Limit(Cause),
+    Limit(ExceededLimit),
 }
 
 impl Sandbox {
     /// Runs a program to its end, or to a limit.
     ///
     /// What it leaves running ends with it, unless another program runs in the sandbox at the same time. A limit that
-    /// the whole sandbox breaks, as when the guest's kernel runs out of memory, is [`Error::Gone`].
+    /// the whole sandbox breaks, as when the guest's kernel runs out of memory, is [`Error::Terminated`].
     ///
     /// ```no_run
     /// use sandbox_vm::Program;
@@ -122,30 +122,30 @@ impl Sandbox {
     /// # }
     /// ```
     pub async fn exec(&self, program: Program) -> Result<Output, Error> {
-        self.check_running()?;
-        let _busy = self.busy().await;
+        self.ensure_running()?;
+        let _busy = self.mark_busy().await;
         let limits = self.exec_limits(program.limits);
-        let patience = limits.wall.saturating_add(GRACE);
-        let room = Room::for_output(limits.output);
+        let timeout = limits.wall.saturating_add(REPLY_GRACE);
+        let window = ReceiveWindow::for_output(limits.output);
         let Program { program, args, env, input, .. } = program;
-        let order = Order::Exec(Exec { program, args, env, input, limits });
-        let running = self.collect(&order, room);
-        let outcome = match tokio::time::timeout(patience, running).await {
+        let command = GuestCommand::Exec(Exec { program, args, env, input, limits });
+        let running = self.collect(&command, window);
+        let outcome = match tokio::time::timeout(timeout, running).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(AskError::NoAnswer(patience)),
+            Err(_) => Err(RequestError::Timeout(timeout)),
         };
         match outcome {
-            Ok((exited, stdout, stderr)) => {
-                let status = self.status(&exited).await;
+            Ok((result, stdout, stderr)) => {
+                let status = self.exit_status(&result).await;
                 Ok(Output {
                     status,
                     stdout,
                     stderr,
-                    usage: exited.usage,
+                    usage: result.usage,
                     isolated: self.isolated(),
                 })
             }
-            Err(error) => Err(self.failed(error).await),
+            Err(error) => Err(self.handle_failure(error).await),
         }
     }
 
@@ -160,34 +160,34 @@ impl Sandbox {
 
     async fn collect(
         &self,
-        order: &Order,
-        room: Room,
-    ) -> Result<(Exited, Vec<u8>, Vec<u8>), AskError> {
-        let mut exchange = self.session().start(order, room).await?;
+        command: &GuestCommand,
+        window: ReceiveWindow,
+    ) -> Result<(ExecResult, Vec<u8>, Vec<u8>), RequestError> {
+        let mut exchange = self.session().start(command, window).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         loop {
-            match exchange.next().await.map_err(AskError::Closed)? {
-                Incoming::Output(Stream::Stdout, bytes) => stdout.extend(bytes),
-                Incoming::Output(Stream::Stderr, bytes) => stderr.extend(bytes),
+            match exchange.next().await.map_err(RequestError::Closed)? {
+                Incoming::Output(OutputStream::Stdout, bytes) => stdout.extend(bytes),
+                Incoming::Output(OutputStream::Stderr, bytes) => stderr.extend(bytes),
                 Incoming::Reply(payload) => {
-                    return Ok((self.session().read(&payload)?, stdout, stderr));
+                    return Ok((self.session().decode_reply(&payload)?, stdout, stderr));
                 }
-                Incoming::Failure(fault) => return Err(AskError::Fault(fault)),
-                Incoming::Event(_) | Incoming::Ask(..) => {
-                    self.session().violated("a program sends events");
+                Incoming::Failure(fault) => return Err(RequestError::Fault(fault)),
+                Incoming::Event(_) | Incoming::HostCall(..) => {
+                    self.session().close_for_violation("a program sends events");
                 }
             }
         }
     }
 
     /// The guest says how a program ended; that a kernel ended it for want of memory only the back end knows.
-    async fn status(&self, exited: &Exited) -> Status {
+    async fn exit_status(&self, result: &ExecResult) -> Status {
         // Asked in any case: what this program ran into is not to be blamed on the next.
-        let seen = self.cause().await;
-        match (exited.cause, exited.code, exited.signal) {
+        let observed = self.take_exceeded_limit().await;
+        match (result.exceeded_limit, result.code, result.signal) {
             (Some(cause), ..) => Status::Limit(cause),
             (None, Some(0), _) => Status::Exited(0),
-            (None, code, signal) => match (seen, code, signal) {
+            (None, code, signal) => match (observed, code, signal) {
                 (Some(cause), ..) => Status::Limit(cause),
                 (None, Some(code), _) => Status::Exited(code),
                 (None, None, Some(signal)) => Status::Killed(signal),

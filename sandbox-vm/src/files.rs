@@ -6,14 +6,14 @@ use crate::{
     Error, Sandbox,
     protocol::{
         MAX_MESSAGE, ProtocolError,
-        message::{Bytes, Entry, Fault, FaultCode, Order},
+        message::{Entry, Fault, FaultCode, FileContents, GuestCommand},
     },
-    sandbox::PATIENCE,
-    session::{AskError, Closed},
+    sandbox::REPLY_TIMEOUT,
+    session::{CloseReason, RequestError},
 };
 
 /// How many bytes a file may have that goes through the channel in one piece.
-pub const MAX_FILE: u64 = (MAX_MESSAGE as u64) / 2;
+pub const MAX_FILE_SIZE: u64 = (MAX_MESSAGE as u64) / 2;
 
 /// The files of a sandbox's workspace.
 ///
@@ -36,42 +36,44 @@ impl<'a> Files<'a> {
         Self { sandbox }
     }
 
-    /// Reads a file of [`MAX_FILE`] bytes at most.
+    /// Reads a file of [`MAX_FILE_SIZE`] bytes at most.
     pub async fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let order = Order::Read { path: path.to_owned(), limit: MAX_FILE };
-        let Bytes { bytes } = self.sandbox.order(&order, PATIENCE).await?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(self.violated("more of a file than was asked for").await);
+        let command = GuestCommand::Read { path: path.to_owned(), limit: MAX_FILE_SIZE };
+        let FileContents { bytes } = self.sandbox.command(&command, REPLY_TIMEOUT).await?;
+        if bytes.len() as u64 > MAX_FILE_SIZE {
+            return Err(self.terminate_for_violation("more of a file than was asked for").await);
         }
         Ok(bytes)
     }
 
-    /// Writes a file of [`MAX_FILE`] bytes at most, and makes the folders around it.
+    /// Writes a file of [`MAX_FILE_SIZE`] bytes at most, and makes the folders around it.
     pub async fn write(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         let bytes = bytes.into();
-        if bytes.len() as u64 > MAX_FILE {
+        if bytes.len() as u64 > MAX_FILE_SIZE {
             let problem =
-                format!("`{path}` would have more than {MAX_FILE} bytes; write it in parts");
+                format!("`{path}` would have more than {MAX_FILE_SIZE} bytes; write it in parts");
             return Err(self.refused(problem));
         }
-        self.sandbox.order(&Order::Write { path: path.to_owned(), bytes }, PATIENCE).await
+        self.sandbox
+            .command(&GuestCommand::Write { path: path.to_owned(), bytes }, REPLY_TIMEOUT)
+            .await
     }
 
     /// Lists a folder, sorted by name; `""` is the workspace itself.
     ///
     /// No name leads out of a folder that it is joined to: a guest that gives one that does is taken down.
     pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
-        let order = Order::List { path: path.to_owned() };
-        let entries: Vec<Entry> = self.sandbox.order(&order, PATIENCE).await?;
-        if entries.iter().any(|it| !is_name(&it.name)) {
-            return Err(self.violated("a list with a name that is none").await);
+        let command = GuestCommand::List { path: path.to_owned() };
+        let entries: Vec<Entry> = self.sandbox.command(&command, REPLY_TIMEOUT).await?;
+        if entries.iter().any(|it| !is_entry_name(&it.name)) {
+            return Err(self.terminate_for_violation("a list with a name that is none").await);
         }
         Ok(entries)
     }
 
     /// Removes a file, or a folder with all that is in it.
     pub async fn remove(&self, path: &str) -> Result<(), Error> {
-        self.sandbox.order(&Order::Remove { path: path.to_owned() }, PATIENCE).await
+        self.sandbox.command(&GuestCommand::Remove { path: path.to_owned() }, REPLY_TIMEOUT).await
     }
 
     /// Reads a file as JSON.
@@ -95,13 +97,13 @@ impl<'a> Files<'a> {
     }
 
     /// Takes the guest down for an answer that it may not give.
-    async fn violated(&self, rule: &'static str) -> Error {
-        let breach = Closed::Protocol(ProtocolError::OutOfTurn(rule));
-        self.sandbox.failed(AskError::Closed(breach)).await
+    async fn terminate_for_violation(&self, rule: &'static str) -> Error {
+        let reason = CloseReason::Protocol(ProtocolError::UnexpectedMessage(rule));
+        self.sandbox.handle_failure(RequestError::Closed(reason)).await
     }
 }
 
 /// Whether this names an entry of a folder, and nothing elsewhere.
-fn is_name(name: &str) -> bool {
+fn is_entry_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }

@@ -34,11 +34,11 @@
 //! ```
 
 mod children;
+mod connection;
 mod enter;
 mod exec;
 mod files;
 mod host;
-mod line;
 mod reseed;
 mod run;
 mod saver;
@@ -54,21 +54,21 @@ use tokio::{
 
 pub use self::host::Host;
 pub(crate) use crate::protocol::EVENT_WINDOW;
-pub(crate) use enter::was_meant_as_guest;
-pub use enter::{GuestArgs, enter, enter_with, serve_here};
+pub(crate) use enter::was_started_as_guest;
+pub use enter::{GuestArgs, enter, enter_with, serve_blocking};
 
 use self::{
     children::Children,
-    line::Line,
-    run::{Entry, Graph},
+    connection::Connection,
+    run::{GraphFactory, GraphRunner},
 };
 use crate::{
-    berth::Noted,
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError, decode,
         frame::ReadError,
-        message::{Fault, FaultCode, GuestHello, HostHello, Order},
+        message::{Fault, FaultCode, GuestCommand, GuestHello, HostHello},
     },
+    sandbox_dir::LeftoverList,
 };
 
 /// Where a guest's files are.
@@ -77,10 +77,10 @@ pub const WORKSPACE: &str = "/workspace";
 /// The agent of a guest: what it can do for the host.
 #[must_use]
 pub struct Agent {
-    graphs: BTreeMap<String, Arc<dyn Entry>>,
+    graphs: BTreeMap<String, Arc<dyn GraphRunner>>,
     workspace: PathBuf,
     /// Where it runs in the host's own process: the list of what would outlive that.
-    in_host: Option<Arc<Noted>>,
+    in_host: Option<Arc<LeftoverList>>,
 }
 
 impl Agent {
@@ -98,19 +98,19 @@ impl Agent {
         name: impl Into<String>,
         build: impl Fn(&Host) -> Result<(CompiledGraph<S, C>, C), BuildError> + Send + Sync + 'static,
     ) -> Self {
-        self.graphs.insert(name.into(), Arc::new(Graph::new(build)));
+        self.graphs.insert(name.into(), Arc::new(GraphFactory::new(build)));
         self
     }
 
     /// Keeps files and runs programs in this folder in place of [`WORKSPACE`].
-    pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.workspace = folder.into();
+    pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.workspace = dir.into();
         self
     }
 
     /// Says that it runs in the host's own process: it changes nothing of the host's kernel, and its programs, which no
     /// namespace holds, are noted in this list.
-    pub(crate) fn in_host(mut self, noted: Arc<Noted>) -> Self {
+    pub(crate) fn in_host(mut self, noted: Arc<LeftoverList>) -> Self {
         self.in_host = Some(noted);
         self
     }
@@ -125,11 +125,11 @@ impl Agent {
         writer: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), ServeError> {
         let (outbox, messages) = mpsc::channel(64);
-        let line = Line::new(outbox);
+        let connection = Connection::new(outbox);
         let children = Children::start(self.in_host.clone())?;
-        let agent = Arc::new(Serving { agent: self, line, children });
-        let mut writing = JoinSet::new();
-        writing.spawn(write_all(writer, messages));
+        let agent = Arc::new(AgentServer { agent: self, connection, children });
+        let mut writer_task = JoinSet::new();
+        writer_task.spawn(write_all(writer, messages));
         agent.read(&mut reader).await
     }
 }
@@ -168,13 +168,13 @@ impl From<ReadError> for ServeError {
 }
 
 /// An agent at work.
-struct Serving {
+struct AgentServer {
     agent: Agent,
-    line: Line,
+    connection: Connection,
     children: Children,
 }
 
-impl Serving {
+impl AgentServer {
     async fn read(
         self: &Arc<Self>,
         reader: &mut (impl AsyncRead + Unpin),
@@ -187,25 +187,27 @@ impl Serving {
             match kind {
                 Kind::Hello => {
                     tasks.shutdown().await;
-                    self.line.forget();
-                    self.greet(&decode("greeting", &payload)?).await?;
+                    self.connection.reset();
+                    self.send_hello(&decode("hello message", &payload)?).await?;
                 }
                 Kind::Request => {
-                    let order = decode("request", &payload)?;
+                    let command = decode("request", &payload)?;
                     running.retain(|_, it| !it.is_finished());
-                    let serving = self.clone();
-                    let task = tasks.spawn(serving.answer(id, order));
+                    let server = self.clone();
+                    let task = tasks.spawn(server.handle(id, command));
                     running.insert(id, task);
                 }
                 Kind::Cancel => {
                     if let Some(task) = running.remove(&id) {
                         task.abort();
-                        self.line.over(id);
+                        self.connection.close_run(id);
                     }
                 }
-                Kind::Reply => self.line.answered(id, Ok(payload)),
-                Kind::Failure => self.line.answered(id, Err(decode("failure", &payload)?)),
-                Kind::Credit => self.line.credit(id, decode("credit", &payload)?),
+                Kind::Reply => self.connection.deliver_reply(id, Ok(payload)),
+                Kind::Failure => {
+                    self.connection.deliver_reply(id, Err(decode("failure", &payload)?))
+                }
+                Kind::Credit => self.connection.add_credit(id, decode("credit", &payload)?),
                 _ => return Err(ProtocolError::UnknownKind(kind as u8).into()),
             }
             while tasks.try_join_next().is_some() {}
@@ -213,55 +215,59 @@ impl Serving {
         Ok(())
     }
 
-    async fn greet(&self, hello: &HostHello) -> Result<(), ServeError> {
+    async fn send_hello(&self, hello: &HostHello) -> Result<(), ServeError> {
         let graphs = self.agent.graphs.keys().cloned().collect();
         let hello = GuestHello { version: protocol::VERSION, nonce: hello.nonce, graphs };
-        self.line.send(Kind::Hello, 0, &protocol::encode(&hello)?).await;
+        self.connection.send(Kind::Hello, 0, &protocol::encode(&hello)?).await;
         Ok(())
     }
 
     /// Does what was asked and says what came of it, also where it panics.
-    async fn answer(self: Arc<Self>, id: u64, order: Order) {
+    async fn handle(self: Arc<Self>, id: u64, command: GuestCommand) {
         // Dropped with this future, and what it does with it.
         let mut work = JoinSet::new();
-        let serving = self.clone();
-        work.spawn(async move { serving.obey(id, order).await });
-        let done = match work.join_next().await {
-            Some(Ok(done)) => done,
+        let server = self.clone();
+        work.spawn(async move { server.execute(id, command).await });
+        let result = match work.join_next().await {
+            Some(Ok(result)) => result,
             Some(Err(_)) | None => Err(Fault::new(FaultCode::Terminal, "the agent panicked")),
         };
-        self.line.over(id);
-        match done {
-            Ok(payload) => self.line.send(Kind::Reply, id, &payload).await,
+        self.connection.close_run(id);
+        match result {
+            Ok(payload) => self.connection.send(Kind::Reply, id, &payload).await,
             Err(fault) => {
                 let payload = protocol::encode(&fault).unwrap_or_default();
-                self.line.send(Kind::Failure, id, &payload).await;
+                self.connection.send(Kind::Failure, id, &payload).await;
             }
         }
     }
 
-    async fn obey(&self, id: u64, order: Order) -> Result<Vec<u8>, Fault> {
+    async fn execute(&self, id: u64, command: GuestCommand) -> Result<Vec<u8>, Fault> {
         let workspace = &self.agent.workspace;
-        match order {
-            Order::Exec(exec) => {
-                encoded(&exec::run(exec, id, workspace, &self.line, &self.children).await?)
+        match command {
+            GuestCommand::Exec(exec) => encode_reply(
+                &exec::run(exec, id, workspace, &self.connection, &self.children).await?,
+            ),
+            GuestCommand::Read { path, limit } => {
+                encode_reply(&files::read(workspace, &path, limit)?)
             }
-            Order::Read { path, limit } => encoded(&files::read(workspace, &path, limit)?),
-            Order::Write { path, bytes } => encoded(&files::write(workspace, &path, &bytes)?),
-            Order::List { path } => encoded(&files::list(workspace, &path)?),
-            Order::Remove { path } => encoded(&files::remove(workspace, &path)?),
-            Order::Run(start) => {
-                let Some(entry) = self.agent.graphs.get(&start.graph).cloned() else {
+            GuestCommand::Write { path, bytes } => {
+                encode_reply(&files::write(workspace, &path, &bytes)?)
+            }
+            GuestCommand::List { path } => encode_reply(&files::list(workspace, &path)?),
+            GuestCommand::Remove { path } => encode_reply(&files::remove(workspace, &path)?),
+            GuestCommand::Run(start) => {
+                let Some(runner) = self.agent.graphs.get(&start.graph).cloned() else {
                     return Err(self.unknown_graph(&start.graph));
                 };
-                let host = Host::new(self.line.clone(), id, start.thread.clone(), workspace);
-                encoded(&entry.run(*start, host).await?)
+                let host = Host::new(self.connection.clone(), id, start.thread.clone(), workspace);
+                encode_reply(&runner.run(*start, host).await?)
             }
-            Order::Reseed { .. } if self.agent.in_host.is_some() => {
+            GuestCommand::Reseed { .. } if self.agent.in_host.is_some() => {
                 Err(Fault::new(FaultCode::Refused, "the clock and the randomness are the host's"))
             }
-            Order::Reseed { seed, time } => encoded(&reseed::reseed(&seed, time)),
-            Order::Ping => encoded(&()),
+            GuestCommand::Reseed { seed, time } => encode_reply(&reseed::reseed(&seed, time)),
+            GuestCommand::Ping => encode_reply(&()),
         }
     }
 
@@ -273,7 +279,7 @@ impl Serving {
     }
 }
 
-fn encoded(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
+fn encode_reply(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
     protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }
 

@@ -11,7 +11,7 @@
 //!     guest::enter(Agent::new);
 //!     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //!     runtime.block_on(async {
-//!         let sandboxes = Sandboxes::new().backend(Jail::this_program()).open().await?;
+//!         let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
 //!         let spec = Spec::new("job-7").image(Image::Python);
 //!         let sandbox = sandboxes.create_if_not_exists(spec).await?;
 //!         let output = sandbox.exec(Program::new("python3").args(["-c", "print(6 * 7)"])).await?;
@@ -27,16 +27,15 @@
 //! - The **host** is the process that makes sandboxes; a **guest** is what runs in one; the **agent** is the program in
 //!   the guest that does what the host asks, over one byte stream.
 //! - A **back end** is a way to start guests.
-//! - A graph in a guest asks its host for calls to the outside, through a [`Gate`], and for its checkpoints.
-//! - A **berth** is the host's folder for one sandbox, from which the next process cleans up after a crash.
+//! - A graph in a guest asks its host for calls to the outside, through a [`CallPolicy`], and for its checkpoints.
+//! - A **sandbox directory** is the host's folder for one sandbox, from which the next process cleans up after a crash.
 
 pub mod backend;
-pub mod berth;
+mod call_policy;
 pub mod cgroup;
 mod error;
 mod exec;
 mod files;
-mod gate;
 pub mod guest;
 pub mod image;
 pub mod limits;
@@ -46,6 +45,7 @@ pub mod protocol;
 pub mod report;
 mod run;
 mod sandbox;
+pub mod sandbox_dir;
 mod sandboxes;
 mod session;
 mod spec;
@@ -53,14 +53,14 @@ mod sys;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-pub use error::{Error, Gone};
+pub use call_policy::{CallError, CallExecutor, CallPolicy};
+pub use error::{Error, TerminationReason};
 pub use exec::{Output, Program, Status};
-pub use files::{Files, MAX_FILE};
-pub use gate::{CallError, Gate, Outside};
-pub use limits::{Cause, ExecLimits, Limits, Usage};
-pub use pool::{Pool, PoolMetrics, PoolOptions, Pooled};
+pub use files::{Files, MAX_FILE_SIZE};
+pub use limits::{ExceededLimit, ExecLimits, Limits, Usage};
+pub use pool::{Pool, PoolMetrics, PoolOptions, PooledSandbox};
 pub use protocol::message::{Entry, EntryKind};
-pub use run::{GraphRun, RunningGraph, fields};
+pub use run::{GraphRun, RunningGraph, input_fields};
 pub use sandbox::Sandbox;
-pub use sandboxes::{Isolation, Opening, Sandboxes};
+pub use sandboxes::{Isolation, Sandboxes, SandboxesBuilder};
 pub use spec::{Image, Spec};

@@ -17,7 +17,7 @@ use self::template::{Template, Templates};
 use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee};
 
 /// How many acquisitions the metrics look back on.
-const LOOK_BACK: usize = 1024;
+const METRICS_WINDOW: usize = 1024;
 
 /// What a [`Pool`] is to be.
 #[derive(Clone, Debug)]
@@ -45,10 +45,10 @@ impl PoolOptions {
     }
 
     /// Lets there be so many sandboxes at once, ready or in use: as much memory as they need, in place of so many bytes.
-    pub fn most(mut self, sandboxes: usize) -> Self {
+    pub fn max_sandboxes(mut self, sandboxes: usize) -> Self {
         let snapshot = u64::from(self.sandboxes.can(Guarantee::Snapshot));
-        let places = (sandboxes as u64).saturating_add(snapshot);
-        self.memory = places.saturating_mul(self.sandboxes.footprint(&self.spec).max(1));
+        let slots = (sandboxes as u64).saturating_add(snapshot);
+        self.memory = slots.saturating_mul(self.sandboxes.footprint(&self.spec).max(1));
         self
     }
 
@@ -60,20 +60,21 @@ impl PoolOptions {
 
     /// Starts to fill the pool.
     pub fn open(self) -> Pool {
-        let fitting = (self.memory / self.sandboxes.footprint(&self.spec).max(1)).max(1);
-        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let max_sandboxes = (self.memory / self.sandboxes.footprint(&self.spec).max(1)).max(1);
+        let max_sandboxes =
+            usize::try_from(max_sandboxes).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Arc::new_cyclic(|this| Shared {
             this: this.clone(),
             options: self,
-            room: Arc::new(Semaphore::new(fitting)),
+            capacity: Arc::new(Semaphore::new(max_sandboxes)),
             ready: Mutex::default(),
-            taken: Notify::new(),
-            filled: Notify::new(),
-            stats: Mutex::new(Stats { last_asked: Instant::now(), ..Stats::default() }),
+            refill: Notify::new(),
+            added: Notify::new(),
+            stats: Mutex::new(Stats { last_acquire: Instant::now(), ..Stats::default() }),
             templates: Templates::default(),
         });
         let (open, closed) = oneshot::channel();
-        tokio::spawn(serve(shared.clone(), closed));
+        tokio::spawn(fill_until_closed(shared.clone(), closed));
         Pool { shared, open: Arc::new(open) }
     }
 }
@@ -106,23 +107,23 @@ struct Shared {
     this: Weak<Self>,
     options: PoolOptions,
     /// One permit for each sandbox that fits into the pool's memory.
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
     // Std mutexes: held for a moment, never over an await.
-    ready: Mutex<VecDeque<Warm>>,
+    ready: Mutex<VecDeque<OwnedSandbox>>,
     /// Wakes the filler.
-    taken: Notify,
+    refill: Notify,
     /// Wakes those who wait for a sandbox.
-    filled: Notify,
+    added: Notify,
     stats: Mutex<Stats>,
     /// What all but the first start from.
     templates: Templates,
 }
 
 /// A sandbox of the pool. Dropping it removes the sandbox.
-struct Warm {
+struct OwnedSandbox {
     sandbox: Sandbox,
-    /// Given back once the sandbox is gone.
-    room: Option<OwnedSemaphorePermit>,
+    /// GraphInput back once the sandbox is gone.
+    capacity: Option<OwnedSemaphorePermit>,
     pool: Weak<Shared>,
 }
 
@@ -131,12 +132,12 @@ struct Stats {
     warm: u64,
     cold: u64,
     times: VecDeque<Duration>,
-    last_asked: Instant,
+    last_acquire: Instant,
 }
 
 impl Default for Stats {
     fn default() -> Self {
-        Self { warm: 0, cold: 0, times: VecDeque::new(), last_asked: Instant::now() }
+        Self { warm: 0, cold: 0, times: VecDeque::new(), last_acquire: Instant::now() }
     }
 }
 
@@ -163,17 +164,17 @@ impl Pool {
     }
 
     /// Takes a sandbox that is ready, or makes one; waits where the pool's memory is used up.
-    pub async fn acquire(&self) -> Result<Pooled, Error> {
+    pub async fn acquire(&self) -> Result<PooledSandbox, Error> {
         let started = Instant::now();
-        self.shared.stats().last_asked = started;
-        let (warm, was_ready) = match self.shared.take() {
-            Some(warm) => (warm, true),
-            None => self.shared.wait().await?,
+        self.shared.stats().last_acquire = started;
+        let (owned, was_ready) = match self.shared.take_ready() {
+            Some(owned) => (owned, true),
+            None => self.shared.wait_or_create().await?,
         };
-        self.shared.taken.notify_one();
-        self.shared.note(started.elapsed(), was_ready);
-        warm.sandbox.take_over();
-        Ok(Pooled { warm })
+        self.shared.refill.notify_one();
+        self.shared.record_acquisition(started.elapsed(), was_ready);
+        owned.sandbox.restart_expiry();
+        Ok(PooledSandbox { owned })
     }
 
     /// What it has done so far.
@@ -182,15 +183,15 @@ impl Pool {
         let stats = self.shared.stats();
         let mut times: Vec<_> = stats.times.iter().copied().collect();
         times.sort_unstable();
-        let at = |share: usize| {
+        let percentile = |share: usize| {
             times.get((times.len() * share / 100).min(times.len().saturating_sub(1)))
         };
         PoolMetrics {
             ready,
             warm: stats.warm,
             cold: stats.cold,
-            p50: at(50).copied().unwrap_or_default(),
-            p95: at(95).copied().unwrap_or_default(),
+            p50: percentile(50).copied().unwrap_or_default(),
+            p95: percentile(95).copied().unwrap_or_default(),
         }
     }
 }
@@ -202,34 +203,35 @@ impl fmt::Debug for Pool {
 }
 
 /// A sandbox taken from a pool. Dropping it removes the sandbox.
-pub struct Pooled {
-    warm: Warm,
+pub struct PooledSandbox {
+    owned: OwnedSandbox,
 }
 
-impl Deref for Pooled {
+impl Deref for PooledSandbox {
     type Target = Sandbox;
 
     fn deref(&self) -> &Sandbox {
-        &self.warm.sandbox
+        &self.owned.sandbox
     }
 }
 
-impl fmt::Debug for Pooled {
+impl fmt::Debug for PooledSandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.deref().fmt(f)
     }
 }
 
-impl Drop for Warm {
+impl Drop for OwnedSandbox {
     fn drop(&mut self) {
-        let (sandbox, room, pool) = (self.sandbox.clone(), self.room.take(), self.pool.clone());
+        let (sandbox, capacity, pool) =
+            (self.sandbox.clone(), self.capacity.take(), self.pool.clone());
         // Without a runtime the process is about to end, and the guest with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 sandbox.delete().await;
-                drop(room);
+                drop(capacity);
                 if let Some(pool) = pool.upgrade() {
-                    pool.taken.notify_one();
+                    pool.refill.notify_one();
                 }
             });
         }
@@ -238,34 +240,34 @@ impl Drop for Warm {
 
 impl Shared {
     /// One that is ready and has not died meanwhile.
-    fn take(&self) -> Option<Warm> {
+    fn take_ready(&self) -> Option<OwnedSandbox> {
         loop {
-            let warm = self.ready().pop_front()?;
-            if warm.sandbox.gone().is_none() {
-                return Some(warm);
+            let owned = self.ready().pop_front()?;
+            if owned.sandbox.termination_reason().is_none() {
+                return Some(owned);
             }
         }
     }
 
-    /// Waits for one that is made ready, or for room to make one: whichever comes first.
-    async fn wait(&self) -> Result<(Warm, bool), Error> {
+    /// Waits for one that is made ready, or for capacity to make one: whichever comes first.
+    async fn wait_or_create(&self) -> Result<(OwnedSandbox, bool), Error> {
         loop {
-            let filled = self.filled.notified();
-            if let Some(warm) = self.take() {
-                return Ok((warm, false));
+            let added = self.added.notified();
+            if let Some(owned) = self.take_ready() {
+                return Ok((owned, false));
             }
             tokio::select! {
                 biased;
-                room = self.room.clone().acquire_owned() => {
-                    let room = room.expect("the pool never closes its semaphore");
-                    return Ok((self.make(room).await?, false));
+                capacity = self.capacity.clone().acquire_owned() => {
+                    let capacity = capacity.expect("the pool never closes its semaphore");
+                    return Ok((self.create(capacity).await?, false));
                 }
-                () = filled => {}
+                () = added => {}
             }
         }
     }
 
-    async fn make(&self, room: OwnedSemaphorePermit) -> Result<Warm, Error> {
+    async fn create(&self, capacity: OwnedSemaphorePermit) -> Result<OwnedSandbox, Error> {
         let mut spec = self.options.spec.clone();
         // Never given twice: another pool, or whoever else makes sandboxes here, must not be handed this one.
         spec.name = format!("{}-{}", spec.name, CheckpointId::next());
@@ -277,12 +279,14 @@ impl Shared {
             Some(sandbox) => sandbox,
             None => self.options.sandboxes.create_if_not_exists(spec).await?,
         };
-        sandbox.wait_for_owner();
-        let warm = Warm { sandbox, room: Some(room), pool: self.this.clone() };
+        sandbox.stop_expiry();
+        let owned = OwnedSandbox { sandbox, capacity: Some(capacity), pool: self.this.clone() };
         if self.options.sandboxes.can(Guarantee::Snapshot) {
-            self.templates.keep(&self.options.sandboxes, &warm.sandbox, &self.room).await;
+            self.templates
+                .create_if_absent(&self.options.sandboxes, &owned.sandbox, &self.capacity)
+                .await;
         }
-        Ok(warm)
+        Ok(owned)
     }
 
     /// Starts a sandbox from the template. One that is of no use is not tried again.
@@ -290,12 +294,12 @@ impl Shared {
         let restored = self.options.sandboxes.restore(spec, template.snapshot()).await;
         let restored = restored.inspect_err(|error| {
             tracing::warn!(%error, "the pool's snapshot is of no use; all start without one");
-            self.templates.give_up();
+            self.templates.disable();
         });
         restored.ok()
     }
 
-    fn note(&self, took: Duration, was_ready: bool) {
+    fn record_acquisition(&self, took: Duration, was_ready: bool) {
         let mut stats = self.stats();
         if was_ready {
             stats.warm += 1;
@@ -303,7 +307,7 @@ impl Shared {
             stats.cold += 1;
         }
         stats.times.push_back(took);
-        if stats.times.len() > LOOK_BACK {
+        if stats.times.len() > METRICS_WINDOW {
             stats.times.pop_front();
         }
         tracing::debug!(
@@ -313,7 +317,7 @@ impl Shared {
         );
     }
 
-    fn ready(&self) -> MutexGuard<'_, VecDeque<Warm>> {
+    fn ready(&self) -> MutexGuard<'_, VecDeque<OwnedSandbox>> {
         lock(&self.ready)
     }
 
@@ -322,24 +326,24 @@ impl Shared {
     }
 
     /// Keeps nothing: no sandbox, and no snapshot, which takes as much memory as one.
-    fn empty(&self) {
+    fn clear(&self) {
         self.ready().clear();
         self.templates.clear();
     }
 
-    fn drop_dead(&self) {
-        self.ready().retain(|it| it.sandbox.gone().is_none());
+    fn drop_terminated(&self) {
+        self.ready().retain(|it| it.sandbox.termination_reason().is_none());
     }
 
     /// How long until nobody has asked for so long that none is kept ready.
     fn until_idle(&self) -> Duration {
-        self.options.idle.saturating_sub(self.stats().last_asked.elapsed())
+        self.options.idle.saturating_sub(self.stats().last_acquire.elapsed())
     }
 }
 
 /// Fills the pool until nobody has it any more; then all that are ready are dropped with it. What is in use stays with
 /// whoever uses it.
-async fn serve(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
+async fn fill_until_closed(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
     tokio::select! {
         () = fill(&shared) => {}
         _ = closed => {}
@@ -350,29 +354,33 @@ async fn serve(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
 async fn fill(shared: &Shared) {
     loop {
         if shared.until_idle().is_zero() {
-            shared.empty();
-            shared.taken.notified().await;
+            shared.clear();
+            shared.refill.notified().await;
             continue;
         }
-        shared.drop_dead();
+        shared.drop_terminated();
         if shared.ready().len() < shared.options.size
-            && let Ok(room) = shared.room.clone().try_acquire_owned()
+            && let Ok(capacity) = shared.capacity.clone().try_acquire_owned()
         {
-            match shared.make(room).await {
-                Ok(warm) => {
-                    shared.ready().push_back(warm);
-                    shared.filled.notify_one();
+            match shared.create(capacity).await {
+                Ok(owned) => {
+                    shared.ready().push_back(owned);
+                    shared.added.notify_one();
                     continue;
                 }
                 Err(error) => tracing::warn!(%error, "the pool cannot make a sandbox"),
             }
         }
-        let _ = tokio::time::timeout(shared.until_idle().min(ROUND), shared.taken.notified()).await;
+        let _ = tokio::time::timeout(
+            shared.until_idle().min(HEALTH_CHECK_INTERVAL),
+            shared.refill.notified(),
+        )
+        .await;
     }
 }
 
 /// How often the pool is looked at for sandboxes that have died.
-const ROUND: Duration = Duration::from_secs(5);
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

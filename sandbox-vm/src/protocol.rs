@@ -10,13 +10,13 @@
 pub mod frame;
 pub mod from_guest;
 pub mod message;
+mod sanitize;
 pub mod shape;
-mod text;
 
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use frame::{Assembler, Frame, Kind, MAX_FRAME};
-pub(crate) use text::{harmless, plain};
+pub(crate) use sanitize::{escape_controls, sanitize};
 
 /// The version of the protocol; both sides must speak the same.
 pub const VERSION: u32 = 2;
@@ -28,10 +28,10 @@ pub const MAX_MESSAGE: usize = 64 << 20;
 pub(crate) const EVENT_WINDOW: usize = 16;
 
 /// How much memory an event may take.
-pub const MAX_EVENT: u64 = 16 << 20;
+pub const MAX_EVENT_MEMORY: u64 = 16 << 20;
 
 /// How much memory the questions of a graph may take that have no answer yet.
-pub const MAX_ASKED: u64 = 128 << 20;
+pub const MAX_PENDING_CALL_MEMORY: u64 = 128 << 20;
 
 /// Why what was read is not the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,12 +59,12 @@ pub enum ProtocolError {
     },
     /// Something that belongs to no question, or more of it than was asked for.
     #[error("{0}")]
-    OutOfTurn(&'static str),
+    UnexpectedMessage(&'static str),
     /// Another version of the protocol, or not the guest that was started.
     #[error(
         "the guest does not greet as it should: {0}; build it from the same version as the host"
     )]
-    BadHello(String),
+    HandshakeFailed(String),
     /// The stream ended in the middle of a frame.
     #[error("the stream ended in the middle of a frame")]
     Truncated,
@@ -90,19 +90,19 @@ pub(crate) fn decode<T: DeserializeOwned>(
     shape::check(payload)
         .map_err(|problem| ProtocolError::Malformed { what, problem: problem.to_owned() })?;
     rmp_serde::from_slice(payload)
-        .map_err(|error| ProtocolError::Malformed { what, problem: plain(&error.to_string()) })
+        .map_err(|error| ProtocolError::Malformed { what, problem: sanitize(&error.to_string()) })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_MESSAGE, encode, shape::MAX_PARTS};
+    use super::{MAX_MESSAGE, encode, shape::MAX_VALUES};
 
     #[test]
     fn what_the_other_side_would_not_take_is_not_sent() {
         let long = encode(&"x".repeat(MAX_MESSAGE)).unwrap_err().to_string();
         assert!(long.contains("at most 67108864 go through"), "{long}");
-        let many = encode(&vec![0; MAX_PARTS]).unwrap_err().to_string();
+        let many = encode(&vec![0; MAX_VALUES]).unwrap_err().to_string();
         assert!(many.contains("too many parts"), "{many}");
-        assert!(encode(&vec![0; MAX_PARTS - 1]).is_ok());
+        assert!(encode(&vec![0; MAX_VALUES - 1]).is_ok());
     }
 }

@@ -14,15 +14,15 @@ use tokio::task::JoinSet;
 
 use crate::{
     Error, Sandbox,
-    backend::{Backend, Runs, Snapshot},
-    berth::{self, Berth},
+    backend::{Backend, Snapshot, Workload},
     report::{Guarantee, Report},
     sandbox::WeakSandbox,
+    sandbox_dir::{self, SandboxDir},
     spec::Spec,
 };
 
 /// How often a sandbox is looked at for having expired.
-const ROUND: Duration = Duration::from_millis(250);
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How much isolation is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum Isolation {
 /// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::Jail};
 ///
 /// # async fn example() -> Result<(), sandbox_vm::Error> {
-/// let sandboxes = Sandboxes::new().backend(Jail::this_program()).isolation(Isolation::Required).open().await?;
+/// let sandboxes = Sandboxes::builder().backend(Jail::this_program()).isolation(Isolation::Required).open().await?;
 /// let sandbox = sandboxes.create_if_not_exists(Spec::new("job-7")).await?;
 /// sandbox.fs().write("note.txt", "hello").await?;
 /// sandbox.delete().await;
@@ -59,8 +59,8 @@ struct Shared {
     backend: Arc<dyn Backend>,
     isolated: bool,
     reports: Vec<Report>,
-    state: PathBuf,
-    patience: Duration,
+    state_dir: PathBuf,
+    start_timeout: Duration,
     // A std mutex: held for a moment, never over an await.
     live: Mutex<BTreeMap<String, Slot>>,
 }
@@ -71,22 +71,21 @@ type Slot = Arc<tokio::sync::OnceCell<Sandbox>>;
 /// What [`Sandboxes`] are to be: back ends, isolation, folders.
 #[derive(Debug)]
 #[must_use]
-pub struct Opening {
+pub struct SandboxesBuilder {
     backends: Vec<Arc<dyn Backend>>,
     isolation: Isolation,
-    state: PathBuf,
-    patience: Duration,
+    state_dir: PathBuf,
+    start_timeout: Duration,
 }
 
 impl Sandboxes {
     /// Says what they are to be, before they are opened.
-    #[expect(clippy::new_ret_no_self, reason = "they are made by `open`, which may fail")]
-    pub fn new() -> Opening {
-        Opening {
+    pub fn builder() -> SandboxesBuilder {
+        SandboxesBuilder {
             backends: Vec::new(),
             isolation: Isolation::default(),
-            state: berth::default_state_folder(),
-            patience: Duration::from_secs(60),
+            state_dir: sandbox_dir::default_state_dir(),
+            start_timeout: Duration::from_secs(60),
         }
     }
 
@@ -98,10 +97,10 @@ impl Sandboxes {
         spec.check()?;
         loop {
             let slot = self.shared.slots().entry(spec.name.clone()).or_default().clone();
-            let make = || self.shared.make(&spec, &Origin::Boot);
+            let create = || self.shared.create(&spec, &Origin::Boot);
             // If it fails the next one who waits for it tries, and the slot stays known meanwhile.
-            let sandbox = slot.get_or_try_init(make).await?;
-            if sandbox.gone().is_none() && *sandbox.spec() != spec {
+            let sandbox = slot.get_or_try_init(create).await?;
+            if sandbox.termination_reason().is_none() && *sandbox.spec() != spec {
                 let problem = "one of this name lives and has another spec; ask for the same, delete it first or choose \
                                another name";
                 return Err(Error::BadSpec { name: spec.name, problem });
@@ -118,35 +117,39 @@ impl Sandboxes {
         spec.check()?;
         if snapshot.backend != self.backend() {
             let problem = format!("{} made it, and here is {}", snapshot.backend, self.backend());
-            return Err(Error::Snapshot { folder: snapshot.folder, problem });
+            return Err(Error::Snapshot { dir: snapshot.dir, problem });
         }
         let problem = "one of this name lives; delete it first or choose another name";
-        let taken = Error::BadSpec { name: spec.name.clone(), problem };
-        let Some(slot) = self.shared.free_slot(&spec.name) else { return Err(taken) };
-        let (origin, mut is_ours) = (Origin::Snapshot(snapshot), false);
-        let make = || {
-            is_ours = true;
-            self.shared.make(&spec, &origin)
+        let name_taken = Error::BadSpec { name: spec.name.clone(), problem };
+        let Some(slot) = self.shared.reserve_slot(&spec.name) else { return Err(name_taken) };
+        let (origin, mut is_new) = (Origin::Snapshot(snapshot), false);
+        let create = || {
+            is_new = true;
+            self.shared.create(&spec, &origin)
         };
-        let sandbox = slot.get_or_try_init(make).await?.clone();
+        let sandbox = slot.get_or_try_init(create).await?.clone();
         // Or somebody who wants any sandbox of this name was faster.
-        if is_ours { Ok(sandbox) } else { Err(taken) }
+        if is_new { Ok(sandbox) } else { Err(name_taken) }
     }
 
     /// The sandbox of this name, if it lives.
     pub fn get(&self, name: &str) -> Option<Sandbox> {
         let live = lock(&self.shared.live);
-        live.get(name)?.get().filter(|it| it.gone().is_none()).cloned()
+        live.get(name)?.get().filter(|it| it.termination_reason().is_none()).cloned()
     }
 
     /// All that live, sorted by name.
     pub fn list(&self) -> Vec<Sandbox> {
         let live = lock(&self.shared.live);
-        live.values().filter_map(|it| it.get()).filter(|it| it.gone().is_none()).cloned().collect()
+        live.values()
+            .filter_map(|it| it.get())
+            .filter(|it| it.termination_reason().is_none())
+            .cloned()
+            .collect()
     }
 
     /// Those with this label, sorted by name. A sandbox's region counts as its label `region`.
-    pub fn find(&self, key: &str, value: &str) -> Vec<Sandbox> {
+    pub fn find_by_label(&self, key: &str, value: &str) -> Vec<Sandbox> {
         let has = |it: &Sandbox| match (key, &it.spec().region) {
             ("region", Some(region)) => region == value,
             _ => it.labels().get(key).is_some_and(|it| it == value),
@@ -172,8 +175,8 @@ impl Sandboxes {
     }
 
     /// A folder for something that belongs to several sandboxes; removed like theirs.
-    pub(crate) fn berth(&self) -> Result<Berth, Error> {
-        Berth::new(&self.shared.state, &CheckpointId::next().to_string())
+    pub(crate) fn sandbox_dir(&self) -> Result<SandboxDir, Error> {
+        SandboxDir::create(&self.shared.state_dir, &CheckpointId::next().to_string())
     }
 
     /// The back end that was chosen.
@@ -203,7 +206,7 @@ impl fmt::Debug for Sandboxes {
     }
 }
 
-impl Opening {
+impl SandboxesBuilder {
     /// Adds a back end. Those that are added first are preferred: add the strongest first.
     pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
         self.backends.push(Arc::new(backend));
@@ -211,9 +214,9 @@ impl Opening {
     }
 
     /// Adds all back ends that isolate, strongest first, for guests that are this program: see
-    /// [`isolating`](crate::backend::isolating).
-    pub fn isolating(mut self, program: impl Into<PathBuf>, runs: Runs) -> Self {
-        self.backends.extend(crate::backend::isolating(program, runs));
+    /// [`isolating`](crate::backend::isolating_backends).
+    pub fn isolating_backends(mut self, program: impl Into<PathBuf>, runs: Workload) -> Self {
+        self.backends.extend(crate::backend::isolating_backends(program, runs));
         self
     }
 
@@ -224,23 +227,23 @@ impl Opening {
     }
 
     /// Keeps what belongs to the sandboxes in this folder, which must belong to this user alone.
-    pub fn state_folder(mut self, folder: impl AsRef<Path>) -> Self {
-        self.state = folder.as_ref().to_owned();
+    pub fn state_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.state_dir = dir.as_ref().to_owned();
         self
     }
 
     /// Gives a guest so long to start; a minute unless it is said.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn start_timeout(mut self, start_timeout: Duration) -> Self {
+        self.start_timeout = start_timeout;
         self
     }
 
     /// Looks at what the back ends can do, chooses one, and removes what crashed processes of this user left behind,
     /// in this folder or in others.
     pub async fn open(self) -> Result<Sandboxes, Error> {
-        let Self { backends, isolation, state, patience } = self;
-        let folder = state.clone();
-        let reap = move || berth::reap_all(&folder);
+        let Self { backends, isolation, state_dir, start_timeout } = self;
+        let dir = state_dir.clone();
+        let reap = move || sandbox_dir::remove_all_orphans(&dir);
         let reaped = tokio::task::spawn_blocking(reap).await.unwrap_or(0);
         if reaped > 0 {
             tracing::info!(reaped, "removed sandboxes of processes that are no more");
@@ -249,7 +252,7 @@ impl Opening {
         for backend in &backends {
             reports.push(backend.probe().await);
         }
-        let (backend, report) = choose(&backends, &reports, isolation)?;
+        let (backend, report) = choose_backend(&backends, &reports, isolation)?;
         let isolated = report.is_isolated();
         if !isolated {
             tracing::warn!(
@@ -261,15 +264,15 @@ impl Opening {
             backend,
             isolated,
             reports,
-            state,
-            patience,
+            state_dir,
+            start_timeout,
             live: Mutex::default(),
         });
         Ok(Sandboxes { shared })
     }
 }
 
-fn choose<'a>(
+fn choose_backend<'a>(
     backends: &[Arc<dyn Backend>],
     reports: &'a [Report],
     isolation: Isolation,
@@ -278,22 +281,25 @@ fn choose<'a>(
     let chosen = match isolation {
         Isolation::Required => pairs.find(|(_, it)| it.is_isolated()),
         Isolation::Preferred => {
-            let strong = pairs.clone().find(|(_, it)| it.is_isolated());
-            strong.or_else(|| pairs.find(|(_, it)| it.is_available()))
+            let isolated = pairs.clone().find(|(_, it)| it.is_isolated());
+            isolated.or_else(|| pairs.find(|(_, it)| it.is_available()))
         }
         Isolation::Off => pairs.rfind(|(_, it)| it.is_available()),
     };
     match chosen {
         Some((backend, report)) => Ok((backend.clone(), report)),
         None => {
-            let why = |it: &Report| match &it.problem {
+            let reason = |it: &Report| match &it.problem {
                 Some(problem) => format!("{}: {problem}", it.backend),
                 None => format!("{}: does not isolate", it.backend),
             };
-            let why: Vec<_> = reports.iter().map(why).collect();
-            let why =
-                if why.is_empty() { "no back end was added".to_owned() } else { why.join("; ") };
-            Err(Error::NoIsolation(why))
+            let reasons: Vec<_> = reports.iter().map(reason).collect();
+            let reasons = if reasons.is_empty() {
+                "no back end was added".to_owned()
+            } else {
+                reasons.join("; ")
+            };
+            Err(Error::NoIsolation(reasons))
         }
     }
 }
@@ -309,7 +315,7 @@ impl Shared {
     fn slots(&self) -> MutexGuard<'_, BTreeMap<String, Slot>> {
         let mut live = lock(&self.live);
         live.retain(|_, it| match it.get() {
-            Some(sandbox) => sandbox.gone().is_none(),
+            Some(sandbox) => sandbox.termination_reason().is_none(),
             // Whoever is about to make one holds the slot too.
             None => Arc::strong_count(it) > 1,
         });
@@ -322,46 +328,47 @@ impl Shared {
     }
 
     /// A new slot for a name that no sandbox has, and none is about to have.
-    fn free_slot(&self, name: &str) -> Option<Slot> {
+    fn reserve_slot(&self, name: &str) -> Option<Slot> {
         match self.slots().entry(name.to_owned()) {
             Entry::Occupied(_) => None,
-            Entry::Vacant(place) => Some(place.insert(Slot::default()).clone()),
+            Entry::Vacant(entry) => Some(entry.insert(Slot::default()).clone()),
         }
     }
 
-    async fn make(self: &Arc<Self>, spec: &Spec, origin: &Origin) -> Result<Sandbox, Error> {
-        if !spec.folders.is_empty() && !self.can(Guarantee::Folders) {
-            let what = "show a guest folders of the host";
-            return Err(Error::Unsupported { backend: self.backend.name(), what });
+    async fn create(self: &Arc<Self>, spec: &Spec, origin: &Origin) -> Result<Sandbox, Error> {
+        if !spec.shared_dirs.is_empty() && !self.can(Guarantee::SharedDirectories) {
+            let operation = "show a guest folders of the host";
+            return Err(Error::Unsupported { backend: self.backend.name(), operation });
         }
-        let berth = Berth::new(&self.state, &CheckpointId::next().to_string())?;
+        let sandbox_dir = SandboxDir::create(&self.state_dir, &CheckpointId::next().to_string())?;
         let (guest, reseed) = match origin {
-            Origin::Boot => (self.backend.start(spec, &berth).await?, false),
+            Origin::Boot => (self.backend.start(spec, &sandbox_dir).await?, false),
             Origin::Snapshot(snapshot) => {
-                (self.backend.restore(spec, &berth, snapshot).await?, true)
+                (self.backend.restore(spec, &sandbox_dir, snapshot).await?, true)
             }
         };
-        let place = (self.backend.name(), self.isolated);
-        let sandbox = Sandbox::greet(spec.clone(), place, berth, guest, self.patience).await?;
+        let backend = (self.backend.name(), self.isolated);
+        let sandbox =
+            Sandbox::connect(spec.clone(), backend, sandbox_dir, guest, self.start_timeout).await?;
         if reseed && !sandbox.reseed(fresh_seed()?).await?.is_complete() {
             let problem = "the restored guest took no new randomness, or not the time".to_owned();
             return Err(Error::Start { backend: self.backend.name(), problem });
         }
-        tokio::spawn(watch(sandbox.downgrade(), Arc::downgrade(self)));
+        tokio::spawn(remove_when_overdue(sandbox.downgrade(), Arc::downgrade(self)));
         Ok(sandbox)
     }
 }
 
 /// Removes a sandbox once it has expired, broken a limit of time, or died. Each has a task of its own: one that is slow
 /// to end holds up no other. It ends with the sandbox, and not with all of them.
-async fn watch(sandbox: WeakSandbox, all: Weak<Shared>) {
+async fn remove_when_overdue(sandbox: WeakSandbox, all: Weak<Shared>) {
     loop {
-        tokio::time::sleep(ROUND).await;
+        tokio::time::sleep(EXPIRY_CHECK_INTERVAL).await;
         let Some(sandbox) = sandbox.upgrade() else { return };
-        if sandbox.gone().is_none() {
-            sandbox.end_if_overdue().await;
+        if sandbox.termination_reason().is_none() {
+            sandbox.terminate_if_overdue().await;
         }
-        if sandbox.gone().is_some() {
+        if sandbox.termination_reason().is_some() {
             if let Some(all) = all.upgrade() {
                 drop(all.slots());
             }

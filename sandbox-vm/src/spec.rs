@@ -30,8 +30,8 @@ pub struct Spec {
     /// What is in it.
     pub image: Image,
     /// Folders of the host that it sees at its root under these names, and can only read.
-    #[serde(default)]
-    pub folders: BTreeMap<String, PathBuf>,
+    #[serde(default, rename = "folders")]
+    pub shared_dirs: BTreeMap<String, PathBuf>,
     /// What it is found by.
     pub labels: BTreeMap<String, String>,
     /// Where it is meant to run. It is a label, found as `region`: all back ends of this crate run guests on this machine.
@@ -48,7 +48,7 @@ impl Spec {
         Self {
             name: name.into(),
             image: Image::Base,
-            folders: BTreeMap::new(),
+            shared_dirs: BTreeMap::new(),
             labels: BTreeMap::new(),
             region: None,
             limits: Limits::default(),
@@ -67,8 +67,8 @@ impl Spec {
     /// What is put into the folder later is seen too. Where the host is root the guest is nobody: then every user has to
     /// be able to reach the folder and to read what is in it. A back end that cannot do it refuses the sandbox; its
     /// report says so.
-    pub fn folder(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        self.folders.insert(name.into(), path.into());
+    pub fn shared_dir(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.shared_dirs.insert(name.into(), path.into());
         self
     }
 
@@ -113,7 +113,7 @@ impl Spec {
         let problem = if self.name.is_empty() || self.name.len() > 128 {
             "a name has 1 to 128 characters"
         } else if !self.name.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it)) {
-            "a name has letters, digits, `-`, `_` and `.` only; see `Spec::clean_name`"
+            "a name has letters, digits, `-`, `_` and `.` only; see `Spec::sanitize_name`"
         } else if self.name.starts_with('.') {
             "a name does not start with a dot"
         } else if self.limits.memory < MIN_MEMORY {
@@ -126,9 +126,9 @@ impl Spec {
             "it needs 64 KiB of disk at least"
         } else if self.limits.files < MIN_FILES {
             "it needs 16 files at least"
-        } else if !self.folders.keys().all(|it| is_free(it)) {
+        } else if !self.shared_dirs.keys().all(|it| is_valid_dir_name(it)) {
             "a folder that it is shown has a name of letters, digits, `-` and `_` that no other folder at a root has"
-        } else if !self.folders.values().all(|it| it.is_absolute()) {
+        } else if !self.shared_dirs.values().all(|it| it.is_absolute()) {
             "a folder that it is shown is named by its whole path"
         } else {
             return Ok(());
@@ -137,7 +137,7 @@ impl Spec {
     }
 
     /// A text as it may stand in a name: `^GSPC` becomes `-gspc`, `BRK.B` becomes `brk.b`.
-    pub fn clean_name(text: &str) -> String {
+    pub fn sanitize_name(text: &str) -> String {
         let clean = |it: char| match it.to_ascii_lowercase() {
             it if it.is_ascii_alphanumeric() || "-_.".contains(it) => it,
             _ => '-',
@@ -154,7 +154,7 @@ const MIN_DISK: u64 = 64 << 10;
 const MIN_FILES: u32 = 16;
 
 /// What stands at the root of a guest anyway.
-const TAKEN: [&str; 15] = [
+const RESERVED_ROOT_NAMES: [&str; 15] = [
     "agent",
     "bin",
     "dev",
@@ -172,9 +172,9 @@ const TAKEN: [&str; 15] = [
     "workspace",
 ];
 
-fn is_free(name: &str) -> bool {
+fn is_valid_dir_name(name: &str) -> bool {
     let is_plain = name.chars().all(|it| it.is_ascii_alphanumeric() || "-_".contains(it));
-    is_plain && !name.is_empty() && !TAKEN.contains(&name)
+    is_plain && !name.is_empty() && !RESERVED_ROOT_NAMES.contains(&name)
 }
 
 /// What is in a sandbox besides the agent.
@@ -234,7 +234,7 @@ mod tests {
     fn names_of_the_market_become_names_of_sandboxes() {
         for (ticker, name) in [("BRK.B", "brk.b"), ("^GSPC", "-gspc"), ("Ünlü/../x", "-nl--..-x")]
         {
-            assert_eq!(Spec::clean_name(ticker), name);
+            assert_eq!(Spec::sanitize_name(ticker), name);
         }
         assert!(Spec::new("negotiate-brk.b-1").check().is_ok());
         for bad in ["", "a/b", "..", ".hidden", "a b", &"x".repeat(129)] {
@@ -246,11 +246,11 @@ mod tests {
 
     #[test]
     fn folders_that_are_shown_cover_nothing() {
-        assert!(Spec::new("x").folder("packages", "/var/packages").check().is_ok());
+        assert!(Spec::new("x").shared_dir("packages", "/var/packages").check().is_ok());
         for (name, path) in
             [("usr", "/x"), ("tmp", "/x"), ("", "/x"), ("a/b", "/x"), ("..", "/x"), ("a", "x")]
         {
-            assert!(Spec::new("x").folder(name, path).check().is_err(), "{name} {path}");
+            assert!(Spec::new("x").shared_dir(name, path).check().is_err(), "{name} {path}");
         }
     }
 

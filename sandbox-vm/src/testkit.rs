@@ -32,7 +32,7 @@ use crate::{
     Image, Isolation, Sandbox, Sandboxes, Spec,
     backend::Backend,
     guest::Agent,
-    report::{Guarantee, Report as Capabilities},
+    report::{Guarantee, Report},
 };
 
 /// The agent of the suite's guests.
@@ -45,24 +45,24 @@ pub const PROGRAM: &str = "/agent";
 
 /// Runs every check on a back end. `hostile` is where the suite's program is on the host: a back end that does not
 /// isolate runs it from there.
-pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> Report {
-    run_some(hostile, make, checks()).await
+pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> SuiteReport {
+    run_checks(hostile, make, checks()).await
 }
 
 /// Runs some of the checks: `checks().filter(|it| it.name().starts_with("graph"))`.
-pub async fn run_some<B: Backend + 'static>(
+pub async fn run_checks<B: Backend + 'static>(
     hostile: &str,
     make: impl Fn() -> B,
     checks: impl Iterator<Item = Check>,
-) -> Report {
-    let mut report = Report::default();
+) -> SuiteReport {
+    let mut report = SuiteReport::default();
     // Several suites may run at once in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
     for check in checks {
-        let folder = state.join(report.outcomes.len().to_string());
-        let bench = Bench::open(make(), folder, hostile).await;
-        let outcome = match bench {
-            Ok(bench) => check.run(bench).await,
+        let dir = state.join(report.outcomes.len().to_string());
+        let cx = TestContext::open(make(), dir, hostile).await;
+        let outcome = match cx {
+            Ok(cx) => check.run(cx).await,
             Err(problem) => Outcome::Failed(problem),
         };
         report.outcomes.push((check.name, outcome));
@@ -73,7 +73,7 @@ pub async fn run_some<B: Backend + 'static>(
 
 /// All checks, in the order in which [`run`] runs them.
 pub fn checks() -> impl Iterator<Item = Check> {
-    let subjects = [
+    let groups = [
         programs::CHECKS,
         files::CHECKS,
         runs::CHECKS,
@@ -82,28 +82,28 @@ pub fn checks() -> impl Iterator<Item = Check> {
         lifetimes::CHECKS,
         snapshots::CHECKS,
     ];
-    subjects.into_iter().flatten().copied()
+    groups.into_iter().flatten().copied()
 }
 
 /// What a check works with: a back end, and its sandboxes.
 #[derive(Clone, Debug)]
-pub struct Bench {
+pub struct TestContext {
     /// The sandboxes, of this back end alone.
     pub sandboxes: Sandboxes,
     /// What the back end says it can do.
-    pub capabilities: Capabilities,
+    pub capabilities: Report,
     /// Where a guest finds the suite's program.
     pub program: Arc<str>,
 }
 
-impl Bench {
+impl TestContext {
     async fn open(
         backend: impl Backend + 'static,
         state: PathBuf,
         hostile: &str,
     ) -> Result<Self, String> {
-        let opening = Sandboxes::new().backend(backend).isolation(Isolation::Preferred);
-        let sandboxes = opening.state_folder(state).open().await.map_err(|it| it.to_string())?;
+        let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
+        let sandboxes = builder.state_dir(state).open().await.map_err(|it| it.to_string())?;
         let capabilities = sandboxes.reports()[0].clone();
         let program = match capabilities.is_isolated() {
             true => Arc::from(PROGRAM),
@@ -131,13 +131,13 @@ impl Bench {
 pub struct Check {
     name: &'static str,
     needs: &'static [Guarantee],
-    body: fn(Bench) -> Body,
+    body: fn(TestContext) -> Body,
 }
 
 type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// How long a check may take: guests that are emulated take their time.
-const PATIENCE: Duration = Duration::from_secs(300);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Check {
     /// What is checked, in words.
@@ -146,16 +146,16 @@ impl Check {
     }
 
     /// Runs the check.
-    pub async fn run(&self, bench: Bench) -> Outcome {
-        if let Some(lack) = self.needs.iter().find(|it| !bench.capabilities.has(**it)) {
-            return Outcome::Lacks(*lack);
+    pub async fn run(&self, cx: TestContext) -> Outcome {
+        if let Some(missing) = self.needs.iter().find(|it| !cx.capabilities.has(**it)) {
+            return Outcome::Skipped(*missing);
         }
-        let sandboxes = bench.sandboxes.clone();
-        let work = tokio::spawn(tokio::time::timeout(PATIENCE, (self.body)(bench)));
+        let sandboxes = cx.sandboxes.clone();
+        let work = tokio::spawn(tokio::time::timeout(CHECK_TIMEOUT, (self.body)(cx)));
         let outcome = match work.await {
             Ok(Ok(Ok(()))) => Outcome::Passed,
             Ok(Ok(Err(failure))) => Outcome::Failed(failure.0),
-            Ok(Err(_)) => Outcome::Failed(format!("it was not over after {PATIENCE:?}")),
+            Ok(Err(_)) => Outcome::Failed(format!("it was not over after {CHECK_TIMEOUT:?}")),
             Err(error) => Outcome::Failed(error.to_string()),
         };
         sandboxes.delete_all().await;
@@ -177,18 +177,18 @@ pub enum Outcome {
     /// It does not.
     Failed(String),
     /// The back end says itself that it lacks this.
-    Lacks(Guarantee),
+    Skipped(Guarantee),
 }
 
 /// What came of the suite.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a report says nothing unless it is looked at: call `assert`"]
-pub struct Report {
+pub struct SuiteReport {
     /// Each check's name, and what came of it.
     pub outcomes: Vec<(&'static str, Outcome)>,
 }
 
-impl Report {
+impl SuiteReport {
     /// Panics with the list of failures, if there are any, and where nothing was checked.
     #[track_caller]
     pub fn assert(&self) {
@@ -202,14 +202,16 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} checks passed", self.passed(), self.outcomes.len())?;
         for (name, outcome) in &self.outcomes {
             match outcome {
                 Outcome::Passed => {}
                 Outcome::Failed(problem) => write!(f, "\n- {name}\n  {problem}")?,
-                Outcome::Lacks(lack) => write!(f, "\n  (left out: {name}; not: {})", lack.words())?,
+                Outcome::Skipped(missing) => {
+                    write!(f, "\n  (left out: {name}; not: {})", missing.description())?
+                }
             }
         }
         Ok(())
@@ -228,9 +230,9 @@ impl<E: std::error::Error> From<E> for Failure {
 
 /// Fails a check unless something holds.
 macro_rules! ensure {
-    ($holds:expr, $($words:tt)+) => {
+    ($holds:expr, $($message:tt)+) => {
         if !$holds {
-            return Err($crate::testkit::fail(format!($($words)+)));
+            return Err($crate::testkit::fail(format!($($message)+)));
         }
     };
 }
@@ -249,7 +251,7 @@ macro_rules! check {
         $crate::testkit::Check {
             name: $name,
             needs: &[$($crate::report::Guarantee::$needs),*],
-            body: |bench| Box::pin($body(bench)),
+            body: |cx| Box::pin($body(cx)),
         }
     };
 }

@@ -14,10 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Agent, ServeError};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::kvm_process;
-use crate::backend::{contained, gvisor, jail, microvm};
+use crate::backend::{container, gvisor, jail, microvm};
 
 /// The first argument of a process that is to be a guest.
-const MARK: &str = "--sandbox-vm-guest";
+const GUEST_FLAG: &str = "--sandbox-vm-guest";
 
 /// What kind of guest a process is to be; its second argument, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,22 +25,22 @@ const MARK: &str = "--sandbox-vm-guest";
 #[non_exhaustive]
 pub enum GuestArgs {
     /// Makes namespaces and starts the next stage in them; standard input is the channel.
-    JailOuter(jail::Stage),
+    JailOuter(jail::OuterPlan),
     /// Builds the jail around itself and serves in it; standard input is the channel.
-    JailInit(jail::Plan),
+    JailInit(jail::InitPlan),
     /// Puts a root together and becomes gVisor on it; standard input is the channel.
-    GvisorOuter(gvisor::Plan),
+    GvisorOuter(gvisor::OuterPlan),
     /// Closes its doors, as the first program in gVisor, and serves; standard input is the channel.
-    GvisorInit(gvisor::Inner),
+    GvisorInit(gvisor::InitPlan),
     /// Closes its doors, as the first program in an engine's container, and serves on standard input and output.
-    Contained(contained::Plan),
+    Contained(container::InitPlan),
     /// Builds a root around itself that holds QEMU and nothing else, and becomes QEMU; standard input is the channel.
-    Qemu(microvm::Stage),
+    Qemu(microvm::QemuPlan),
     /// Makes a system around itself, as the first program of a VM, and serves on the VM's channel.
-    MicroVm(microvm::Plan),
+    MicroVm(microvm::InitPlan),
     /// Builds the jail around itself and runs a VM in it; standard input is the channel, standard output `/dev/kvm`.
     #[cfg(target_arch = "x86_64")]
-    KvmMonitor(kvm_process::Plan),
+    KvmMonitor(kvm_process::MonitorPlan),
     /// Serves as the one program of a VM without a kernel; standard input is the channel.
     #[cfg(target_arch = "x86_64")]
     KvmGuest,
@@ -55,27 +55,27 @@ impl GuestArgs {
 
     /// The arguments that make a guest of a program.
     pub(crate) fn to_args(&self) -> io::Result<[String; 2]> {
-        Ok([MARK.to_owned(), serde_json::to_string(self)?])
+        Ok([GUEST_FLAG.to_owned(), serde_json::to_string(self)?])
     }
 
     /// The same as words of a kernel's command line, which has its own idea of quotes and spaces.
-    pub(crate) fn to_words(&self) -> String {
+    pub(crate) fn to_kernel_args(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
         let hex: String = json.iter().map(|it| format!("{it:02x}")).collect();
-        format!("{MARK} {hex}")
+        format!("{GUEST_FLAG} {hex}")
     }
 
     /// A device that the stage before has to open for this one, which has no right to, as its standard output.
     pub(crate) fn device(&self) -> Option<&'static str> {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::KvmMonitor(_) => Some(kvm_process::DEVICE),
+            Self::KvmMonitor(_) => Some(kvm_process::KVM_DEVICE),
             _ => None,
         }
     }
 
     /// A group that the stage before has to stay in, for this one to open its device.
-    pub(crate) fn group(&self) -> Option<Gid> {
+    pub(crate) fn device_group(&self) -> Option<Gid> {
         match self {
             Self::Qemu(stage) => stage.group(),
             _ => None,
@@ -90,8 +90,8 @@ impl GuestArgs {
 }
 
 /// Whether this process was started to be a guest. One that asks has not become one.
-pub(crate) fn was_meant_as_guest() -> bool {
-    env::args_os().nth(1).is_some_and(|it| it == MARK)
+pub(crate) fn was_started_as_guest() -> bool {
+    env::args_os().nth(1).is_some_and(|it| it == GUEST_FLAG)
 }
 
 /// Becomes a guest if the process was started as one, and returns at once if it was not.
@@ -110,23 +110,24 @@ pub fn enter_with(
     args: impl IntoIterator<Item = OsString>,
 ) -> Option<ExitCode> {
     let mut args = args.into_iter().skip(1);
-    if args.next()? != MARK {
+    if args.next()? != GUEST_FLAG {
         return None;
     }
     let args = args.next().and_then(|it| it.into_string().ok()).unwrap_or_default();
-    let outcome = GuestArgs::parse(&args).map_err(Failure::Arguments).and_then(|args| match args {
-        GuestArgs::JailOuter(plan) => jail::outer(&plan).map_err(Failure::Jail),
-        GuestArgs::JailInit(plan) => jail::init(&plan, agent()).map_err(Failure::Jail),
-        GuestArgs::GvisorOuter(plan) => gvisor::outer(&plan).map_err(Failure::Jail),
-        GuestArgs::GvisorInit(plan) => gvisor::init(&plan, agent()).map_err(Failure::Jail),
-        GuestArgs::Contained(plan) => contained::init(&plan, agent()).map_err(Failure::Jail),
-        GuestArgs::Qemu(stage) => microvm::become_qemu(&stage).map_err(Failure::Jail),
-        GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(Failure::Init),
-        #[cfg(target_arch = "x86_64")]
-        GuestArgs::KvmMonitor(plan) => kvm_process::monitor(&plan).map_err(Failure::Jail),
-        #[cfg(target_arch = "x86_64")]
-        GuestArgs::KvmGuest => kvm_process::guest(agent()).map_err(Failure::Serve),
-    });
+    let outcome =
+        GuestArgs::parse(&args).map_err(GuestError::Arguments).and_then(|args| match args {
+            GuestArgs::JailOuter(plan) => jail::outer(&plan).map_err(GuestError::Jail),
+            GuestArgs::JailInit(plan) => jail::init(&plan, agent()).map_err(GuestError::Jail),
+            GuestArgs::GvisorOuter(plan) => gvisor::outer(&plan).map_err(GuestError::Jail),
+            GuestArgs::GvisorInit(plan) => gvisor::init(&plan, agent()).map_err(GuestError::Jail),
+            GuestArgs::Contained(plan) => container::init(&plan, agent()).map_err(GuestError::Jail),
+            GuestArgs::Qemu(stage) => microvm::become_qemu(&stage).map_err(GuestError::Jail),
+            GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(GuestError::Init),
+            #[cfg(target_arch = "x86_64")]
+            GuestArgs::KvmMonitor(plan) => kvm_process::monitor(&plan).map_err(GuestError::Jail),
+            #[cfg(target_arch = "x86_64")]
+            GuestArgs::KvmGuest => kvm_process::guest(agent()).map_err(GuestError::Serve),
+        });
     Some(match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -138,7 +139,7 @@ pub fn enter_with(
 }
 
 /// Serves on a stream until the host is done, on a runtime of one thread.
-pub fn serve_here<R, W>(
+pub fn serve_blocking<R, W>(
     agent: Agent,
     connect: impl FnOnce() -> io::Result<(R, W)>,
 ) -> Result<(), ServeError>
@@ -157,11 +158,11 @@ where
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum GuestError {
     #[error("the guest's arguments cannot be read: {0}; start it with a host of the same version")]
     Arguments(serde_json::Error),
     #[error("{0}")]
-    Jail(jail::JailError),
+    Jail(jail::StageError),
     #[error("{0}")]
     Init(microvm::InitError),
     #[error("{0}")]

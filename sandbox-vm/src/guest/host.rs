@@ -8,23 +8,23 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
-    line::{Line, Turn},
-    saver::Saver,
+    connection::{Connection, FlushAck},
+    saver::HostSaver,
 };
-use crate::protocol::message::{Call, Fault, FaultCode, GraphEvent, Wish};
+use crate::protocol::message::{ExternalCall, Fault, FaultCode, GraphEvent, HostCall};
 
 /// The host as a graph in the guest sees it: who keeps its checkpoints and makes its calls. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Host {
-    line: Line,
+    connection: Connection,
     run: u64,
     thread: Arc<str>,
     workspace: Arc<Path>,
 }
 
 impl Host {
-    pub(super) fn new(line: Line, run: u64, thread: String, workspace: &Path) -> Self {
-        Self { line, run, thread: Arc::from(thread), workspace: Arc::from(workspace) }
+    pub(super) fn new(connection: Connection, run: u64, thread: String, workspace: &Path) -> Self {
+        Self { connection, run, thread: Arc::from(thread), workspace: Arc::from(workspace) }
     }
 
     /// The folder whose files the host sees as those of the sandbox.
@@ -33,18 +33,18 @@ impl Host {
     }
 
     /// Tells the host of an event of the run, once it has room for it.
-    pub(super) async fn event(&self, event: &GraphEvent) -> Result<(), Fault> {
-        self.line.event(self.run, event).await
+    pub(super) async fn send_event(&self, event: &GraphEvent) -> Result<(), Fault> {
+        self.connection.send_event(self.run, event).await
     }
 
     /// Those who want to ask the host something for the run.
-    pub(super) fn askers(&self) -> mpsc::UnboundedReceiver<Turn> {
-        self.line.askers(self.run)
+    pub(super) fn flush_requests(&self) -> mpsc::UnboundedReceiver<FlushAck> {
+        self.connection.flush_requests(self.run)
     }
 
     /// The checkpointer of the run: its checkpoints go to the host, which lets it reach its own thread alone.
     pub fn checkpointer(&self) -> Arc<dyn Checkpointer> {
-        Arc::new(Saver::new(self.line.clone(), self.run, self.thread.clone()))
+        Arc::new(HostSaver::new(self.connection.clone(), self.run, self.thread.clone()))
     }
 
     /// Asks the host to make a call to the outside, once: a task that runs again gets the journaled answer.
@@ -74,7 +74,7 @@ impl Host {
         C: Send + Sync + 'static,
     {
         let key = serde_json::to_value(key).map_err(NodeError::terminal)?;
-        let call = Call {
+        let call = ExternalCall {
             kind: kind.to_owned(),
             request: serde_json::to_value(request).map_err(NodeError::terminal)?,
             // As the journal of the task names the call.
@@ -86,7 +86,7 @@ impl Host {
         };
         cx.task(kind, &key, async {
             let answer: Result<Value, Fault> =
-                self.line.ask(self.run, Wish::Call(Box::new(call))).await;
+                self.connection.call(self.run, HostCall::External(Box::new(call))).await;
             serde_json::from_value(answer.map_err(node_error)?).map_err(NodeError::terminal)
         })
         .await
@@ -96,10 +96,10 @@ impl Host {
 /// A call to the outside that failed or was refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-struct CallFailed(String);
+struct ExternalCallError(String);
 
 fn node_error(fault: Fault) -> NodeError {
-    let error = CallFailed(fault.message);
+    let error = ExternalCallError(fault.message);
     match fault.code {
         FaultCode::Refused | FaultCode::Terminal => NodeError::terminal(error),
         _ => error.into(),

@@ -4,17 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, berth::Berth};
+use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, sandbox_dir::SandboxDir};
 
 /// A snapshot of a sandbox that nobody has used, and the folder that it lies in.
 #[derive(Debug)]
 pub(super) struct Template {
     snapshot: Snapshot,
     #[expect(dead_code, reason = "held for its Drop, which removes the folder")]
-    berth: Berth,
+    sandbox_dir: SandboxDir,
     /// A snapshot holds a sandbox's memory, and takes a place like one.
     #[expect(dead_code, reason = "held for its Drop, which gives the place back")]
-    room: OwnedSemaphorePermit,
+    capacity: OwnedSemaphorePermit,
 }
 
 impl Template {
@@ -22,19 +22,20 @@ impl Template {
         self.snapshot.clone()
     }
 
-    async fn of(
+    async fn create(
         sandboxes: &Sandboxes,
         sandbox: &Sandbox,
-        room: OwnedSemaphorePermit,
+        capacity: OwnedSemaphorePermit,
     ) -> Option<Self> {
-        let take = async || {
-            let berth = sandboxes.berth()?;
-            let snapshot = sandbox.snapshot(berth.folder().join("template")).await?;
-            Ok::<_, Error>((snapshot, berth))
+        let create = async || {
+            let sandbox_dir = sandboxes.sandbox_dir()?;
+            let snapshot = sandbox.snapshot(sandbox_dir.path().join("template")).await?;
+            Ok::<_, Error>((snapshot, sandbox_dir))
         };
-        let taken = take().await;
-        let taken = taken.inspect_err(|error| tracing::warn!(%error, "the pool has no snapshot"));
-        taken.ok().map(|(snapshot, berth)| Self { snapshot, berth, room })
+        let created = create().await;
+        let created =
+            created.inspect_err(|error| tracing::warn!(%error, "the pool has no snapshot"));
+        created.ok().map(|(snapshot, sandbox_dir)| Self { snapshot, sandbox_dir, capacity })
     }
 }
 
@@ -48,55 +49,58 @@ pub(super) struct Templates {
 #[derive(Debug, Default)]
 enum State {
     #[default]
-    None,
+    Empty,
     /// Somebody takes a snapshot.
-    Taking,
-    Kept(Arc<Template>),
+    Creating,
+    Ready(Arc<Template>),
     /// No snapshot could be taken, or none could be started from it: it is not tried again.
-    Useless,
+    Disabled,
 }
 
 impl Templates {
     pub(super) fn get(&self) -> Option<Arc<Template>> {
         match &*self.state() {
-            State::Kept(template) => Some(template.clone()),
+            State::Ready(template) => Some(template.clone()),
             _ => None,
         }
     }
 
-    /// Makes the template from a sandbox that nobody has used, unless there is one, or no room for it.
-    pub(super) async fn keep(
+    /// Makes the template from a sandbox that nobody has used, unless there is one, or no capacity for it.
+    pub(super) async fn create_if_absent(
         &self,
         sandboxes: &Sandboxes,
         sandbox: &Sandbox,
-        room: &Arc<Semaphore>,
+        capacity: &Arc<Semaphore>,
     ) {
-        let Some((taking, room)) = self.begin(room) else { return };
-        let template = Template::of(sandboxes, sandbox, room).await;
-        let kept = template.map_or(State::Useless, |it| State::Kept(Arc::new(it)));
-        *self.state() = kept;
-        drop(taking);
+        let Some((guard, capacity)) = self.start_creating(capacity) else { return };
+        let template = Template::create(sandboxes, sandbox, capacity).await;
+        let state = template.map_or(State::Disabled, |it| State::Ready(Arc::new(it)));
+        *self.state() = state;
+        drop(guard);
     }
 
-    fn begin(&self, room: &Arc<Semaphore>) -> Option<(Taking<'_>, OwnedSemaphorePermit)> {
+    fn start_creating(
+        &self,
+        capacity: &Arc<Semaphore>,
+    ) -> Option<(CreatingGuard<'_>, OwnedSemaphorePermit)> {
         let mut state = self.state();
-        let State::None = *state else { return None };
-        let room = room.clone().try_acquire_owned().ok()?;
-        *state = State::Taking;
+        let State::Empty = *state else { return None };
+        let capacity = capacity.clone().try_acquire_owned().ok()?;
+        *state = State::Creating;
         drop(state);
-        Some((Taking(self), room))
+        Some((CreatingGuard(self), capacity))
     }
 
     /// The one there is turned out to be of no use.
-    pub(super) fn give_up(&self) {
-        *self.state() = State::Useless;
+    pub(super) fn disable(&self) {
+        *self.state() = State::Disabled;
     }
 
     /// Keeps none until the next sandbox is made.
     pub(super) fn clear(&self) {
         let mut state = self.state();
-        if let State::Kept(_) = *state {
-            *state = State::None;
+        if let State::Ready(_) = *state {
+            *state = State::Empty;
         }
     }
 
@@ -106,13 +110,13 @@ impl Templates {
 }
 
 /// A snapshot is being taken. Whoever is dropped in the middle of it leaves that to the next.
-struct Taking<'a>(&'a Templates);
+struct CreatingGuard<'a>(&'a Templates);
 
-impl Drop for Taking<'_> {
+impl Drop for CreatingGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if let State::Taking = *state {
-            *state = State::None;
+        if let State::Creating = *state {
+            *state = State::Empty;
         }
     }
 }

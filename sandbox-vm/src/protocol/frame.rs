@@ -10,13 +10,13 @@ use super::{MAX_MESSAGE, ProtocolError};
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// How long the payloads are that we write: short, so that a long message does not hold up the others.
-const CUT: usize = 256 << 10;
+const CHUNK: usize = 256 << 10;
 
 /// How many messages may be half sent at once.
-const MAX_OPEN: usize = 64;
+const MAX_PARTIAL: usize = 64;
 
 /// The bytes before a payload.
-const HEADER: usize = 13;
+const HEADER_LEN: usize = 13;
 
 /// Marks, in the byte of the kind, that the message goes on in another frame.
 const MORE: u8 = 0x80;
@@ -79,44 +79,56 @@ pub struct Frame {
 impl Frame {
     /// Reads the next frame; `None` where the stream has ended.
     pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Self>, ReadError> {
-        let mut header = [0; HEADER];
+        let mut header = [0; HEADER_LEN];
         let mut filled = 0;
-        while filled < HEADER {
+        while filled < HEADER_LEN {
             match stream.read(&mut header[filled..]).await? {
                 0 if filled == 0 => return Ok(None),
                 0 => return Err(ProtocolError::Truncated.into()),
                 count => filled += count,
             }
         }
-        let head = Head::parse(header)?;
+        let header_fields = FrameHeader::parse(header)?;
         // Grown as the bytes come: a header alone costs nothing.
         let mut payload = Vec::new();
-        let got = stream.take(head.length as u64).read_to_end(&mut payload).await?;
-        if got < head.length {
+        let got = stream.take(header_fields.length as u64).read_to_end(&mut payload).await?;
+        if got < header_fields.length {
             return Err(ProtocolError::Truncated.into());
         }
-        Ok(Some(Self { kind: head.kind, more: head.more, id: head.id, payload }))
+        Ok(Some(Self {
+            kind: header_fields.kind,
+            more: header_fields.more,
+            id: header_fields.id,
+            payload,
+        }))
     }
 
     /// Takes the first frame off `bytes`; `None` where it is not all there yet.
     pub fn take(bytes: &mut &[u8]) -> Result<Option<Self>, ProtocolError> {
-        let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(None) };
-        let head = Head::parse(*header)?;
-        let Some((payload, rest)) = rest.split_at_checked(head.length) else { return Ok(None) };
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Ok(None) };
+        let header_fields = FrameHeader::parse(*header)?;
+        let Some((payload, rest)) = rest.split_at_checked(header_fields.length) else {
+            return Ok(None);
+        };
         *bytes = rest;
-        Ok(Some(Self { kind: head.kind, more: head.more, id: head.id, payload: payload.to_vec() }))
+        Ok(Some(Self {
+            kind: header_fields.kind,
+            more: header_fields.more,
+            id: header_fields.id,
+            payload: payload.to_vec(),
+        }))
     }
 }
 
-struct Head {
+struct FrameHeader {
     length: usize,
     kind: Kind,
     more: bool,
     id: u64,
 }
 
-impl Head {
-    fn parse(header: [u8; HEADER]) -> Result<Self, ProtocolError> {
+impl FrameHeader {
+    fn parse(header: [u8; HEADER_LEN]) -> Result<Self, ProtocolError> {
         let [l0, l1, l2, l3, kind, id @ ..] = header;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if length > MAX_FRAME {
@@ -128,11 +140,11 @@ impl Head {
 }
 
 /// A message as bytes for the stream, cut into frames.
-pub fn write(kind: Kind, id: u64, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(payload.len() + HEADER * (payload.len() / CUT + 1));
+pub fn encode(kind: Kind, id: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(payload.len() + HEADER_LEN * (payload.len() / CHUNK + 1));
     let mut rest = payload;
     loop {
-        let (part, after) = rest.split_at(rest.len().min(CUT));
+        let (part, after) = rest.split_at(rest.len().min(CHUNK));
         let more = if after.is_empty() { 0 } else { MORE };
         bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
         bytes.push(kind as u8 | more);
@@ -148,29 +160,30 @@ pub fn write(kind: Kind, id: u64, payload: &[u8]) -> Vec<u8> {
 /// Puts messages together from frames.
 #[derive(Debug, Default)]
 pub struct Assembler {
-    open: BTreeMap<(Kind, u64), Vec<u8>>,
-    held: usize,
+    partial: BTreeMap<(Kind, u64), Vec<u8>>,
+    buffered: usize,
 }
 
 impl Assembler {
     /// Takes a frame in and gives the message that it completes.
     pub fn push(&mut self, frame: Frame) -> Result<Option<Frame>, ProtocolError> {
         let key = (frame.kind, frame.id);
-        if !frame.more && !self.open.contains_key(&key) {
+        if !frame.more && !self.partial.contains_key(&key) {
             return Ok(Some(frame));
         }
-        self.held = self.held.saturating_add(frame.payload.len());
-        if self.held > MAX_MESSAGE || (self.open.len() >= MAX_OPEN && !self.open.contains_key(&key))
+        self.buffered = self.buffered.saturating_add(frame.payload.len());
+        if self.buffered > MAX_MESSAGE
+            || (self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key))
         {
             return Err(ProtocolError::MessageTooLong);
         }
-        let parts = self.open.entry(key).or_default();
+        let parts = self.partial.entry(key).or_default();
         parts.extend_from_slice(&frame.payload);
         if frame.more {
             return Ok(None);
         }
-        let payload = self.open.remove(&key).unwrap_or_default();
-        self.held = self.held.saturating_sub(payload.len());
+        let payload = self.partial.remove(&key).unwrap_or_default();
+        self.buffered = self.buffered.saturating_sub(payload.len());
         Ok(Some(Frame { payload, ..frame }))
     }
 }
@@ -188,13 +201,13 @@ pub enum ReadError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Assembler, CUT, Frame, Kind, MAX_FRAME, write};
+    use super::{Assembler, CHUNK, Frame, Kind, MAX_FRAME, encode};
     use crate::protocol::ProtocolError;
 
     #[test]
     fn a_long_message_comes_out_whole() {
-        let payload: Vec<u8> = (0..3 * CUT + 5).map(|it| it as u8).collect();
-        let bytes = write(Kind::Reply, 7, &payload);
+        let payload: Vec<u8> = (0..3 * CHUNK + 5).map(|it| it as u8).collect();
+        let bytes = encode(Kind::Reply, 7, &payload);
         let mut rest = &bytes[..];
         let mut assembler = Assembler::default();
         let mut messages = Vec::new();
@@ -202,12 +215,12 @@ mod tests {
             messages.extend(assembler.push(frame).unwrap());
         }
         assert_eq!(messages, [Frame { kind: Kind::Reply, more: false, id: 7, payload }]);
-        assert_eq!(assembler.held, 0);
+        assert_eq!(assembler.buffered, 0);
     }
 
     #[test]
     fn sizes_are_bounded_before_anything_is_read() {
-        let mut bytes = write(Kind::Reply, 1, b"x");
+        let mut bytes = encode(Kind::Reply, 1, b"x");
         bytes[..4].copy_from_slice(&(MAX_FRAME as u32 + 1).to_le_bytes());
         let error = Frame::take(&mut &bytes[..]).unwrap_err();
         assert_eq!(error, ProtocolError::FrameTooLong { length: MAX_FRAME as u64 + 1 });

@@ -5,13 +5,13 @@
 
 use super::{
     Frame, Kind, ProtocolError, decode,
-    message::{Ask, Fault, GraphEvent, GuestHello},
+    message::{Fault, GraphEvent, GuestHello, HostCallRequest},
 };
 
 /// A message of a guest.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum FromGuest {
+pub enum GuestMessage {
     /// Its first one.
     Hello(GuestHello),
     /// The answer to a question; its value is read by [`reply`], where the question is known.
@@ -21,14 +21,14 @@ pub enum FromGuest {
     /// An event of a running graph.
     Event(u64, Box<GraphEvent>),
     /// What a program wrote.
-    Output(u64, Stream, Vec<u8>),
+    Output(u64, OutputStream, Vec<u8>),
     /// A question to the host.
-    Ask(u64, Box<Ask>),
+    HostCall(u64, Box<HostCallRequest>),
 }
 
 /// Where a program wrote to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// Its standard output.
     Stdout,
     /// Its standard error.
@@ -36,31 +36,31 @@ pub enum Stream {
 }
 
 /// Reads a whole message of a guest.
-pub fn parse(message: Frame) -> Result<FromGuest, ProtocolError> {
+pub fn parse(message: Frame) -> Result<GuestMessage, ProtocolError> {
     let Frame { kind, id, payload, .. } = message;
     Ok(match kind {
-        Kind::Hello => FromGuest::Hello(decode("greeting", &payload)?),
-        Kind::Reply => FromGuest::Reply(id, payload),
-        Kind::Failure => FromGuest::Failure(id, decode("failure", &payload)?),
-        Kind::Event => FromGuest::Event(id, decode("event", &payload)?),
-        Kind::Stdout => FromGuest::Output(id, Stream::Stdout, payload),
-        Kind::Stderr => FromGuest::Output(id, Stream::Stderr, payload),
-        Kind::Request => FromGuest::Ask(id, decode("request", &payload)?),
+        Kind::Hello => GuestMessage::Hello(decode("greeting", &payload)?),
+        Kind::Reply => GuestMessage::Reply(id, payload),
+        Kind::Failure => GuestMessage::Failure(id, decode("failure", &payload)?),
+        Kind::Event => GuestMessage::Event(id, decode("event", &payload)?),
+        Kind::Stdout => GuestMessage::Output(id, OutputStream::Stdout, payload),
+        Kind::Stderr => GuestMessage::Output(id, OutputStream::Stderr, payload),
+        Kind::Request => GuestMessage::HostCall(id, decode("request", &payload)?),
         Kind::Cancel | Kind::Credit => return Err(ProtocolError::UnknownKind(kind as u8)),
     })
 }
 
 /// The question of the host's that a message belongs to, without making anything of the rest of it.
-pub fn question(message: &Frame) -> Result<u64, ProtocolError> {
-    /// An [`Ask`], of which only this is read.
+pub fn request_id(message: &Frame) -> Result<u64, ProtocolError> {
+    /// An [`HostCallRequest`], of which only this is read.
     #[derive(serde::Deserialize)]
-    struct Head {
+    struct CallHeader {
         run: u64,
     }
     match message.kind {
-        Kind::Hello => Err(ProtocolError::OutOfTurn("a second greeting")),
+        Kind::Hello => Err(ProtocolError::UnexpectedMessage("a second greeting")),
         Kind::Cancel | Kind::Credit => Err(ProtocolError::UnknownKind(message.kind as u8)),
-        Kind::Request => Ok(decode::<Head>("request", &message.payload)?.run),
+        Kind::Request => Ok(decode::<CallHeader>("request", &message.payload)?.run),
         _ => Ok(message.id),
     }
 }

@@ -11,7 +11,7 @@ use graph_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::limits::{Cause, ExecLimits, Usage};
+use crate::limits::{ExceededLimit, ExecLimits, Usage};
 
 /// The host's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,10 +37,10 @@ pub struct GuestHello {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Order {
-    /// Runs a program; answered with [`Exited`], after what it wrote.
+pub enum GuestCommand {
+    /// Runs a program; answered with [`ExecResult`], after what it wrote.
     Exec(Exec),
-    /// Reads a file; answered with [`Bytes`].
+    /// Reads a file; answered with [`FileContents`].
     Read {
         /// Below the workspace.
         path: String,
@@ -65,9 +65,9 @@ pub enum Order {
         /// Below the workspace.
         path: String,
     },
-    /// Runs a graph; answered with [`Ended`], after its events.
-    Run(Box<Start>),
-    /// Takes new randomness and the time, as after a snapshot was restored; answered with [`Reseeded`].
+    /// Runs a graph; answered with [`GraphOutcome`], after its events.
+    Run(Box<GraphStart>),
+    /// Takes new randomness and the time, as after a snapshot was restored; answered with [`ReseedResult`].
     Reseed {
         /// Random bytes.
         #[serde(with = "serde_bytes")]
@@ -97,20 +97,21 @@ pub struct Exec {
 
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Exited {
+pub struct ExecResult {
     /// Its exit code, unless a signal ended it.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
     /// The limit that ended it, or that it ran into.
-    pub cause: Option<Cause>,
+    #[serde(rename = "cause")]
+    pub exceeded_limit: Option<ExceededLimit>,
     /// What it used.
     pub usage: Usage,
 }
 
 /// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bytes {
+pub struct FileContents {
     /// The bytes.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
@@ -135,21 +136,22 @@ pub enum EntryKind {
     /// A file.
     File,
     /// A folder.
-    Folder,
+    #[serde(rename = "folder")]
+    Directory,
     /// Anything else: a link, a socket, a pipe.
     Other,
 }
 
-/// What came of [`Order::Reseed`].
+/// What came of [`GuestCommand::Reseed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reseeded {
+pub struct ReseedResult {
     /// Whether the guest's kernel took the randomness.
     pub random: bool,
     /// Whether the guest's clock was set.
     pub clock: bool,
 }
 
-impl Reseeded {
+impl ReseedResult {
     /// Whether the guest took all it was given.
     pub fn is_complete(self) -> bool {
         self.random && self.clock
@@ -158,11 +160,11 @@ impl Reseeded {
 
 /// A graph to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Start {
+pub struct GraphStart {
     /// The name under which the agent knows the graph.
     pub graph: String,
     /// What it starts with.
-    pub input: Given,
+    pub input: GraphInput,
     /// The run's id.
     pub run: String,
     /// Where its state is kept.
@@ -189,7 +191,7 @@ pub struct Start {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Given {
+pub enum GraphInput {
     /// Fresh input: the fields it sets.
     Fields(Map<String, Value>),
     /// Nothing: the thread goes on where it stands.
@@ -223,7 +225,7 @@ pub struct GraphEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Ended {
+pub enum GraphOutcome {
     /// It came to its end.
     Done(Value),
     /// It asks something.
@@ -233,7 +235,7 @@ pub enum Ended {
     /// It failed, for this reason.
     Failed {
         /// The error in words.
-        #[serde(deserialize_with = "plain")]
+        #[serde(deserialize_with = "sanitized")]
         error: String,
         /// Whether starting it again cannot help.
         terminal: bool,
@@ -242,20 +244,22 @@ pub enum Ended {
 
 /// What the guest asks of the host, for one of its running graphs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ask {
+pub struct HostCallRequest {
     /// The id of the host's question that started the run.
     pub run: u64,
     /// What is asked.
-    pub what: Wish,
+    #[serde(rename = "what")]
+    pub call: HostCall,
 }
 
 /// What a running graph wants from outside.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Wish {
+pub enum HostCall {
     /// A call to the outside; answered with its result.
-    Call(Box<Call>),
+    #[serde(rename = "call")]
+    External(Box<ExternalCall>),
     /// Takes the thread; answered once it is taken, and given free with the run.
     Lease,
     /// Stores checkpoints and records.
@@ -270,7 +274,7 @@ pub enum Wish {
 
 /// A call to the outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct ExternalCall {
     /// What kind of call it is, as in `llm.chat`.
     pub kind: String,
     /// What is asked.
@@ -287,8 +291,8 @@ pub struct Call {
     pub checkpoint: CheckpointId,
 }
 
-/// The answer to [`Wish::Get`].
-pub type Found = Option<Checkpoint>;
+/// The answer to [`HostCall::Get`].
+pub type GetReply = Option<Checkpoint>;
 
 /// Why something that was asked did not come about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -296,7 +300,7 @@ pub struct Fault {
     /// What kind of failure it is.
     pub code: FaultCode,
     /// What is wrong, in words.
-    #[serde(deserialize_with = "plain")]
+    #[serde(deserialize_with = "sanitized")]
     pub message: String,
 }
 
@@ -308,7 +312,8 @@ pub enum FaultCode {
     /// There is no such file, program or graph.
     NotFound,
     /// The path leads out of the workspace, or through a link.
-    Path,
+    #[serde(rename = "path")]
+    InvalidPath,
     /// It was refused.
     Refused,
     /// The storage says that another run has the thread.
@@ -325,13 +330,13 @@ impl Fault {
     /// A failure of this kind.
     #[expect(clippy::needless_pass_by_value, reason = "errors are given away here")]
     pub fn new(code: FaultCode, message: impl ToString) -> Self {
-        Self { code, message: super::plain(&message.to_string()) }
+        Self { code, message: super::sanitize(&message.to_string()) }
     }
 }
 
 /// Reads a text that goes into errors and logs: only its beginning, and nothing that acts.
-fn plain<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    Ok(super::plain(&String::deserialize(from)?))
+fn sanitized<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(super::sanitize(&String::deserialize(from)?))
 }
 
 impl From<CheckpointError> for Fault {

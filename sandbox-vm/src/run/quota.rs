@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::protocol::message::{Fault, FaultCode};
 
 /// What one run may store, unless it is said.
-pub(super) const DEFAULT: u64 = 256 << 20;
+pub(super) const DEFAULT_BYTES: u64 = 256 << 20;
 
 /// What a record costs besides its own bytes, so that a limit of bytes bounds the number of records too.
-const RECORD: u64 = 256;
+const RECORD_OVERHEAD: u64 = 256;
 
 /// What a run may still store. It only shrinks: a guest that writes the same again has used it all the same.
 #[derive(Debug)]
@@ -30,13 +30,13 @@ impl Quota {
 
     /// Takes what these writes cost.
     pub(super) fn take(&self, writes: &[Write]) -> Result<(), Fault> {
-        let mut cost = Count(0);
+        let mut cost = ByteCounter(0);
         for write in writes {
             let records = match write {
                 Write::Put(checkpoint) => 1 + checkpoint.changes.len(),
                 Write::Record(_, records) => 1 + records.len(),
             };
-            cost.0 = cost.0.saturating_add(RECORD.saturating_mul(records as u64));
+            cost.0 = cost.0.saturating_add(RECORD_OVERHEAD.saturating_mul(records as u64));
             cost.add(write)?;
         }
         let rest = |left: u64| left.checked_sub(cost.0);
@@ -64,23 +64,23 @@ impl Quota {
 }
 
 /// How many bytes a value has as a message.
-pub(super) fn size(value: &impl Serialize) -> Result<u64, Fault> {
-    let mut count = Count(0);
+pub(super) fn encoded_size(value: &impl Serialize) -> Result<u64, Fault> {
+    let mut count = ByteCounter(0);
     rmp_serde::encode::write_named(&mut &mut count, value)
         .map_err(|error| Fault::new(FaultCode::Refused, error))?;
     Ok(count.0)
 }
 
 /// Counts the bytes of a value's text without keeping them.
-struct Count(u64);
+struct ByteCounter(u64);
 
-impl Count {
+impl ByteCounter {
     fn add(&mut self, value: &impl Serialize) -> Result<(), Fault> {
         serde_json::to_writer(self, value).map_err(|error| Fault::new(FaultCode::Refused, error))
     }
 }
 
-impl io::Write for &mut Count {
+impl io::Write for &mut ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len() as u64);
         Ok(bytes.len())

@@ -5,14 +5,14 @@ use std::{
     os::{linux::net::SocketAddrExt, unix::net::UnixListener},
 };
 
-use super::{Bench, Check, Failure, check, ensure};
+use super::{Check, Failure, TestContext, check, ensure};
 use crate::{Program, report::Guarantee};
 
 pub(super) const CHECKS: &[Check] = &[
     check!(
         "escape: a program has no capability and cannot get any",
         [Programs, FilteredCalls, NoPrivileges],
-        powerless
+        no_capabilities
     ),
     check!(
         "escape: no network of any kind reaches the host or beyond",
@@ -35,25 +35,25 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Tries each; all must be held.
-async fn held(bench: &Bench, attempts: &[&[&str]]) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let mut through = Vec::new();
+async fn assert_all_blocked(cx: &TestContext, attempts: &[&[&str]]) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let mut succeeded = Vec::new();
     for attempt in attempts {
-        let program = Program::new(&*bench.program).arg("try").args(attempt.iter().copied());
+        let program = Program::new(&*cx.program).arg("try").args(attempt.iter().copied());
         let output = sandbox.exec(program).await?;
         if !output.success() {
-            through.push(format!(
+            succeeded.push(format!(
                 "{attempt:?}: {:?} {}",
                 output.status,
                 String::from_utf8_lossy(&output.stderr)
             ));
         }
     }
-    ensure!(through.is_empty(), "{}", through.join("; "));
+    ensure!(succeeded.is_empty(), "{}", succeeded.join("; "));
     Ok(())
 }
 
-async fn network(bench: Bench) -> Result<(), Failure> {
+async fn network(cx: TestContext) -> Result<(), Failure> {
     let tcp = TcpListener::bind("127.0.0.1:0")?;
     let udp = UdpSocket::bind("127.0.0.1:0")?;
     let name = format!("sandbox-vm-{}", std::process::id());
@@ -70,14 +70,14 @@ async fn network(bench: Bench) -> Result<(), Failure> {
         &["abstract", &name],
         &["unix", &socket],
     ];
-    let outcome = held(&bench, attempts).await;
+    let outcome = assert_all_blocked(&cx, attempts).await;
     udp.set_nonblocking(true)?;
     std::fs::remove_file(&path)?;
     outcome?;
     // What it sends to itself may arrive; nothing arrives here.
     let port = udp.local_addr()?.to_string();
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let _ = sandbox.exec(Program::new(&*bench.program).args(["try", "udp", &port])).await?;
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let _ = sandbox.exec(Program::new(&*cx.program).args(["try", "udp", &port])).await?;
     ensure!(udp.recv(&mut [0; 16]).is_err(), "a packet of the guest arrived");
     for (listener, accepted) in [
         ("tcp", accepts(&tcp)?),
@@ -88,8 +88,8 @@ async fn network(bench: Bench) -> Result<(), Failure> {
     }
     // Where system calls are listed there is no socket to try it with. So the guest says which network it is in; one with
     // a kernel of its own counts its networks by itself.
-    if !bench.capabilities.has(Guarantee::OwnKernel) {
-        let output = sandbox.exec(Program::new(&*bench.program).arg("network")).await?;
+    if !cx.capabilities.has(Guarantee::OwnKernel) {
+        let output = sandbox.exec(Program::new(&*cx.program).arg("network")).await?;
         let network = String::from_utf8_lossy(&output.stdout).into_owned();
         let own = std::fs::read_link("/proc/self/ns/net")?.display().to_string();
         ensure!(
@@ -97,11 +97,11 @@ async fn network(bench: Bench) -> Result<(), Failure> {
             "it is in {network:?}, and so are we"
         );
     }
-    if bench.capabilities.has(Guarantee::FilteredCalls) {
+    if cx.capabilities.has(Guarantee::FilteredCalls) {
         let families = ["inet", "inet6", "raw", "packet", "netlink", "vsock", "bluetooth"];
         let attempts: Vec<_> = families.map(|it| ["socket", it]).to_vec();
         let attempts: Vec<&[&str]> = attempts.iter().map(|it| &it[..]).collect();
-        held(&bench, &attempts).await?;
+        assert_all_blocked(&cx, &attempts).await?;
     }
     Ok(())
 }
@@ -116,15 +116,15 @@ fn accepts_unix(listener: &UnixListener) -> std::io::Result<bool> {
     Ok(listener.accept().is_ok())
 }
 
-async fn host_files(bench: Bench) -> Result<(), Failure> {
+async fn host_files(cx: TestContext) -> Result<(), Failure> {
     let secret = std::env::temp_dir().join(format!("sandbox-vm-key-{}", std::process::id()));
     std::fs::write(&secret, "key")?;
     let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
     let current = std::env::current_dir()?.display().to_string();
     let path = secret.display().to_string();
     let by_process = format!("/proc/1/root{path}");
-    let outcome = held(
-        &bench,
+    let outcome = assert_all_blocked(
+        &cx,
         &[
             &["read", &path],
             &["read", &by_process],
@@ -144,9 +144,9 @@ async fn host_files(bench: Bench) -> Result<(), Failure> {
     outcome
 }
 
-async fn read_only(bench: Bench) -> Result<(), Failure> {
-    held(
-        &bench,
+async fn read_only(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
         &[
             &["write", "/owned"],
             &["write", "/etc/passwd"],
@@ -158,21 +158,21 @@ async fn read_only(bench: Bench) -> Result<(), Failure> {
 }
 
 /// A guest has so few processes that a larger id is none of its own.
-pub(super) const FEW: u32 = 1000;
+pub(super) const MAX_GUEST_PID: u32 = 1000;
 
-async fn processes(bench: Bench) -> Result<(), Failure> {
+async fn processes(cx: TestContext) -> Result<(), Failure> {
     let own = std::process::id().to_string();
     let signal = ["signal", &own];
     let mut attempts: Vec<&[&str]> = vec![&["ptrace", "1"], &["processes"]];
-    if std::process::id() > FEW {
+    if std::process::id() > MAX_GUEST_PID {
         attempts.push(&signal);
     }
-    held(&bench, &attempts).await
+    assert_all_blocked(&cx, &attempts).await
 }
 
-async fn kernel_files(bench: Bench) -> Result<(), Failure> {
-    held(
-        &bench,
+async fn kernel_files(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
         &[
             &["read", "/proc/kcore"],
             &["read", "/proc/kallsyms"],
@@ -195,9 +195,9 @@ async fn kernel_files(bench: Bench) -> Result<(), Failure> {
     .await
 }
 
-async fn powerless(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let output = sandbox.exec(Program::new(&*bench.program).arg("status")).await?;
+async fn no_capabilities(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let output = sandbox.exec(Program::new(&*cx.program).arg("status")).await?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let none = "0000000000000000";
     let value = |name: &str| text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(":\t"));
@@ -217,9 +217,9 @@ async fn powerless(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn system_calls(bench: Bench) -> Result<(), Failure> {
-    held(
-        &bench,
+async fn system_calls(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
         &[
             &["ptrace", "1"],
             &["mount"],

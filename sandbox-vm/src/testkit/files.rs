@@ -1,6 +1,6 @@
 //! Files of the workspace, and the tricks to get out by them.
 
-use super::{Bench, Check, Failure, check, ensure, hostile};
+use super::{Check, Failure, TestContext, check, ensure, hostile};
 use crate::{EntryKind, Error, Program, Status, protocol::message::FaultCode};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -9,11 +9,11 @@ pub(super) const CHECKS: &[Check] = &[
     check!("fs: no path leads out", paths),
     check!("fs: no link that the guest makes leads out", [Programs], links),
     check!("fs: a large file goes through", large),
-    check!("fs: a folder of the host is shown, to read only", [Programs, Folders], shown),
+    check!("fs: a folder of the host is shown, to read only", [Programs, SharedDirectories], shown),
 ];
 
-async fn round_trip(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn round_trip(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     let fs = sandbox.fs();
     let turns = serde_json::json!([{ "role": "for", "text": "é" }]);
     fs.write_json("/workspace/logs/i1.json", &turns).await?;
@@ -29,42 +29,39 @@ async fn round_trip(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn shared(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn shared(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     sandbox.fs().write("in.txt", "from the host").await?;
-    let output =
-        sandbox.exec(Program::new(&*bench.program).args(["try", "read", "in.txt"])).await?;
-    ensure!(output.status == Status::Exited(hostile::GOT_THROUGH.into()), "{output:?}");
-    let output =
-        sandbox.exec(Program::new(&*bench.program).args(["try", "write", "out.txt"])).await?;
-    ensure!(output.status == Status::Exited(hostile::GOT_THROUGH.into()), "{output:?}");
+    let output = sandbox.exec(Program::new(&*cx.program).args(["try", "read", "in.txt"])).await?;
+    ensure!(output.status == Status::Exited(hostile::ATTEMPT_SUCCEEDED.into()), "{output:?}");
+    let output = sandbox.exec(Program::new(&*cx.program).args(["try", "write", "out.txt"])).await?;
+    ensure!(output.status == Status::Exited(hostile::ATTEMPT_SUCCEEDED.into()), "{output:?}");
     ensure!(sandbox.fs().read("out.txt").await?.is_empty(), "the file is not there");
     Ok(())
 }
 
-async fn paths(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn paths(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     for path in ["../x", "/etc/passwd", "a/../../x", "/workspace/../etc/passwd", "", "/"] {
         let read = sandbox.fs().read(path).await.map(drop);
         let write = sandbox.fs().write(path, "x").await;
         for outcome in [read, write] {
-            let held = matches!(&outcome, Err(Error::Guest { fault, .. }) if fault.code == FaultCode::Path);
+            let held = matches!(&outcome, Err(Error::Guest { fault, .. }) if fault.code == FaultCode::InvalidPath);
             ensure!(held, "`{path}`: {outcome:?}");
         }
     }
     Ok(())
 }
 
-async fn links(bench: Bench) -> Result<(), Failure> {
+async fn links(cx: TestContext) -> Result<(), Failure> {
     // Suites of several back ends run at once.
     let name = format!("sandbox-vm-secret-{}", graph_core::checkpoint::CheckpointId::next());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::write(&folder, "secret of the host")?;
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let path = folder.display().to_string();
-    let output =
-        sandbox.exec(Program::new(&*bench.program).args(["try", "link-out", &path])).await?;
-    if bench.capabilities.is_isolated() {
+    let dir = std::env::temp_dir().join(name);
+    std::fs::write(&dir, "secret of the host")?;
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let path = dir.display().to_string();
+    let output = sandbox.exec(Program::new(&*cx.program).args(["try", "link-out", &path])).await?;
+    if cx.capabilities.is_isolated() {
         ensure!(output.success(), "{output:?}");
     }
     let host_file = format!("folder{path}");
@@ -74,45 +71,48 @@ async fn links(bench: Bench) -> Result<(), Failure> {
         let outcome = sandbox.fs().write(path, "owned").await;
         ensure!(outcome.is_err(), "`{path}` was followed");
     }
-    ensure!(std::fs::read(&folder)? == b"secret of the host", "the host's file was changed");
-    std::fs::remove_file(&folder)?;
+    ensure!(std::fs::read(&dir)? == b"secret of the host", "the host's file was changed");
+    std::fs::remove_file(&dir)?;
     Ok(())
 }
 
-async fn large(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn large(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     let bytes: Vec<u8> = (0..20 << 20).map(|it: u32| (it % 251) as u8).collect();
     sandbox.fs().write("large", bytes.clone()).await?;
     ensure!(sandbox.fs().read("large").await? == bytes, "other bytes came back");
     Ok(())
 }
 
-async fn shown(bench: Bench) -> Result<(), Failure> {
+async fn shown(cx: TestContext) -> Result<(), Failure> {
     use std::{fs, os::unix::fs::PermissionsExt};
     let name = format!("sandbox-vm-shown-{}", graph_core::checkpoint::CheckpointId::next());
-    let folder = std::env::temp_dir().join(name);
-    fs::create_dir(&folder)?;
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
+    let dir = std::env::temp_dir().join(name);
+    fs::create_dir(&dir)?;
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777))?;
     let put = |name: &str| {
-        fs::write(folder.join(name), "the host's")?;
-        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o666))
+        fs::write(dir.join(name), "the host's")?;
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o666))
     };
     put("sooner")?;
-    let sandbox = bench.sandbox(bench.spec().folder("shown", &folder)).await?;
+    let sandbox = cx.sandbox(cx.spec().shared_dir("shown", &dir)).await?;
     put("later")?;
     let attempt = async |way: &str, path: &str| {
-        let program = Program::new(&*bench.program).args(["try", way, path]);
+        let program = Program::new(&*cx.program).args(["try", way, path]);
         Ok::<_, Failure>(sandbox.exec(program).await?)
     };
     for file in ["/shown/sooner", "/shown/later"] {
         let read = attempt("read", file).await?;
-        ensure!(read.status == Status::Exited(hostile::GOT_THROUGH.into()), "{file}: {read:?}");
+        ensure!(
+            read.status == Status::Exited(hostile::ATTEMPT_SUCCEEDED.into()),
+            "{file}: {read:?}"
+        );
     }
     for file in ["/shown/sooner", "/shown/later", "/shown/new"] {
         let written = attempt("write", file).await?;
         ensure!(written.success(), "{file}: {written:?}");
     }
-    ensure!(fs::read(folder.join("sooner"))? == b"the host's", "the host's file was changed");
-    fs::remove_dir_all(&folder)?;
+    ensure!(fs::read(dir.join("sooner"))? == b"the host's", "the host's file was changed");
+    fs::remove_dir_all(&dir)?;
     Ok(())
 }

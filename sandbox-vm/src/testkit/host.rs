@@ -6,20 +6,20 @@ use std::{
 };
 
 use crate::{
-    GraphRun, Image, Isolation, Opening, Program, Sandbox, Sandboxes, Spec,
+    GraphRun, Image, Isolation, Program, Sandbox, Sandboxes, SandboxesBuilder, Spec,
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
 
 /// Names the program that containers start, where it is not the host's own.
 #[cfg(feature = "docker")]
-const AGENT: &str = "SANDBOX_VM_AGENT";
+const AGENT_VARIABLE: &str = "SANDBOX_VM_AGENT";
 
 /// Is a host with so many live sandboxes, says `ready`, and never ends.
 pub(super) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let opening = open(backend, Sandboxes::new().state_folder(state));
-        let sandboxes = opening.open().await.map_err(io::Error::other)?;
+        let builder = add_backend(backend, Sandboxes::builder().state_dir(state));
+        let sandboxes = builder.open().await.map_err(io::Error::other)?;
         // A VM without a kernel runs no programs, and the image that an engine is given has none but the agent.
         let has_programs = !matches!(backend, "kvm-process" | "docker");
         let image = if has_programs { Image::Python } else { Image::Base };
@@ -41,19 +41,19 @@ pub(super) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     })
 }
 
-fn open(backend: &str, opening: Opening) -> Opening {
+fn add_backend(backend: &str, builder: SandboxesBuilder) -> SandboxesBuilder {
     match backend {
-        "gvisor" => opening.backend(Gvisor::this_program()),
-        "microvm" => opening.backend(MicroVm::this_program()),
+        "gvisor" => builder.backend(Gvisor::this_program()),
+        "microvm" => builder.backend(MicroVm::this_program()),
         #[cfg(target_arch = "x86_64")]
-        "kvm-process" => opening.backend(crate::backend::KvmProcess::this_program()),
+        "kvm-process" => builder.backend(crate::backend::KvmProcess::this_program()),
         #[cfg(feature = "docker")]
         "docker" => {
-            let agent = std::env::var_os(AGENT).unwrap_or_else(|| "/proc/self/exe".into());
-            opening.backend(crate::backend::Docker::agent(agent))
+            let agent = std::env::var_os(AGENT_VARIABLE).unwrap_or_else(|| "/proc/self/exe".into());
+            builder.backend(crate::backend::Docker::agent(agent))
         }
-        "in-process" => opening.backend(InProcess::new(super::agent)).isolation(Isolation::Off),
-        _ => opening.backend(Jail::this_program()),
+        "in-process" => builder.backend(InProcess::new(super::agent)).isolation(Isolation::Off),
+        _ => builder.backend(Jail::this_program()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Programs that try to get out, and a few that only help the suite.
 //!
-//! `sandbox-vm-hostile try NAME` ends with code 0 if the guest's walls held, and with [`GOT_THROUGH`] if they did not.
+//! `sandbox-vm-hostile try NAME` ends with code 0 if the guest's walls held, and with [`ATTEMPT_SUCCEEDED`] if they did not.
 
 #![expect(clippy::print_stdout, reason = "these are programs, and the suite reads what they say")]
 
@@ -17,29 +17,29 @@ use std::{
 use rustix::net::{AddressFamily, SocketType};
 
 /// How a program ends that got through a wall.
-pub const GOT_THROUGH: u8 = 77;
+pub const ATTEMPT_SUCCEEDED: u8 = 77;
 
 /// How a program ends that failed for a reason that no wall gives: it has shown nothing.
-pub const SHOWN_NOTHING: u8 = 78;
+pub const ATTEMPT_INCONCLUSIVE: u8 = 78;
 
 /// How much a program takes that wants more memory than it may have.
-const MUCH: usize = 512 << 20;
+const TOTAL_BYTES: usize = 512 << 20;
 
 /// How much of it at a time.
-const PIECE: usize = 4 << 20;
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// Runs one of the programs, by its arguments.
 pub fn main(args: &[String]) -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match args.as_slice() {
-        ["say", out, error] => say(out, error),
+    let result = match args.as_slice() {
+        ["say", out, error] => print(out, error),
         ["exit", code] => return ExitCode::from(code.parse::<u8>().unwrap_or(1)),
         ["cat"] => cat(),
         ["environment"] => environment(),
         ["status"] => status(),
         ["network"] => network(),
         ["sleep"] => sleep(),
-        ["clock-and-dice"] => clock_and_dice(),
+        ["clock-and-random"] => clock_and_random(),
         ["spin"] => spin(),
         ["leave-a-child"] => leave_a_child(),
         ["orphans", count] => orphans(count.parse().unwrap_or(1)),
@@ -55,7 +55,7 @@ pub fn main(args: &[String]) -> ExitCode {
         }
         _ => Err(io::Error::other(format!("unknown arguments: {args:?}"))),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -64,7 +64,7 @@ pub fn main(args: &[String]) -> ExitCode {
     }
 }
 
-fn say(out: &str, error: &str) -> io::Result<()> {
+fn print(out: &str, error: &str) -> io::Result<()> {
     io::stdout().write_all(out.as_bytes())?;
     io::stderr().write_all(error.as_bytes())
 }
@@ -93,16 +93,16 @@ fn environment() -> io::Result<()> {
 /// What the kernel says of this process. gVisor's has no line for new privileges, and answers the call.
 fn status() -> io::Result<()> {
     let text = fs::read_to_string("/proc/self/status")?;
-    let none_new = u8::from(rustix::thread::no_new_privs()?);
-    say(&format!("{text}no new privileges:\t{none_new}\n"), "")
+    let no_new_privs = u8::from(rustix::thread::no_new_privs()?);
+    print(&format!("{text}no new privileges:\t{no_new_privs}\n"), "")
 }
 
 /// Says what time it is, in seconds, and a number that nobody can guess.
-fn clock_and_dice() -> io::Result<()> {
-    let mut dice = [0; 16];
-    fs::File::open("/dev/urandom")?.read_exact(&mut dice)?;
+fn clock_and_random() -> io::Result<()> {
+    let mut random = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    say(&format!("{} {:032x}", now.as_secs_f64(), u128::from_ne_bytes(dice)), "")
+    print(&format!("{} {:032x}", now.as_secs_f64(), u128::from_ne_bytes(random)), "")
 }
 
 fn sleep() -> io::Result<()> {
@@ -116,7 +116,7 @@ fn spin() -> io::Result<()> {
     }
 }
 
-fn again(args: &[&str]) -> io::Result<std::process::Child> {
+fn spawn_self(args: &[&str]) -> io::Result<std::process::Child> {
     Command::new(std::env::current_exe().unwrap_or_else(|_| super::PROGRAM.into()))
         .args(args)
         .spawn()
@@ -124,20 +124,20 @@ fn again(args: &[&str]) -> io::Result<std::process::Child> {
 
 /// Ends, and leaves a process that holds its output open.
 fn leave_a_child() -> io::Result<()> {
-    again(&["sleep"]).map(drop)
+    spawn_self(&["sleep"]).map(drop)
 }
 
 /// Leaves processes that end after it has.
 fn orphans(count: u32) -> io::Result<()> {
     for _ in 0..count {
-        again(&["exit", "0"])?;
+        spawn_self(&["exit", "0"])?;
     }
     Ok(())
 }
 
 fn fork_bomb() -> io::Result<()> {
     loop {
-        if again(&["fork-bomb"]).is_err() {
+        if spawn_self(&["fork-bomb"]).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -183,7 +183,7 @@ fn endless_output() -> io::Result<()> {
 }
 
 /// A file or folder that holds nothing, as the one in place of a hidden one does, gives nothing away.
-fn something<T>(found: Option<T>) -> io::Result<()> {
+fn non_empty<T>(found: Option<T>) -> io::Result<()> {
     found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
@@ -195,10 +195,10 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
         ("abstract", [name]) => abstract_socket(name),
         ("socket", [family]) => socket(family),
         ("open", [path]) => fs::File::open(path).map(drop),
-        ("read", [path]) => fs::read(path).and_then(|it| something(it.first())),
-        ("variable", [name]) => variable(name),
-        ("processes", []) => processes(),
-        ("list", [path]) => fs::read_dir(path).and_then(|mut it| something(it.next())),
+        ("read", [path]) => fs::read(path).and_then(|it| non_empty(it.first())),
+        ("variable", [name]) => find_init_variable(name),
+        ("processes", []) => find_host_process(),
+        ("list", [path]) => fs::read_dir(path).and_then(|mut it| non_empty(it.next())),
         ("write", [path]) => {
             fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
         }
@@ -223,23 +223,23 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
 
 fn report(outcome: io::Result<()>) -> ExitCode {
     match outcome {
-        Err(error) if is_wall(&error) => {
-            println!("held: {error}");
+        Err(error) if is_denial(&error) => {
+            println!("blocked: {error}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("that is no wall: {error} ({:?})", error.kind());
-            ExitCode::from(SHOWN_NOTHING)
+            eprintln!("unexpected error, the attempt shows nothing: {error} ({:?})", error.kind());
+            ExitCode::from(ATTEMPT_INCONCLUSIVE)
         }
         Ok(()) => {
-            println!("got through");
-            ExitCode::from(GOT_THROUGH)
+            println!("the attempt succeeded");
+            ExitCode::from(ATTEMPT_SUCCEEDED)
         }
     }
 }
 
 /// Whether this is what whoever meets a wall is told: that it may not, that there is no such thing, or no such way.
-fn is_wall(error: &io::Error) -> bool {
+fn is_denial(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, NetworkUnreachable, NotFound, PermissionDenied, ReadOnlyFilesystem,
         Unsupported,
@@ -260,7 +260,7 @@ fn is_wall(error: &io::Error) -> bool {
 
 /// Which network this process is in.
 fn network() -> io::Result<()> {
-    say(&fs::read_link("/proc/self/ns/net")?.display().to_string(), "")
+    print(&fs::read_link("/proc/self/ns/net")?.display().to_string(), "")
 }
 
 fn shared_memory(of: &str) -> io::Result<()> {
@@ -268,29 +268,29 @@ fn shared_memory(of: &str) -> io::Result<()> {
         "zero" => Some(fs::File::options().read(true).write(true).open("/dev/zero")?),
         _ => None,
     };
-    for _ in 0..MUCH / PIECE {
-        crate::sys::hold_shared_memory(file.as_ref(), PIECE)?;
+    for _ in 0..TOTAL_BYTES / CHUNK_BYTES {
+        crate::sys::allocate_shared_memory(file.as_ref(), CHUNK_BYTES)?;
     }
-    stay();
+    wait_for_sampling();
     Ok(())
 }
 
 /// Writes to files that are nowhere but in memory, and that no process has mapped.
 fn memory_files() -> io::Result<()> {
-    let piece = vec![1; PIECE];
+    let piece = vec![1; CHUNK_BYTES];
     let mut files = Vec::new();
-    for _ in 0..MUCH / PIECE {
+    for _ in 0..TOTAL_BYTES / CHUNK_BYTES {
         let file = rustix::fs::memfd_create("piece", rustix::fs::MemfdFlags::empty())?;
         let mut file = fs::File::from(file);
         file.write_all(&piece)?;
         files.push(file);
     }
-    stay();
+    wait_for_sampling();
     Ok(())
 }
 
 /// Gives whoever looks after it the time to look.
-fn stay() {
+fn wait_for_sampling() {
     std::thread::sleep(Duration::from_secs(2));
 }
 
@@ -344,10 +344,10 @@ fn trace(process: &str) -> io::Result<()> {
 }
 
 /// Looks for a process whose number none of a guest's has.
-fn processes() -> io::Result<()> {
+fn find_host_process() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let id = entry?.file_name().to_string_lossy().parse::<u32>();
-        if id.is_ok_and(|it| it > super::escapes::FEW) {
+        if id.is_ok_and(|it| it > super::escapes::MAX_GUEST_PID) {
             return Ok(());
         }
     }
@@ -355,7 +355,7 @@ fn processes() -> io::Result<()> {
 }
 
 /// Looks for a variable of the host's in the first process of the guest.
-fn variable(name: &str) -> io::Result<()> {
+fn find_init_variable(name: &str) -> io::Result<()> {
     let variables = fs::read("/proc/1/environ")?;
     let prefix = format!("{name}=");
     let found = variables.split(|it| *it == 0).any(|it| it.starts_with(prefix.as_bytes()));

@@ -14,12 +14,12 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandbox_vm::berth;
+use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
 /// The processes whose command line names the folder, or that are guests of a process that does.
-fn processes(parent: u32) -> Vec<u32> {
+fn descendants(parent: u32) -> Vec<u32> {
     let mut all = vec![parent];
     let mut index = 0;
     while let Some(pid) = all.get(index).copied() {
@@ -50,8 +50,8 @@ fn until_dead(pids: &[u32]) {
 fn groups(ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![Path::new("/sys/fs/cgroup").to_path_buf()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|it| it.is_dir()) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 if ids.iter().any(|it| name.contains(it)) {
@@ -66,41 +66,41 @@ fn groups(ids: &[String]) -> Vec<String> {
 
 /// What becomes of the guests when their host is killed.
 #[derive(Clone, Copy, PartialEq)]
-enum Guests {
+enum GuestState {
     /// They see it, and end.
-    Free,
+    Running,
     /// They are paused. Their stages see it, and end them.
     Paused,
     /// They are stopped together with their stages, and cannot.
     Stopped,
     /// They are programs of this machine like any other, and go on.
-    Unaware,
+    Detached,
 }
 
 /// Who the host is.
 #[derive(Clone, Copy, PartialEq)]
-enum Host {
+enum HostUser {
     /// Whoever runs the test.
-    Own,
+    Current,
     /// An ordinary user, who has no control groups that would end processes.
     Nobody,
 }
 
-fn check(backend: &str, count: usize, guests: Guests, who: Host) {
-    check_host(Path::new(HOSTILE), backend, count, guests, who);
+fn check(backend: &str, count: usize, guests: GuestState, user: HostUser) {
+    check_host(Path::new(HOSTILE), backend, count, guests, user);
 }
 
-fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: Host) {
-    let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().join("state");
-    let before = Machine::now();
+fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, user: HostUser) {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let before = SystemState::now();
     let mut host = Command::new(program);
     host.args(["host", backend, &count.to_string(), &state.display().to_string()]);
     // Where it keeps what it knows of other folders: the tests beside this one must not clean up after it.
-    host.env("SANDBOX_VM_STATE", folder.path().join("usual"));
-    if who == Host::Nobody && rustix::process::geteuid().is_root() {
-        chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
-        host.uid(65_534).gid(65_534).env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR");
+    host.env("SANDBOX_VM_STATE", dir.path().join("usual"));
+    if user == HostUser::Nobody && rustix::process::geteuid().is_root() {
+        chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
+        host.uid(65_534).gid(65_534).env("TMPDIR", dir.path()).env_remove("XDG_RUNTIME_DIR");
     }
     let mut host = host.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -109,10 +109,10 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
 
     // In the host's own process every third sandbox runs a program, which has started another; otherwise each has a
     // stage and a guest.
-    let least = if guests == Guests::Unaware { 2 * count.div_ceil(3) } else { 2 * count };
+    let least = if guests == GuestState::Detached { 2 * count.div_ceil(3) } else { 2 * count };
     let deadline = Instant::now() + Duration::from_secs(30);
     let pids = loop {
-        let pids = processes(host.id());
+        let pids = descendants(host.id());
         if pids.len() > least {
             break pids;
         }
@@ -125,7 +125,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
     theirs.retain(|name, _| !own.contains(name));
     // Others than root may not be shown them.
     let shown = !theirs.is_empty() || !rustix::process::geteuid().is_root();
-    assert!(shown || guests == Guests::Unaware, "guests without namespaces");
+    assert!(shown || guests == GuestState::Detached, "guests without namespaces");
     let ids: Vec<String> = fs::read_dir(&state)
         .unwrap()
         .map(|it| it.unwrap().file_name().into_string().unwrap())
@@ -134,12 +134,12 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
     // Nobody's folder would be left alone by the reaper of somebody else, as this test is.
     chown(&state, Some(rustix::process::geteuid().as_raw()), None).unwrap();
     // A start beside a living host leaves its sandboxes alone.
-    assert_eq!(berth::reap(&state), 0);
+    assert_eq!(sandbox_dir::remove_orphans(&state), 0);
     let stop: &[u32] = match guests {
-        Guests::Free | Guests::Unaware => &[],
+        GuestState::Running | GuestState::Detached => &[],
         // The host comes first, then the stages, one for each guest.
-        Guests::Paused => &pids[1 + count..],
-        Guests::Stopped => &pids[1..],
+        GuestState::Paused => &pids[1 + count..],
+        GuestState::Stopped => &pids[1..],
     };
     for pid in stop.iter().filter_map(|it| Pid::from_raw(i32::try_from(*it).unwrap())) {
         kill_process(pid, Signal::STOP).unwrap();
@@ -147,15 +147,15 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
     host.kill().unwrap();
     host.wait().unwrap();
     match guests {
-        Guests::Free | Guests::Paused => until_dead(&pids),
-        Guests::Stopped | Guests::Unaware => assert!(alive(pids[1])),
+        GuestState::Running | GuestState::Paused => until_dead(&pids),
+        GuestState::Stopped | GuestState::Detached => assert!(alive(pids[1])),
     }
-    assert_eq!(berth::reap(&state), count);
+    assert_eq!(sandbox_dir::remove_orphans(&state), count);
     until_dead(&pids);
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
     assert_eq!(groups(&ids), Vec::<String>::new());
     assert_eq!(processes_in(&theirs), Vec::<String>::new());
-    before.until_as_now();
+    before.wait_until_clean();
 }
 
 /// The namespaces of a process, each held open: the kernel gives the number of one that is gone to the next that is
@@ -182,12 +182,12 @@ fn processes_in(theirs: &BTreeMap<String, File>) -> Vec<String> {
 }
 
 /// What of the machine a sandbox could leave behind, besides what bears its name.
-struct Machine {
+struct SystemState {
     mounts: BTreeSet<String>,
     sockets: BTreeSet<String>,
 }
 
-impl Machine {
+impl SystemState {
     fn now() -> Self {
         let lines = |file: &str| fs::read_to_string(file).unwrap();
         // Each line begins with a number that is the mount's alone.
@@ -199,7 +199,7 @@ impl Machine {
     }
 
     /// Waits until nothing is there that was not: the tests beside this one have mounts and sockets too, for a while.
-    fn until_as_now(&self) {
+    fn wait_until_clean(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let now = Self::now();
@@ -215,58 +215,58 @@ impl Machine {
 }
 
 #[test]
-fn guests_of_a_killed_host_end_by_themselves_and_the_next_start_removes_the_rest() {
-    check("jail", 20, Guests::Free, Host::Own);
+fn guests_of_killed_host_exit_and_next_start_removes_the_rest() {
+    check("jail", 20, GuestState::Running, HostUser::Current);
 }
 
 #[test]
-fn guests_that_cannot_end_by_themselves_are_ended() {
-    check("jail", 3, Guests::Stopped, Host::Own);
-    check("jail", 3, Guests::Stopped, Host::Nobody);
+fn stopped_guests_of_killed_host_are_killed_by_next_start() {
+    check("jail", 3, GuestState::Stopped, HostUser::Current);
+    check("jail", 3, GuestState::Stopped, HostUser::Nobody);
 }
 
 #[test]
-fn guests_that_are_paused_end_with_their_host_all_the_same() {
-    check("jail", 3, Guests::Paused, Host::Own);
-    check("jail", 3, Guests::Paused, Host::Nobody);
+fn paused_guests_end_with_their_host() {
+    check("jail", 3, GuestState::Paused, HostUser::Current);
+    check("jail", 3, GuestState::Paused, HostUser::Nobody);
 }
 
 #[test]
-fn nothing_of_a_vm_stays_behind_either() {
+fn micro_vms_of_killed_host_leave_nothing_behind() {
     if crate::microvm::micro_vm().is_none() {
         return;
     }
     // It is started as the agent of its own VMs.
     let host = crate::microvm::agent().unwrap();
-    check_host(&host, "microvm", 3, Guests::Free, Host::Own);
+    check_host(&host, "microvm", 3, GuestState::Running, HostUser::Current);
     // An emulated one takes seconds to start.
-    check_host(&host, "microvm", 1, Guests::Paused, Host::Nobody);
-    check_host(&host, "microvm", 1, Guests::Stopped, Host::Own);
+    check_host(&host, "microvm", 1, GuestState::Paused, HostUser::Nobody);
+    check_host(&host, "microvm", 1, GuestState::Stopped, HostUser::Current);
 }
 
 #[tokio::test]
-async fn nothing_of_gvisor_stays_behind_either() {
+async fn gvisor_guests_of_killed_host_leave_nothing_behind() {
     if crate::suite::gvisor().await.is_none() {
         return;
     }
-    check("gvisor", 20, Guests::Free, Host::Own);
-    check("gvisor", 3, Guests::Stopped, Host::Own);
-    check("gvisor", 3, Guests::Stopped, Host::Nobody);
+    check("gvisor", 20, GuestState::Running, HostUser::Current);
+    check("gvisor", 3, GuestState::Stopped, HostUser::Current);
+    check("gvisor", 3, GuestState::Stopped, HostUser::Nobody);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[tokio::test]
-async fn nothing_of_a_vm_without_a_kernel_stays_behind_either() {
+async fn kvm_processes_of_killed_host_leave_nothing_behind() {
     if crate::kvm_process::kvm_process().await.is_none() {
         return;
     }
     // It is started as the agent of its own VMs.
     let host = crate::microvm::agent().unwrap();
-    check_host(&host, "kvm-process", 6, Guests::Free, Host::Own);
-    check_host(&host, "kvm-process", 3, Guests::Stopped, Host::Own);
+    check_host(&host, "kvm-process", 6, GuestState::Running, HostUser::Current);
+    check_host(&host, "kvm-process", 3, GuestState::Stopped, HostUser::Current);
 }
 
 #[test]
-fn programs_in_the_host_process_are_ended_by_the_next_start() {
-    check("in-process", 6, Guests::Unaware, Host::Own);
+fn in_process_programs_are_killed_by_next_start() {
+    check("in-process", 6, GuestState::Detached, HostUser::Current);
 }

@@ -7,12 +7,12 @@ use sandbox_vm::image;
 const FILES: [&str; 4] = ["vmlinux", "base.cpio", "python.cpio", "manifest.json"];
 
 #[test]
-fn the_same_packages_give_the_same_bytes_and_are_not_built_twice() {
+fn image_build_is_reproducible_and_cached() {
     if env::var_os("GRAPH_NIGHTLY").is_none() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let [one, two] = ["one", "two"].map(|it| folder.path().join(it));
+    let dir = tempfile::tempdir().unwrap();
+    let [one, two] = ["one", "two"].map(|it| dir.path().join(it));
     let packages = image::build(&one).unwrap();
     // What was fetched for the first is enough for the second.
     fs::create_dir_all(&two).unwrap();
@@ -22,7 +22,7 @@ fn the_same_packages_give_the_same_bytes_and_are_not_built_twice() {
         let same = fs::read(one.join(name)).unwrap() == fs::read(two.join(name)).unwrap();
         assert!(same, "{name} is another one");
     }
-    let when = |folder: &Path| fs::metadata(folder.join("vmlinux")).unwrap().modified().unwrap();
+    let when = |dir: &Path| fs::metadata(dir.join("vmlinux")).unwrap().modified().unwrap();
     let before = when(&two);
     assert_eq!(image::build(&two).unwrap(), packages);
     assert_eq!(when(&two), before, "it was built again");

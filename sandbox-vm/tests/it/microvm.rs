@@ -14,10 +14,10 @@ use std::{
 
 use rustix::process::{Pid, geteuid};
 use sandbox_vm::{
-    Cause, Image, Pool, Program, Sandbox, Spec,
+    ExceededLimit, Image, Pool, Program, Sandbox, Spec,
     backend::{Backend, MicroVm},
-    berth::Leftover,
     image::Images,
+    sandbox_dir::Leftover,
     testkit,
 };
 
@@ -32,31 +32,31 @@ const CHECKS: &str = "SANDBOX_VM_CHECKS";
 /// The suite's program as a VM's agent: linked without libraries, in the folder that cargo builds into.
 pub(crate) fn agent() -> Option<PathBuf> {
     let program = env::current_exe().unwrap();
-    let folders = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
-    let mut agents = folders.map(|it| it.join("sandbox-vm-hostile"));
+    let dirs = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
+    let mut agents = dirs.map(|it| it.join("sandbox-vm-hostile"));
     agents.find(|it| it.is_file())
 }
 
 /// The back end, or `None` where the test is to be skipped: where there is no agent, or no image to start it from.
 pub(crate) fn micro_vm() -> Option<MicroVm> {
-    let found = agent().filter(|_| Images::find().is_ok()).map(MicroVm::agent);
+    let found = agent().filter(|_| Images::open_default().is_ok()).map(MicroVm::agent);
     if found.is_none() {
-        let images = Images::find().err().map(|it| it.to_string()).unwrap_or_default();
+        let images = Images::open_default().err().map(|it| it.to_string()).unwrap_or_default();
         let problem =
             format!("run `cargo xtask guest-image` first; agent: {:?}; {images}", agent());
         assert!(env::var_os(REQUIRE).is_none(), "{problem}");
-        crate::skipped(&format!("tests of micro VMs; {problem}"));
+        crate::report_skipped(&format!("tests of micro VMs; {problem}"));
     }
     found
 }
 
 #[test]
-fn without_images_the_tests_are_skipped_unless_they_are_required() {
+fn missing_images_skip_tests_unless_required() {
     let empty = tempfile::tempdir().unwrap();
     let run = |require: bool| {
         let mut test = std::process::Command::new(env::current_exe().unwrap());
         // Without `--nocapture`: whoever runs the tests as usual is to read it.
-        test.arg("vm_graph::a_graph_in_a_vm").env_remove(REQUIRE);
+        test.arg("vm_graph::vm_graph_trace").env_remove(REQUIRE);
         test.env("SANDBOX_VM_IMAGES", empty.path()).envs(require.then_some((REQUIRE, "1")));
         let output = test.output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).contains("SKIPPED"))
@@ -66,11 +66,11 @@ fn without_images_the_tests_are_skipped_unless_they_are_required() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_micro_vm_passes() {
+async fn micro_vm_passes_suite() {
     let Some(vm) = micro_vm() else { return };
     let wanted = env::var(CHECKS).unwrap_or_default();
     let checks = testkit::checks().filter(|it| it.name().contains(&wanted));
-    let report = testkit::run_some(super::HOSTILE, || vm.clone(), checks).await;
+    let report = testkit::run_checks(super::HOSTILE, || vm.clone(), checks).await;
     eprintln!("microvm: {report}");
     report.assert();
     let least = if wanted.is_empty() { 40 } else { 1 };
@@ -79,12 +79,12 @@ async fn the_micro_vm_passes() {
 
 /// A guest that takes QEMU over gets what QEMU has: here it is looked at from outside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn qemu_has_walls_of_its_own() {
+async fn qemu_process_is_confined() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
-    fs::write(folder.path().join("secret"), "").unwrap();
+    let (sandboxes, dir) = sandboxes(vm).await;
+    fs::write(dir.path().join("secret"), "").unwrap();
     let sandbox = sandboxes.create_if_not_exists(Spec::new("walled")).await.unwrap();
-    let process = PathBuf::from(format!("/proc/{}", machines(&state_of(&folder))[0]));
+    let process = PathBuf::from(format!("/proc/{}", machines(&state_of(&dir))[0]));
     let at = |path: &str| process.join(path);
     let program = fs::read_link(at("exe")).unwrap();
     assert!(program.ends_with("qemu-system-x86_64"), "{program:?}");
@@ -115,7 +115,7 @@ async fn qemu_has_walls_of_its_own() {
     {
         assert!(!root.join(hidden).exists(), "{hidden}");
     }
-    assert!(!root.join(folder.path().strip_prefix("/").unwrap()).exists());
+    assert!(!root.join(dir.path().strip_prefix("/").unwrap()).exists());
     let mounts = fs::read_to_string(at("mountinfo")).unwrap();
     let is_safe = |it: &&str| {
         it.contains(" ro,nosuid,nodev") || it.contains(" /proc ") || it.contains(" /dev/kvm ")
@@ -130,33 +130,35 @@ async fn qemu_has_walls_of_its_own() {
 }
 
 #[test]
-fn qemu_of_an_ordinary_user_has_walls_of_its_own() {
+fn qemu_process_of_unprivileged_user_is_confined() {
     if micro_vm().is_none() || !geteuid().is_root() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
     let mut test = std::process::Command::new(env::current_exe().unwrap());
-    test.args(["microvm::qemu_has_walls_of_its_own", "--exact", "--nocapture"]);
-    test.env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR").env(REQUIRE, "1");
+    test.args(["microvm::qemu_process_is_confined", "--exact", "--nocapture"]);
+    test.env("TMPDIR", dir.path()).env_remove("XDG_RUNTIME_DIR").env(REQUIRE, "1");
     let output = test.current_dir("/").uid(65_534).gid(65_534).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The host's kernel ends a QEMU that takes more than its group may have. That is a limit like any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_that_is_too_large_for_its_group_is_ended_by_a_limit_that_is_named() {
+async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    let (sandboxes, dir) = sandboxes(vm).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("large")).await.unwrap();
-    let groups = leftovers(&state_of(&folder)).into_iter().filter_map(|it| match it {
-        Leftover::Cgroup(folder) => Some(folder),
+    let groups = leftovers(&state_of(&dir)).into_iter().filter_map(|it| match it {
+        Leftover::Cgroup(dir) => Some(dir),
         _ => None,
     });
-    let file = |folder: &PathBuf, name: &str| folder.join(name);
+    let file = |dir: &PathBuf, name: &str| dir.join(name);
     let Some(group) = groups.into_iter().find(|it| file(it, "memory.limit_in_bytes").exists())
     else {
-        crate::skipped("a VM that is too large; no control group of version 1 bounds memory here");
+        crate::report_skipped(
+            "a VM that is too large; no control group of version 1 bounds memory here",
+        );
         return;
     };
     let used: u64 =
@@ -164,14 +166,14 @@ async fn a_machine_that_is_too_large_for_its_group_is_ended_by_a_limit_that_is_n
     fs::write(file(&group, "memory.limit_in_bytes"), (used + (16 << 20)).to_string()).unwrap();
     let eat = Program::new(testkit::PROGRAM).arg("eat-memory");
     let error = sandbox.exec(eat).await.unwrap_err();
-    assert_eq!(error.cause(), Some(Cause::Memory), "{error}");
+    assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
 /// The agent may set the clock of a restored guest, and graphs run in the agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rights_of_the_agent_are_laid_down_before_and_after_they_are_used() {
+async fn agent_capabilities_are_effective_only_while_used() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    let (sandboxes, dir) = sandboxes(vm).await;
     let rights = async |sandbox: &Sandbox| {
         let code = "print([it.split()[1] for it in open('/proc/1/status') if it[:6] in ('CapPrm', 'CapEff')])";
         let said = sandbox.exec(Program::new("python3").args(["-c", code])).await.unwrap();
@@ -182,7 +184,7 @@ async fn the_rights_of_the_agent_are_laid_down_before_and_after_they_are_used() 
     let spec = |name: &str| Spec::new(name).image(Image::Python);
     let sandbox = sandboxes.create_if_not_exists(spec("first")).await.unwrap();
     assert_eq!(rights(&sandbox).await, laid_down);
-    let snapshot = sandbox.snapshot(folder.path().join("kept")).await.unwrap();
+    let snapshot = sandbox.snapshot(dir.path().join("kept")).await.unwrap();
     sandbox.delete().await;
     // A guest that did not get the time and new randomness would not be restored.
     let copy = sandboxes.restore(spec("copy"), snapshot).await.unwrap();
@@ -192,11 +194,11 @@ async fn the_rights_of_the_agent_are_laid_down_before_and_after_they_are_used() 
 
 /// The machine stands still while its state is written, and goes on though nobody wait for the end of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_goes_on_after_a_snapshot_that_nobody_waits_for() {
+async fn vm_continues_after_cancelled_snapshot() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    let (sandboxes, dir) = sandboxes(vm).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("hurried")).await.unwrap();
-    let kept = folder.path().join("kept");
+    let kept = dir.path().join("kept");
     for patience in [1, 5, 20, 50].map(Duration::from_millis) {
         let cut = tokio::time::timeout(patience, sandbox.snapshot(&kept)).await;
         assert!(cut.is_err(), "it takes longer to write the state");
@@ -211,7 +213,7 @@ async fn a_machine_goes_on_after_a_snapshot_that_nobody_waits_for() {
 }
 
 #[test]
-fn what_a_vm_takes_is_more_than_its_guest_may_use() {
+fn vm_footprint_exceeds_guest_memory() {
     let Some(vm) = micro_vm() else { return };
     let spec = Spec::new("counted");
     let more = vm.footprint(&spec) - spec.limits.memory;
@@ -219,10 +221,10 @@ fn what_a_vm_takes_is_more_than_its_guest_may_use() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_starts_all_but_the_first_from_a_snapshot() {
+async fn pool_starts_all_but_first_vm_from_snapshot() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
-    let state = folder.path().join("state");
+    let (sandboxes, dir) = sandboxes(vm).await;
+    let state = dir.path().join("state");
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(1).open();
     for from_snapshot in [false, true, true] {
         until(|| pool.metrics().ready == 1).await;
@@ -242,11 +244,11 @@ async fn a_pool_starts_all_but_the_first_from_a_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_that_was_changed_is_refused() {
+async fn modified_snapshot_is_refused() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    let (sandboxes, dir) = sandboxes(vm).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("kept")).await.unwrap();
-    let kept = folder.path().join("kept");
+    let kept = dir.path().join("kept");
     let snapshot = sandbox.snapshot(&kept).await.unwrap();
     sandbox.delete().await;
     let refused = async |words: &str| {
@@ -278,21 +280,21 @@ async fn a_snapshot_that_was_changed_is_refused() {
     assert!(sandboxes.list().is_empty());
 }
 
-fn state_of(folder: &tempfile::TempDir) -> PathBuf {
-    folder.path().join("state")
+fn state_of(dir: &tempfile::TempDir) -> PathBuf {
+    dir.path().join("state")
 }
 
-/// What the berths in the folder have noted.
+/// What the sandbox directories in the folder have noted.
 fn leftovers(state: &Path) -> Vec<Leftover> {
-    let berths = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
-    let lists = berths.map(|it| fs::read_to_string(it.join("leftovers")).unwrap());
+    let sandbox_dirs = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
+    let lists = sandbox_dirs.map(|it| fs::read_to_string(it.join("leftovers")).unwrap());
     let lines = |it: String| -> Vec<Leftover> {
         it.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
     };
     lists.flat_map(lines).collect()
 }
 
-/// The processes of the VMs whose berths are in the folder: what the processes that are noted there have started.
+/// The processes of the VMs whose sandbox directories are in the folder: what the processes that are noted there have started.
 pub(crate) fn machines(state: &Path) -> Vec<Pid> {
     let started = |leftover: Leftover| match leftover {
         Leftover::Process { pid, .. } => {

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use sandbox_vm::berth;
+use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
@@ -25,18 +25,18 @@ fn host(count: usize, state: &Path, usual: &Path) {
 }
 
 #[test]
-fn a_start_cleans_up_after_crashes_with_other_folders() {
-    let folder = tempfile::tempdir().unwrap();
-    let [usual, first, second] = ["usual", "first", "second"].map(|it| folder.path().join(it));
-    let berths = |state: &Path| fs::read_dir(state).unwrap().count();
+fn start_cleans_up_crashes_in_other_state_dirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let [usual, first, second] = ["usual", "first", "second"].map(|it| dir.path().join(it));
+    let sandbox_dirs = |state: &Path| fs::read_dir(state).unwrap().count();
     host(2, &first, &usual);
-    assert_eq!(berths(&first), 2);
+    assert_eq!(sandbox_dirs(&first), 2);
     host(1, &second, &usual);
-    assert_eq!((berths(&first), berths(&second)), (0, 1));
+    assert_eq!((sandbox_dirs(&first), sandbox_dirs(&second)), (0, 1));
     // What has nothing in it any more is forgotten.
     let known = fs::read_dir(usual.join("states")).unwrap();
     let known = known.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
     assert_eq!(known.collect::<Vec<_>>(), std::slice::from_ref(&second));
     // Its control groups would outlive the folder.
-    assert_eq!(berth::reap(&second), 1);
+    assert_eq!(sandbox_dir::remove_orphans(&second), 1);
 }

@@ -24,7 +24,7 @@ use crate::HOSTILE;
 
 /// What the engine was asked, and what it keeps.
 #[derive(Default)]
-pub(super) struct Engine {
+pub(super) struct FakeEngine {
     requests: Mutex<Vec<String>>,
     images: Mutex<Vec<String>>,
     containers: Mutex<BTreeMap<String, Container>>,
@@ -48,10 +48,10 @@ struct Request {
     body: Vec<u8>,
 }
 
-impl Engine {
+impl FakeEngine {
     /// Listens in this folder, until the runtime ends.
-    pub(super) fn listen(folder: &Path) -> (Arc<Self>, PathBuf) {
-        let socket = folder.join("engine.sock");
+    pub(super) fn listen(dir: &Path) -> (Arc<Self>, PathBuf) {
+        let socket = dir.join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let engine = Arc::new(Self::default());
         let listening = engine.clone();
@@ -74,17 +74,17 @@ impl Engine {
     }
 
     /// Lets it fail to remove containers, or not.
-    pub(super) fn be_stuck(&self, stuck: bool) {
+    pub(super) fn set_stuck(&self, stuck: bool) {
         self.is_stuck.store(stuck, Ordering::SeqCst);
     }
 
     /// Lets it make containers without an answer.
-    pub(super) fn be_silent(&self) {
+    pub(super) fn make_silent(&self) {
         self.is_silent.store(true, Ordering::SeqCst);
     }
 
     /// Lets the memory of every container be used up. The kernel may end any process of it then, the agent too.
-    pub(super) fn use_up_memory(&self) {
+    pub(super) fn exhaust_memory(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         for container in self.containers.lock().unwrap().values_mut() {
             container.out_of_memory = Some(now);
@@ -92,8 +92,8 @@ impl Engine {
     }
 
     /// Ends the process of every container, as the kernel does when memory is used up.
-    pub(super) fn end_all(&self) {
-        self.use_up_memory();
+    pub(super) fn kill_all(&self) {
+        self.exhaust_memory();
         for container in self.containers.lock().unwrap().values_mut() {
             container.process.as_mut().unwrap().start_kill().unwrap();
         }
@@ -205,14 +205,14 @@ impl Engine {
         let writer = Arc::new(tokio::sync::Mutex::new(writer));
         let mut stdin = process.stdin.take().unwrap();
         tokio::spawn(async move { tokio::io::copy(&mut reader, &mut stdin).await });
-        tokio::spawn(frame(1, process.stdout.take().unwrap(), writer.clone()));
-        tokio::spawn(frame(2, process.stderr.take().unwrap(), writer));
+        tokio::spawn(forward_framed(1, process.stdout.take().unwrap(), writer.clone()));
+        tokio::spawn(forward_framed(2, process.stderr.take().unwrap(), writer));
         container.process = Some(process);
     }
 }
 
 /// Puts the engine's own header before each piece of what a container says. The end of its output is the connection's.
-async fn frame(
+async fn forward_framed(
     stream: u8,
     mut from: impl AsyncRead + Unpin,
     to: Arc<tokio::sync::Mutex<impl AsyncWrite + Unpin>>,

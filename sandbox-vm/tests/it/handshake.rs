@@ -7,8 +7,8 @@ use sandbox_vm::{
     guest::Agent,
     protocol::{
         self, Frame, Kind,
-        frame::write,
-        message::{Exec, GuestHello, HostHello, Order},
+        frame::encode,
+        message::{Exec, GuestCommand, GuestHello, HostHello},
     },
 };
 use serde::Serialize;
@@ -20,21 +20,21 @@ async fn until(holds: impl Fn() -> bool) {
     }
 }
 
-async fn say(stream: &mut DuplexStream, kind: Kind, id: u64, message: &impl Serialize) {
+async fn send(stream: &mut DuplexStream, kind: Kind, id: u64, message: &impl Serialize) {
     let payload = rmp_serde::to_vec_named(message).unwrap();
-    stream.write_all(&write(kind, id, &payload)).await.unwrap();
+    stream.write_all(&encode(kind, id, &payload)).await.unwrap();
 }
 
 async fn greet(stream: &mut DuplexStream, nonce: u64) -> GuestHello {
     let hello = HostHello { version: protocol::VERSION, nonce };
-    say(stream, Kind::Hello, 0, &hello).await;
+    send(stream, Kind::Hello, 0, &hello).await;
     let frame = Frame::read(stream).await.unwrap().unwrap();
     assert_eq!(frame.kind, Kind::Hello, "{frame:?}");
     rmp_serde::from_slice(&frame.payload).unwrap()
 }
 
 #[tokio::test]
-async fn what_an_earlier_host_asked_for_is_ended_and_forgotten() {
+async fn second_hello_cancels_commands_of_earlier_host() {
     let workspace = tempfile::tempdir().unwrap();
     let (mut host, guest) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(guest);
@@ -50,7 +50,7 @@ async fn what_an_earlier_host_asked_for_is_ended_and_forgotten() {
         input: Vec::new(),
         limits: ExecLimits::default(),
     };
-    say(&mut host, Kind::Request, 7, &Order::Exec(exec)).await;
+    send(&mut host, Kind::Request, 7, &GuestCommand::Exec(exec)).await;
     let pid = workspace.path().join("pid");
     until(|| pid.exists()).await;
     let process = Path::new("/proc").join(fs::read_to_string(pid).unwrap().trim());
@@ -59,7 +59,7 @@ async fn what_an_earlier_host_asked_for_is_ended_and_forgotten() {
     assert_eq!(greet(&mut host, 2).await.nonce, 2);
     until(|| !process.exists()).await;
     // The number is free again, and the one answer to it is to the second question.
-    say(&mut host, Kind::Request, 7, &Order::Ping).await;
+    send(&mut host, Kind::Request, 7, &GuestCommand::Ping).await;
     let frame = Frame::read(&mut host).await.unwrap().unwrap();
     assert_eq!((frame.kind, frame.id), (Kind::Reply, 7));
     rmp_serde::from_slice::<()>(&frame.payload).unwrap();

@@ -5,113 +5,126 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use graph_core::checkpoint::{
-    Checkpoint, Checkpointer, Event as Recorded, History, Lease, Place, TaskRecord, Write,
+    Checkpoint, Checkpointer, Event as TaskEvent, History, Lease, Place, TaskRecord, Write,
 };
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::quota::{self, Quota};
 use crate::{
-    Gate,
-    gate::Name,
-    protocol::message::{Call, Fault, FaultCode, Wish},
-    session::{Session, answer},
+    CallPolicy,
+    call_policy::CallId,
+    protocol::message::{ExternalCall, Fault, FaultCode, HostCall},
+    session::{Session, encode_reply},
 };
 
 /// How many checkpoints a guest gets at once; it may ask for those before them.
-const MAX_HISTORY: usize = 256;
+const MAX_PAGE_LEN: usize = 256;
 
 /// How many bytes of checkpoints a guest gets at once, if it is more than one checkpoint.
-const MAX_PAGE: u64 = 32 << 20;
+const MAX_PAGE_BYTES: u64 = 32 << 20;
 
 /// How many questions about checkpoints are answered at once: each may need as much memory as the thread's whole state.
-const READS: usize = 2;
+const MAX_CONCURRENT_READS: usize = 2;
 
 /// How many bytes of answers of calls may wait until the guest takes them; a call for whose answer there is no room is
 /// not made yet.
-const ANSWERS: usize = 256 << 20;
+const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// What one run may reach of the host.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct HostCallHandler {
     session: Session,
     thread: String,
     saver: Arc<dyn Checkpointer>,
-    gate: Gate,
+    policy: CallPolicy,
     quota: Quota,
     // A std mutex: held for a moment, never over an await.
     lease: Mutex<Option<Lease>>,
-    reads: Semaphore,
+    read_slots: Semaphore,
     /// A permit for each byte.
-    answers: Semaphore,
+    answer_bytes: Semaphore,
 }
 
-impl Desk {
+impl HostCallHandler {
     pub(super) fn new(
         session: Session,
         thread: String,
         saver: Arc<dyn Checkpointer>,
-        gate: Gate,
+        policy: CallPolicy,
         quota: Quota,
     ) -> Self {
-        let (reads, answers) = (Semaphore::new(READS), Semaphore::new(ANSWERS));
-        Self { session, thread, saver, gate, quota, lease: Mutex::new(None), reads, answers }
-    }
-
-    /// Answers one question.
-    pub(super) async fn serve(&self, id: u64, wish: Wish) {
-        // Held until the answer is among those to be written, which are bounded themselves: what a guest that does not
-        // read has asked for does not pile up.
-        let _room = self.room(&wish).await;
-        let answered = self.grant(wish).await;
-        self.session.answer(id, answered).await;
-    }
-
-    /// Room for an answer, as far as it may be large.
-    async fn room(&self, wish: &Wish) -> Option<SemaphorePermit<'_>> {
-        let room = match wish {
-            Wish::Call(_) => {
-                let most = self.gate.max_answer_bytes().min(ANSWERS);
-                self.answers.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await
-            }
-            Wish::Get(_) | Wish::List(_) | Wish::Namespaces => self.reads.acquire().await,
-            Wish::Lease | Wish::Store(_) => return None,
-        };
-        Some(room.expect("the desk never closes its semaphores"))
-    }
-
-    async fn grant(&self, wish: Wish) -> Result<Vec<u8>, Fault> {
-        match wish {
-            Wish::Call(call) => {
-                let journal = Journal { saver: &*self.saver, gate: &self.gate, quota: &self.quota };
-                answer(&journal.call(&self.thread, *call).await?)
-            }
-            Wish::Lease => {
-                let lease = self.saver.lease(&self.thread).await?;
-                *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
-                answer(&())
-            }
-            Wish::Store(writes) => {
-                for write in &writes {
-                    self.own(write.thread())?;
-                }
-                self.quota.take(&writes)?;
-                self.saver.write(writes).await?;
-                answer(&())
-            }
-            Wish::Get(lookup) => {
-                self.own(&lookup.thread)?;
-                answer(&self.saver.get(&lookup).await?)
-            }
-            Wish::List(history) => {
-                self.own(&history.thread)?;
-                answer(&list(&*self.saver, history).await?)
-            }
-            Wish::Namespaces => answer(&self.saver.namespaces(&self.thread).await?),
+        let (read_slots, answer_bytes) =
+            (Semaphore::new(MAX_CONCURRENT_READS), Semaphore::new(MAX_ANSWER_BYTES));
+        Self {
+            session,
+            thread,
+            saver,
+            policy,
+            quota,
+            lease: Mutex::new(None),
+            read_slots,
+            answer_bytes,
         }
     }
 
-    fn own(&self, thread: &str) -> Result<(), Fault> {
+    /// Answers one question.
+    pub(super) async fn handle(&self, id: u64, call: HostCall) {
+        // Held until the answer is among those to be written, which are bounded themselves: what a guest that does not
+        // read has asked for does not pile up.
+        let _permit = self.reserve_answer(&call).await;
+        let result = self.execute(call).await;
+        self.session.reply(id, result).await;
+    }
+
+    /// ReceiveWindow for an answer, as far as it may be large.
+    async fn reserve_answer(&self, call: &HostCall) -> Option<SemaphorePermit<'_>> {
+        let permit = match call {
+            HostCall::External(_) => {
+                let most = self.policy.max_answer_bytes().min(MAX_ANSWER_BYTES);
+                self.answer_bytes.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await
+            }
+            HostCall::Get(_) | HostCall::List(_) | HostCall::Namespaces => {
+                self.read_slots.acquire().await
+            }
+            HostCall::Lease | HostCall::Store(_) => return None,
+        };
+        Some(permit.expect("the handler never closes its semaphores"))
+    }
+
+    async fn execute(&self, call: HostCall) -> Result<Vec<u8>, Fault> {
+        match call {
+            HostCall::External(call) => {
+                let journal =
+                    CallJournal { saver: &*self.saver, policy: &self.policy, quota: &self.quota };
+                encode_reply(&journal.call(&self.thread, *call).await?)
+            }
+            HostCall::Lease => {
+                let lease = self.saver.lease(&self.thread).await?;
+                *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
+                encode_reply(&())
+            }
+            HostCall::Store(writes) => {
+                for write in &writes {
+                    self.check_thread(write.thread())?;
+                }
+                self.quota.take(&writes)?;
+                self.saver.write(writes).await?;
+                encode_reply(&())
+            }
+            HostCall::Get(lookup) => {
+                self.check_thread(&lookup.thread)?;
+                encode_reply(&self.saver.get(&lookup).await?)
+            }
+            HostCall::List(history) => {
+                self.check_thread(&history.thread)?;
+                encode_reply(&list_page(&*self.saver, history).await?)
+            }
+            HostCall::Namespaces => encode_reply(&self.saver.namespaces(&self.thread).await?),
+        }
+    }
+
+    fn check_thread(&self, thread: &str) -> Result<(), Fault> {
         if thread == self.thread {
             return Ok(());
         }
@@ -122,15 +135,15 @@ impl Desk {
 
 /// The newest of the checkpoints that are asked for. They are read one by one: a thread of large states is not held as
 /// a whole.
-async fn list(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoint>, Fault> {
-    let limit = history.limit.map_or(MAX_HISTORY, |it| it.min(MAX_HISTORY));
+async fn list_page(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoint>, Fault> {
+    let limit = history.limit.map_or(MAX_PAGE_LEN, |it| it.min(MAX_PAGE_LEN));
     let mut next = history.limit(1);
     let (mut page, mut bytes) = (Vec::new(), 0);
     while page.len() < limit {
         let Some(checkpoint) = saver.list(&next).await?.pop() else { break };
-        bytes += quota::size(&checkpoint)?;
+        bytes += quota::encoded_size(&checkpoint)?;
         // At least one: a guest that goes on from the last of them comes to an end.
-        if bytes > MAX_PAGE && !page.is_empty() {
+        if bytes > MAX_PAGE_BYTES && !page.is_empty() {
             break;
         }
         next.before = Some(checkpoint.place.id);
@@ -140,28 +153,28 @@ async fn list(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoi
 }
 
 /// Where calls and their answers go.
-struct Journal<'a> {
+struct CallJournal<'a> {
     saver: &'a dyn Checkpointer,
-    gate: &'a Gate,
+    policy: &'a CallPolicy,
     quota: &'a Quota,
 }
 
-impl Journal<'_> {
+impl CallJournal<'_> {
     /// Makes a call and journals its result under its task before the guest hears of it: if the guest dies now, the next
     /// one finds the answer in the thread.
-    async fn call(&self, thread: &str, call: Call) -> Result<Value, Fault> {
+    async fn call(&self, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
         self.quota.check()?;
         let id = call.checkpoint;
         let place = Place { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
-        let (name, node) = (Name::of(thread, &call), call.node.clone());
-        let result = self.gate.pass(&name, call).await?;
-        if !self.gate.is_recorded(&name, &place) {
-            let event = Recorded::Effect { key: name.key.clone(), result: result.clone() };
-            let record = TaskRecord { task: name.task, node, event };
+        let (call_id, node) = (CallId::of(thread, &call), call.node.clone());
+        let result = self.policy.execute(&call_id, call).await?;
+        if !self.policy.is_recorded(&call_id, &place) {
+            let event = TaskEvent::Effect { key: call_id.key.clone(), result: result.clone() };
+            let record = TaskRecord { task: call_id.task, node, event };
             let write = vec![Write::Record(place.clone(), vec![record])];
             self.quota.take(&write)?;
             self.saver.write(write).await?;
-            self.gate.recorded(&name, place);
+            self.policy.mark_recorded(&call_id, place);
         }
         Ok(result)
     }
@@ -180,11 +193,11 @@ mod tests {
     };
     use serde_json::{Map, Value, json};
 
-    use super::{Call, History, Journal, MAX_HISTORY, Quota, Write, list};
-    use crate::{CallError, Gate, protocol::message::FaultCode};
+    use super::{CallJournal, ExternalCall, History, MAX_PAGE_LEN, Quota, Write, list_page};
+    use crate::{CallError, CallPolicy, protocol::message::FaultCode};
 
-    fn call(checkpoint: CheckpointId) -> Call {
-        Call {
+    fn call(checkpoint: CheckpointId) -> ExternalCall {
+        ExternalCall {
             kind: "llm.chat".to_owned(),
             request: json!("hello"),
             key: "llm.chat:1".to_owned(),
@@ -195,9 +208,9 @@ mod tests {
         }
     }
 
-    fn gate() -> Gate {
-        let outside = async |_: String, _: Value| Ok::<_, CallError>(json!("paid"));
-        Gate::new(outside).allow("llm.chat")
+    fn policy() -> CallPolicy {
+        let executor = async |_: String, _: Value| Ok::<_, CallError>(json!("paid"));
+        CallPolicy::new(executor).allow("llm.chat")
     }
 
     fn checkpoint(id: CheckpointId) -> NewCheckpoint {
@@ -222,12 +235,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_in_the_thread_before_the_guest_hears_of_it() {
+    async fn answer_is_stored_before_guest_receives_it() {
         let saver = MemorySaver::new();
         let id = CheckpointId::next();
         saver.put(checkpoint(id)).await.unwrap();
-        let (gate, quota) = (gate(), Quota::new(1 << 20));
-        let journal = Journal { saver: &saver, gate: &gate, quota: &quota };
+        let (policy, quota) = (policy(), Quota::new(1 << 20));
+        let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
         let task = call(id).task;
         let answer = journal.call("t", call(id)).await.unwrap();
         assert_eq!(answer, "paid");
@@ -238,8 +251,8 @@ mod tests {
     }
     /// How many of the calls at these checkpoints go through, with so many bytes to store their answers.
     async fn calls_within(bytes: u64, checkpoints: &[CheckpointId]) -> usize {
-        let (saver, gate, quota) = (MemorySaver::new(), gate(), Quota::new(bytes));
-        let journal = Journal { saver: &saver, gate: &gate, quota: &quota };
+        let (saver, policy, quota) = (MemorySaver::new(), policy(), Quota::new(bytes));
+        let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
         let mut through = 0;
         for id in checkpoints {
             match journal.call("t", call(*id)).await {
@@ -251,15 +264,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_given_again_is_stored_once_for_each_place_and_within_the_quota() {
+    async fn repeated_answer_is_stored_once_per_checkpoint_within_quota() {
         let [one, two, three] = [(); 3].map(|()| CheckpointId::next());
-        // Room for one record, and not for two.
+        // ReceiveWindow for one record, and not for two.
         assert_eq!(calls_within(800, &[one, one, one]).await, 3);
         assert_eq!(calls_within(800, &[one, two, three]).await, 1);
     }
 
     #[test]
-    fn what_a_run_stores_is_bounded_in_bytes_and_in_records() {
+    fn stored_bytes_and_records_are_bounded() {
         let write = |bytes: usize| {
             let mut checkpoint = checkpoint(CheckpointId::next());
             checkpoint.header.run = "r".repeat(bytes);
@@ -281,25 +294,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_guest_reads_a_long_history_in_parts() {
+    async fn long_history_is_read_in_pages() {
         let saver = MemorySaver::new();
         let mut head = None;
-        for _ in 0..MAX_HISTORY + 1 {
+        for _ in 0..MAX_PAGE_LEN + 1 {
             let id = CheckpointId::next();
             let next = NewCheckpoint { expected_head: head, ..checkpoint(id) };
             saver.put(next).await.unwrap();
             head = Some(id);
         }
         let all = History::of("t", "");
-        let newest = list(&saver, all.clone()).await.unwrap();
-        assert_eq!(newest.len(), MAX_HISTORY);
-        assert_eq!(list(&saver, all.clone().limit(usize::MAX)).await.unwrap().len(), MAX_HISTORY);
-        let rest = all.before(newest[MAX_HISTORY - 1].place.id);
-        assert_eq!(list(&saver, rest).await.unwrap().len(), 1);
+        let newest = list_page(&saver, all.clone()).await.unwrap();
+        assert_eq!(newest.len(), MAX_PAGE_LEN);
+        assert_eq!(
+            list_page(&saver, all.clone().limit(usize::MAX)).await.unwrap().len(),
+            MAX_PAGE_LEN
+        );
+        let rest = all.before(newest[MAX_PAGE_LEN - 1].place.id);
+        assert_eq!(list_page(&saver, rest).await.unwrap().len(), 1);
     }
 
     #[tokio::test]
-    async fn large_states_are_read_few_at_a_time_and_the_largest_alone() {
+    async fn page_bytes_are_bounded_and_largest_state_is_alone() {
         let saver = MemorySaver::new();
         let mut head = None;
         for bytes in [40 << 20, 10 << 20, 10 << 20, 10 << 20, 10 << 20] {
@@ -311,7 +327,7 @@ mod tests {
         let mut pages = Vec::new();
         let mut next = History::of("t", "");
         loop {
-            let page = list(&saver, next.clone()).await.unwrap();
+            let page = list_page(&saver, next.clone()).await.unwrap();
             let Some(last) = page.last() else { break };
             next.before = Some(last.place.id);
             pages.push(page.len());

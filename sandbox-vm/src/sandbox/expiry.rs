@@ -2,30 +2,30 @@
 
 use std::time::Instant;
 
-use crate::{limits::Cause, spec::Spec};
+use crate::{limits::ExceededLimit, spec::Spec};
 
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct ExpiryTimer {
     /// Since when it is somebody's; a sandbox that waits in a pool is nobody's, and does not expire.
-    since: Option<Instant>,
+    owned_since: Option<Instant>,
     last_used: Instant,
-    under_way: usize,
+    active_operations: usize,
 }
 
-impl Clock {
+impl ExpiryTimer {
     pub(super) fn start() -> Self {
         let now = Instant::now();
-        Self { since: Some(now), last_used: now, under_way: 0 }
+        Self { owned_since: Some(now), last_used: now, active_operations: 0 }
     }
 
     /// Counts nothing until it is started again.
     pub(super) fn stop(&mut self) {
-        self.since = None;
+        self.owned_since = None;
     }
 
     /// Counts from now.
-    pub(super) fn start_again(&mut self) {
-        self.since = Some(Instant::now());
+    pub(super) fn restart(&mut self) {
+        self.owned_since = Some(Instant::now());
         self.touch();
     }
 
@@ -36,20 +36,20 @@ impl Clock {
 
     /// Something is under way, until it is [finished](Self::finish).
     pub(super) fn begin(&mut self) {
-        self.under_way += 1;
+        self.active_operations += 1;
     }
 
     pub(super) fn finish(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.active_operations = self.active_operations.saturating_sub(1);
         self.touch();
     }
 
     /// The limit of time that has passed, if one has.
-    pub(super) fn passed(&self, spec: &Spec) -> Option<Cause> {
-        if self.since?.elapsed() >= spec.lifetime {
-            return Some(Cause::Lifetime);
+    pub(super) fn expired_limit(&self, spec: &Spec) -> Option<ExceededLimit> {
+        if self.owned_since?.elapsed() >= spec.lifetime {
+            return Some(ExceededLimit::Lifetime);
         }
-        let is_idle = self.under_way == 0 && self.last_used.elapsed() >= spec.limits.idle;
-        is_idle.then_some(Cause::Idle)
+        let is_idle = self.active_operations == 0 && self.last_used.elapsed() >= spec.limits.idle;
+        is_idle.then_some(ExceededLimit::Idle)
     }
 }

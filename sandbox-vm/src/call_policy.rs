@@ -1,4 +1,4 @@
-//! The gate: what a graph in a guest may ask from outside, and the journal of what it was answered.
+//! The policy: what a graph in a guest may ask from executor, and the journal of what it was answered.
 
 #[cfg(test)]
 mod tests;
@@ -16,20 +16,20 @@ use graph_core::checkpoint::{Place, TaskId};
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
-use crate::protocol::message::{Call, Fault, FaultCode};
+use crate::protocol::message::{ExternalCall, Fault, FaultCode};
 
 /// How long a call's key, node and namespace may each be.
-const MAX_NAME: usize = 4096;
+const MAX_FIELD_LEN: usize = 4096;
 
-/// Makes calls to the outside for graphs in guests: it holds the keys that never enter one.
+/// Makes calls to the executor for graphs in guests: it holds the keys that never enter one.
 #[async_trait]
-pub trait Outside: Send + Sync {
+pub trait CallExecutor: Send + Sync {
     /// Makes a call of this kind.
     async fn call(&self, kind: &str, request: Value) -> Result<Value, CallError>;
 }
 
 #[async_trait]
-impl<F, Fut> Outside for F
+impl<F, Fut> CallExecutor for F
 where
     F: Fn(String, Value) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Value, CallError>> + Send,
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// A call to the outside that failed.
+/// A call to the executor that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
@@ -65,14 +65,14 @@ impl CallError {
 ///
 /// It also keeps what was answered, by thread, task and key. A guest may die between a call and the checkpoint that
 /// stores its result; the new guest that goes on from the last checkpoint makes the same call in the same task, and
-/// gets the same answer. So give one gate to all runs of a thread. When a run of the thread has come to its end the
+/// gets the same answer. So give one policy to all runs of a thread. When a run of the thread has come to its end the
 /// answers are let go of.
 ///
 /// ```
-/// use sandbox_vm::{CallError, Gate};
+/// use sandbox_vm::{CallError, CallPolicy};
 /// use serde_json::{Value, json};
 ///
-/// let gate = Gate::new(async |kind: String, request: Value| {
+/// let policy = CallPolicy::new(async |kind: String, request: Value| {
 ///     Ok::<_, CallError>(json!({ "kind": kind, "echo": request }))
 /// })
 /// .allow("llm.chat")
@@ -81,8 +81,8 @@ impl CallError {
 /// ```
 #[derive(Clone)]
 #[must_use]
-pub struct Gate {
-    outside: Arc<dyn Outside>,
+pub struct CallPolicy {
+    executor: Arc<dyn CallExecutor>,
     rules: Rules,
     // A std mutex: held for a moment, never over an await.
     state: Arc<Mutex<State>>,
@@ -100,15 +100,15 @@ struct Rules {
 
 #[derive(Debug, Default)]
 struct State {
-    made: u64,
-    /// When the next call may be made, for a gate with a rate.
-    next: Option<Instant>,
-    journal: BTreeMap<Name, Entry>,
+    calls_made: u64,
+    /// When the next call may be made, for a policy with a rate.
+    next_slot: Option<Instant>,
+    journal: BTreeMap<CallId, JournalEntry>,
 }
 
 /// A call that was answered, or is under way.
 #[derive(Debug)]
-struct Entry {
+struct JournalEntry {
     answer: watch::Receiver<Option<Answer>>,
     /// Where in the thread the answer was stored last.
     recorded: Option<Place>,
@@ -116,24 +116,24 @@ struct Entry {
 
 /// Names a call: the same when a task is run again by another guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name {
+pub(crate) struct CallId {
     pub(crate) thread: String,
     pub(crate) task: TaskId,
     pub(crate) key: String,
 }
 
-impl Name {
+impl CallId {
     /// The name of a call of this thread.
-    pub(crate) fn of(thread: &str, call: &Call) -> Self {
+    pub(crate) fn of(thread: &str, call: &ExternalCall) -> Self {
         Self { thread: thread.to_owned(), task: call.task, key: call.key.clone() }
     }
 }
 
 type Answer = Result<Value, CallError>;
 
-impl Gate {
-    /// A gate that lets nothing through yet.
-    pub fn new(outside: impl Outside + 'static) -> Self {
+impl CallPolicy {
+    /// A policy that lets nothing through yet.
+    pub fn new(executor: impl CallExecutor + 'static) -> Self {
         let rules = Rules {
             kinds: BTreeSet::new(),
             budget: None,
@@ -142,11 +142,11 @@ impl Gate {
             max_answer: 1 << 20,
             timeout: Duration::from_secs(600),
         };
-        Self { outside: Arc::new(outside), rules, state: Arc::default() }
+        Self { executor: Arc::new(executor), rules, state: Arc::default() }
     }
 
-    /// A gate that lets nothing through.
-    pub fn closed() -> Self {
+    /// A policy that lets nothing through.
+    pub fn deny_all() -> Self {
         Self::new(async |kind: String, _: Value| Err(CallError::terminal(format!("`{kind}`"))))
     }
 
@@ -162,7 +162,7 @@ impl Gate {
         self
     }
 
-    /// Lets so many calls a second through; others wait for their turn.
+    /// Lets so many calls a second through; others wait for their slot.
     pub fn rate(mut self, per_second: u32) -> Self {
         self.rules.per_second = Some(per_second.max(1));
         self
@@ -187,8 +187,8 @@ impl Gate {
     }
 
     /// How many calls were made so far.
-    pub fn made(&self) -> u64 {
-        self.state().made
+    pub fn calls_made(&self) -> u64 {
+        self.state().calls_made
     }
 
     /// How many bytes an answer may have.
@@ -198,21 +198,21 @@ impl Gate {
 
     /// How many answers it keeps.
     #[cfg(all(test, feature = "testkit"))]
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn journal_len(&self) -> usize {
         self.state().journal.len()
     }
 
     /// Lets go of the answers of a thread, as the end of a run does. For threads that nobody goes on with.
-    pub fn forget(&self, thread: &str) {
-        self.state().journal.retain(|name, _| name.thread != thread);
+    pub fn forget_thread(&self, thread: &str) {
+        self.state().journal.retain(|id, _| id.thread != thread);
     }
 
     /// Makes a guest's call, or gives the answer that the same call of the same task got before.
     ///
-    /// The call itself is the gate's: it goes on to its end though the guest dies, because it is paid for.
-    pub(crate) async fn pass(&self, name: &Name, call: Call) -> Result<Value, Fault> {
+    /// The call itself is the policy's: it goes on to its end though the guest dies, because it is paid for.
+    pub(crate) async fn execute(&self, id: &CallId, call: ExternalCall) -> Result<Value, Fault> {
         self.check(&call)?;
-        let mut answer = self.enter(name, call)?;
+        let mut answer = self.find_or_start(id, call)?;
         let answer = match answer.wait_for(Option::is_some).await {
             Ok(answer) => answer.clone(),
             Err(_) => None,
@@ -228,19 +228,19 @@ impl Gate {
     }
 
     /// Whether the answer of a call is known to be stored in this place of its thread.
-    pub(crate) fn is_recorded(&self, name: &Name, place: &Place) -> bool {
+    pub(crate) fn is_recorded(&self, id: &CallId, place: &Place) -> bool {
         let state = self.state();
-        state.journal.get(name).is_some_and(|it| it.recorded.as_ref() == Some(place))
+        state.journal.get(id).is_some_and(|it| it.recorded.as_ref() == Some(place))
     }
 
     /// Notes that the answer of a call is stored in this place of its thread.
-    pub(crate) fn recorded(&self, name: &Name, place: Place) {
-        if let Some(entry) = self.state().journal.get_mut(name) {
+    pub(crate) fn mark_recorded(&self, id: &CallId, place: Place) {
+        if let Some(entry) = self.state().journal.get_mut(id) {
             entry.recorded = Some(place);
         }
     }
 
-    fn check(&self, call: &Call) -> Result<(), Fault> {
+    fn check(&self, call: &ExternalCall) -> Result<(), Fault> {
         if !self.rules.kinds.contains(&call.kind) {
             let kinds: Vec<_> = self.rules.kinds.iter().map(String::as_str).collect();
             let kinds = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
@@ -249,9 +249,9 @@ impl Gate {
                 "calls of kind `{kind}` are not allowed; allowed are: {kinds}"
             )));
         }
-        if [&call.key, &call.node, &call.namespace].iter().any(|it| it.len() > MAX_NAME) {
+        if [&call.key, &call.node, &call.namespace].iter().any(|it| it.len() > MAX_FIELD_LEN) {
             return Err(refused(format!(
-                "a call's key, node and namespace may have {MAX_NAME} bytes each"
+                "a call's key, node and namespace may have {MAX_FIELD_LEN} bytes each"
             )));
         }
         let size = call.request.to_string().len();
@@ -263,33 +263,37 @@ impl Gate {
     }
 
     /// Finds the call in the journal, or starts it.
-    fn enter(&self, name: &Name, call: Call) -> Result<watch::Receiver<Option<Answer>>, Fault> {
+    fn find_or_start(
+        &self,
+        id: &CallId,
+        call: ExternalCall,
+    ) -> Result<watch::Receiver<Option<Answer>>, Fault> {
         let mut state = self.state();
-        if let Some(known) = state.journal.get(name) {
-            return Ok(known.answer.clone());
+        if let Some(entry) = state.journal.get(id) {
+            return Ok(entry.answer.clone());
         }
-        if self.rules.budget.is_some_and(|it| state.made >= it) {
+        if self.rules.budget.is_some_and(|it| state.calls_made >= it) {
             let budget = self.rules.budget.unwrap_or_default();
             return Err(refused(format!("the budget of {budget} calls is used up")));
         }
-        state.made += 1;
-        let turn = state.turn(self.rules.per_second);
+        state.calls_made += 1;
+        let slot = state.reserve_slot(self.rules.per_second);
         let (sender, receiver) = watch::channel(None);
-        state.journal.insert(name.clone(), Entry { answer: receiver.clone(), recorded: None });
+        state.journal.insert(id.clone(), JournalEntry { answer: receiver.clone(), recorded: None });
         drop(state);
-        let mut under_way = UnderWay {
-            gate: self.clone(),
-            name: name.clone(),
+        let mut in_flight = InFlightCall {
+            policy: self.clone(),
+            id: id.clone(),
             answer: receiver.clone(),
             is_answered: false,
         };
         tokio::spawn(async move {
-            tokio::time::sleep_until(turn).await;
-            let gate = &under_way.gate;
-            let answer = make(&*gate.outside, &gate.rules, call).await;
-            under_way.is_answered = answer.is_ok();
+            tokio::time::sleep_until(slot).await;
+            let policy = &in_flight.policy;
+            let answer = execute_call(&*policy.executor, &policy.rules, call).await;
+            in_flight.is_answered = answer.is_ok();
             // First: whoever hears of an error may try again at once.
-            drop(under_way);
+            drop(in_flight);
             sender.send_replace(Some(answer));
         });
         Ok(receiver)
@@ -301,40 +305,40 @@ impl Gate {
 }
 
 /// A call that is being made. Unless it is answered the journal forgets it: whoever tries again makes it again.
-struct UnderWay {
-    gate: Gate,
-    name: Name,
+struct InFlightCall {
+    policy: CallPolicy,
+    id: CallId,
     answer: watch::Receiver<Option<Answer>>,
     is_answered: bool,
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlightCall {
     fn drop(&mut self) {
-        let mut state = self.gate.state();
-        let known = state.journal.get(&self.name);
+        let mut state = self.policy.state();
+        let entry = state.journal.get(&self.id);
         // Since the thread was forgotten the name may be another call's.
-        let is_own = known.is_some_and(|it| it.answer.same_channel(&self.answer));
+        let is_own = entry.is_some_and(|it| it.answer.same_channel(&self.answer));
         if is_own && !self.is_answered {
-            state.journal.remove(&self.name);
+            state.journal.remove(&self.id);
         }
     }
 }
 
 impl State {
     /// When a call may be made: at once, or after those before it.
-    fn turn(&mut self, per_second: Option<u32>) -> Instant {
+    fn reserve_slot(&mut self, per_second: Option<u32>) -> Instant {
         let now = Instant::now();
         let Some(per_second) = per_second else { return now };
-        let turn = self.next.map_or(now, |it| it.max(now));
-        self.next = Some(turn + Duration::from_secs(1) / per_second);
-        turn
+        let slot = self.next_slot.map_or(now, |it| it.max(now));
+        self.next_slot = Some(slot + Duration::from_secs(1) / per_second);
+        slot
     }
 }
 
-async fn make(outside: &dyn Outside, rules: &Rules, call: Call) -> Answer {
-    let made = tokio::time::timeout(rules.timeout, outside.call(&call.kind, call.request)).await;
+async fn execute_call(executor: &dyn CallExecutor, rules: &Rules, call: ExternalCall) -> Answer {
+    let result = tokio::time::timeout(rules.timeout, executor.call(&call.kind, call.request)).await;
     let answer =
-        made.map_err(|_| CallError::new(format!("no answer within {:?}", rules.timeout)))??;
+        result.map_err(|_| CallError::new(format!("no answer within {:?}", rules.timeout)))??;
     let size = answer.to_string().len();
     if size > rules.max_answer {
         let max = rules.max_answer;
@@ -349,8 +353,11 @@ fn refused(problem: String) -> Fault {
     Fault::new(FaultCode::Refused, problem)
 }
 
-impl fmt::Debug for Gate {
+impl fmt::Debug for CallPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("rules", &self.rules).field("made", &self.made()).finish()
+        f.debug_struct("CallPolicy")
+            .field("rules", &self.rules)
+            .field("calls_made", &self.calls_made())
+            .finish()
     }
 }

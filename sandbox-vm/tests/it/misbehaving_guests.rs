@@ -1,0 +1,436 @@
+//! Guests that do not keep to the protocol: each is found out, named and taken down.
+
+mod unread_replies;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use graph_core::{
+    EventKind,
+    checkpoint::{CheckpointId, TaskId},
+};
+use sandbox_vm::{
+    CallPolicy, Error, ExceededLimit, GraphRun, MAX_FILE_SIZE, Program, Sandbox, Sandboxes, Spec,
+    TerminationReason, Usage,
+    backend::{Backend, Guest, Handle, Snapshot},
+    protocol::{
+        self, Frame, Kind, ProtocolError,
+        frame::{MAX_FRAME, encode},
+        message::{ExternalCall, FaultCode, FileContents, GraphEvent, HostCall, HostCallRequest},
+    },
+    report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+/// A back end whose guests say what a script says.
+#[derive(Clone, Debug)]
+struct ScriptedBackend {
+    script: Script,
+    killed: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Script {
+    /// What it says in place of a greeting.
+    hello: fn(nonce: u64) -> Vec<u8>,
+    /// What it says when it is asked something; nothing means silence.
+    answer: fn(id: u64) -> Vec<u8>,
+    /// How long it reads what the host says.
+    reads: Reads,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    All,
+    /// Nothing after the host's greeting.
+    Hello,
+    /// Nothing after the first order.
+    FirstCommand,
+}
+
+impl Script {
+    const SILENT: Self = Self { hello, answer: silence, reads: Reads::All };
+}
+
+#[async_trait]
+impl Backend for ScriptedBackend {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    async fn probe(&self) -> Report {
+        Report::available("scripted", Guarantee::ALL)
+    }
+
+    async fn start(&self, _: &Spec, _: &SandboxDir) -> Result<Guest, Error> {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        tokio::spawn(run_script(theirs, self.script));
+        Ok(Guest { channel: Box::new(ours), handle: Arc::new(ScriptedHandle(self.killed.clone())) })
+    }
+}
+
+async fn run_script(mut stream: DuplexStream, script: Script) {
+    let Ok(Some(hello)) = Frame::read(&mut stream).await else { return };
+    let hello: Value = rmp_serde::from_slice(&hello.payload).unwrap();
+    let greeting = (script.hello)(hello["nonce"].as_u64().unwrap());
+    if stream.write_all(&greeting).await.is_err() {
+        return;
+    }
+    if script.reads == Reads::Hello {
+        std::future::pending::<()>().await;
+    }
+    while let Ok(Some(frame)) = Frame::read(&mut stream).await {
+        if frame.kind == Kind::Request {
+            // As long as the host reads it goes on.
+            if stream.write_all(&(script.answer)(frame.id)).await.is_err() {
+                return;
+            }
+            if script.reads == Reads::FirstCommand {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+    let _ = stream.read_u8().await;
+}
+
+#[derive(Debug)]
+struct ScriptedHandle(Arc<AtomicBool>);
+
+#[async_trait]
+impl Handle for ScriptedHandle {
+    async fn kill(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    async fn pause(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn resume(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn usage(&self) -> Option<Usage> {
+        None
+    }
+
+    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
+        None
+    }
+
+    async fn diagnostic_output(&self) -> String {
+        "last words".to_owned()
+    }
+
+    async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error> {
+        Ok(Snapshot { backend: "scripted", dir: dir })
+    }
+}
+
+fn msgpack(value: &Value) -> Vec<u8> {
+    rmp_serde::to_vec_named(value).unwrap()
+}
+
+fn hello(nonce: u64) -> Vec<u8> {
+    encode(
+        Kind::Hello,
+        0,
+        &msgpack(&json!({ "version": protocol::VERSION, "nonce": nonce, "graphs": [] })),
+    )
+}
+
+fn silence(_: u64) -> Vec<u8> {
+    Vec::new()
+}
+
+async fn open(script: Script) -> (Sandboxes, tempfile::TempDir, Arc<AtomicBool>) {
+    let killed = Arc::new(AtomicBool::new(false));
+    let dir = tempfile::tempdir().unwrap();
+    let sandboxes = Sandboxes::builder()
+        .backend(ScriptedBackend { script, killed: killed.clone() })
+        .state_dir(dir.path().join("state"))
+        .start_timeout(Duration::from_millis(500))
+        .open()
+        .await
+        .unwrap();
+    (sandboxes, dir, killed)
+}
+
+/// A guest that greets wrongly is no guest.
+async fn assert_start_refused(hello: fn(u64) -> Vec<u8>, words: &str) {
+    let (sandboxes, dir, killed) = open(Script { hello, ..Script::SILENT }).await;
+    let error = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap_err();
+    assert!(error.to_string().contains(words), "{error}");
+    assert!(killed.load(Ordering::SeqCst));
+    assert!(sandboxes.list().is_empty());
+    assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn invalid_hello_messages_are_refused() {
+    assert_start_refused(|_| Vec::new(), "did not greet within").await;
+    assert_start_refused(|_| vec![b'x'; 4000], "a frame of").await;
+    assert_start_refused(|nonce| hello(nonce + 1), "another nonce").await;
+    let old = |nonce| {
+        encode(Kind::Hello, 0, &msgpack(&json!({ "version": 0, "nonce": nonce, "graphs": [] })))
+    };
+    assert_start_refused(old, "version 0").await;
+    assert_start_refused(
+        |_| encode(Kind::Hello, 0, &msgpack(&json!("hello"))),
+        "malformed greeting",
+    )
+    .await;
+    assert_start_refused(|_| encode(Kind::Reply, 0, &msgpack(&json!(1))), "something else first")
+        .await;
+    assert_start_refused(|_| encode(Kind::Hello, 0, &vec![0x91; 100_000]), "too long").await;
+    assert_start_refused(|_| vec![1, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0, 0, 1], "kind 99").await;
+}
+
+/// A guest that answers wrongly is taken down, for this reason.
+async fn assert_terminated(answer: fn(u64) -> Vec<u8>, words: &str) -> String {
+    let (sandboxes, _dir, killed) = open(Script { answer, ..Script::SILENT }).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
+    let error = sandbox.exec(Program::new("x")).await.unwrap_err();
+    let Error::Terminated { reason: TerminationReason::ProtocolViolation(why), .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(why.to_string().contains(words), "{why}");
+    assert!(killed.load(Ordering::SeqCst));
+    assert!(sandboxes.get("x").is_none());
+    why.to_string()
+}
+
+#[tokio::test]
+async fn invalid_replies_terminate_the_guest() {
+    assert_terminated(|id| encode(Kind::Reply, id, b"\xff\xff"), "malformed reply").await;
+    assert_terminated(
+        |id| encode(Kind::Reply, id, &msgpack(&json!({ "code": "x" }))),
+        "malformed reply",
+    )
+    .await;
+    assert_terminated(|id| encode(Kind::Event, id, &msgpack(&json!({}))), "an event too many")
+        .await;
+    assert_terminated(
+        |_| encode(Kind::Event, 99, &vec![0xc1; 1 << 20]),
+        "messages that nobody waits for",
+    )
+    .await;
+    assert_terminated(
+        |id| encode(Kind::Reply, id, &[vec![0x91; 1000], vec![0xc0]].concat()),
+        "nested too deeply",
+    )
+    .await;
+    assert_terminated(|_| hello(1), "a second greeting").await;
+    assert_terminated(
+        |_| vec![0xff, 0xff, 0xff, 0xff, 3, 0, 0, 0, 0, 0, 0, 0, 0],
+        "a frame of 4294967295 bytes",
+    )
+    .await;
+    assert_terminated(|_| encode(Kind::Credit, 1, b""), "may not be sent here").await;
+    let forged = |id| {
+        let code = format!("\u{1b}]0;x\u{7}{}", "x".repeat(1 << 20));
+        encode(Kind::Failure, id, &msgpack(&json!({ "code": code, "message": "" })))
+    };
+    let words = assert_terminated(forged, "malformed failure").await;
+    assert!(words.contains(r"\u{1b}]0;x\u{7}xxx") && words.len() < 5000, "{}", words.len());
+    // A megabyte of output is allowed, and this is more.
+    assert_terminated(
+        |id| encode(Kind::Stdout, id, &vec![b'x'; (1 << 20) + 1]),
+        "more output than is allowed",
+    )
+    .await;
+    let half = |id: u64| {
+        let mut frame = encode(Kind::Reply, id, &vec![0; 200 << 10]);
+        frame[4] |= 0x80;
+        frame.repeat(MAX_FRAME * 9 / (200 << 10))
+    };
+    assert_terminated(half, "unfinished messages").await;
+}
+
+fn host_call(run: u64, nth: u64, request: Value) -> Vec<u8> {
+    let call = ExternalCall {
+        kind: "slow".to_owned(),
+        request,
+        key: nth.to_string(),
+        task: TaskId::COMMAND,
+        node: "node".to_owned(),
+        namespace: String::new(),
+        checkpoint: CheckpointId::from_bytes([1; 16]),
+    };
+    let request = HostCallRequest { run, call: HostCall::External(Box::new(call)) };
+    encode(Kind::Request, nth, &rmp_serde::to_vec_named(&request).unwrap())
+}
+
+fn event(run: u64, value: Value) -> Vec<u8> {
+    let event = GraphEvent {
+        namespace: String::new(),
+        step: 0,
+        task: None,
+        node: None,
+        handles: None,
+        outer: None,
+        kind: EventKind::Custom(value),
+    };
+    encode(Kind::Event, run, &rmp_serde::to_vec_named(&event).unwrap())
+}
+
+/// A graph whose guest sends this is taken down, though nobody reads its events and no call is answered.
+async fn assert_flood_terminates(answer: fn(u64) -> Vec<u8>, rule: &'static str) {
+    let policy =
+        CallPolicy::new(async |_: String, _: Value| std::future::pending().await).allow("slow");
+    let (sandboxes, _dir, killed) = open(Script { answer, ..Script::SILENT }).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
+    let run = GraphRun::new("g").call_policy(policy).timeout(Duration::from_secs(600));
+    let running = sandbox.run_graph(run).await.unwrap();
+    let terminated = async {
+        while sandbox.termination_reason().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(300), terminated).await.expect(rule);
+    let error = running.finish().await.unwrap_err();
+    let expected = TerminationReason::ProtocolViolation(ProtocolError::UnexpectedMessage(rule));
+    assert!(matches!(&error, Error::Terminated { reason, .. } if *reason == expected), "{error}");
+    assert!(killed.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn graph_that_floods_the_host_is_terminated() {
+    let small = |id| (0..2000).flat_map(|nth| host_call(id, nth, Value::Null)).collect();
+    assert_flood_terminates(small, "a question too many").await;
+    assert_flood_terminates(|id| host_call(id, 7, Value::Null).repeat(2), "a question asked twice")
+        .await;
+    let large = |id| {
+        let text = "x".repeat(1_000_000);
+        (0..150).flat_map(|nth| host_call(id, nth, json!(text))).collect()
+    };
+    assert_flood_terminates(large, "questions that are too large together").await;
+    assert_flood_terminates(
+        |id| (0..17).flat_map(|nth| event(id, json!(nth))).collect(),
+        "an event too many",
+    )
+    .await;
+    assert_flood_terminates(
+        |id| event(id, json!("x".repeat(17 << 20))),
+        "an event that is too large",
+    )
+    .await;
+    // Two bytes for each of these lists make hundreds in memory.
+    assert_flood_terminates(|id| event(id, json!(vec![[0]; 50_000])), "an event that is too large")
+        .await;
+}
+
+#[tokio::test]
+async fn answered_host_call_frees_its_memory() {
+    let answer = |id| {
+        let text = "x".repeat(30 << 20);
+        let done = encode(Kind::Reply, id, &msgpack(&json!({ "done": {} })));
+        (0..6).flat_map(|nth| host_call(id, nth, json!(text))).chain(done).collect()
+    };
+    let (sandboxes, _dir, _) = open(Script { answer, ..Script::SILENT }).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
+    // No call is allowed, so every question is answered at once.
+    let exit = sandbox.run_graph(GraphRun::new("g")).await.unwrap().finish().await.unwrap();
+    assert!(exit.is_done());
+}
+
+/// A guest that answers everything with this.
+async fn sandbox_answering(
+    answer: fn(u64) -> Vec<u8>,
+) -> (Sandbox, (Sandboxes, tempfile::TempDir)) {
+    let (sandboxes, dir, _) = open(Script { answer, ..Script::SILENT }).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
+    (sandbox, (sandboxes, dir))
+}
+
+#[tokio::test]
+async fn entry_names_that_leave_the_directory_are_rejected() {
+    fn list(id: u64, name: &str) -> Vec<u8> {
+        let entry = json!([{ "name": name, "kind": "file", "size": 1 }]);
+        encode(Kind::Reply, id, &msgpack(&entry))
+    }
+    let scripts: [fn(u64) -> Vec<u8>; 5] = [
+        |id| list(id, ""),
+        |id| list(id, ".."),
+        |id| list(id, "."),
+        |id| list(id, "../x"),
+        |id| list(id, "a\0b"),
+    ];
+    for answer in scripts {
+        let (sandbox, _held) = sandbox_answering(answer).await;
+        let error = sandbox.fs().list("").await.unwrap_err();
+        assert!(error.to_string().contains("a name that is none"), "{error}");
+        assert!(sandbox.termination_reason().is_some());
+    }
+    let (sandbox, _held) = sandbox_answering(|id| list(id, "..x")).await;
+    assert_eq!(sandbox.fs().list("").await.unwrap()[0].name, "..x");
+}
+
+#[tokio::test]
+async fn oversized_file_reply_is_rejected() {
+    let answer = |id| {
+        let bytes = FileContents { bytes: vec![0; usize::try_from(MAX_FILE_SIZE).unwrap() + 1] };
+        encode(Kind::Reply, id, &rmp_serde::to_vec_named(&bytes).unwrap())
+    };
+    let (sandbox, _held) = sandbox_answering(answer).await;
+    let error = sandbox.fs().read("x").await.unwrap_err();
+    assert!(error.to_string().contains("more of a file than was asked for"), "{error}");
+}
+
+#[tokio::test]
+async fn control_characters_in_guest_texts_are_escaped() {
+    let answer = |id| {
+        let fault = json!({ "code": "failed", "message": "\u{1b}[2Jno\n" });
+        encode(Kind::Failure, id, &msgpack(&fault))
+    };
+    let (sandbox, _held) = sandbox_answering(answer).await;
+    let error = sandbox.ping().await.unwrap_err();
+    assert_eq!(error.to_string(), "sandbox `x`: \\u{1b}[2Jno\n");
+    let answer = |id| {
+        let failed = json!({ "failed": { "error": "\u{1b}[2Jno", "terminal": true } });
+        encode(Kind::Reply, id, &msgpack(&failed))
+    };
+    let (sandbox, _held) = sandbox_answering(answer).await;
+    let run = sandbox.run_graph(GraphRun::new("g")).await.unwrap();
+    let error = run.finish().await.unwrap_err();
+    assert!(error.to_string().ends_with("sandbox: \\u{1b}[2Jno"), "{error}");
+}
+
+/// A late event that cannot be read, and a true answer.
+fn late_event_then_reply(id: u64) -> Vec<u8> {
+    [encode(Kind::Event, 99, &[0xc1; 9]), encode(Kind::Reply, id, &[0xc0])].concat()
+}
+
+#[tokio::test]
+async fn messages_for_unknown_requests_are_not_parsed() {
+    let (sandbox, _held) = sandbox_answering(late_event_then_reply).await;
+    sandbox.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn oversized_command_is_refused_and_guest_survives() {
+    let (sandbox, _held) = sandbox_answering(late_event_then_reply).await;
+    let error = sandbox.exec(Program::new("x").input(vec![0; 65 << 20])).await.unwrap_err();
+    let Error::Guest { fault, .. } = &error else { panic!("{error}") };
+    assert_eq!(fault.code, FaultCode::Refused);
+    assert!(fault.message.contains("at most 67108864 go through"), "{error}");
+    sandbox.ping().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn unresponsive_guest_is_terminated() {
+    let (sandboxes, _dir, killed) = open(Script::SILENT).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
+    let error = sandbox.exec(Program::new("x")).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(killed.load(Ordering::SeqCst));
+}
