@@ -1,4 +1,4 @@
-//! The policy: what a graph in a guest may ask from executor, and the journal of what it was answered.
+//! Decides which external calls a graph in a guest may make, and journals their answers.
 
 #[cfg(test)]
 mod tests;
@@ -18,13 +18,13 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::protocol::message::{ExternalCall, Fault, FaultCode};
 
-/// How long a call's key, node and namespace may each be.
+/// Maximum length in bytes of each of a call's key, node and namespace.
 const MAX_FIELD_LEN: usize = 4096;
 
-/// Makes calls to the executor for graphs in guests: it holds the keys that never enter one.
+/// Executes external calls on the host for graphs in guests. It holds the credentials, which never enter a guest.
 #[async_trait]
 pub trait CallExecutor: Send + Sync {
-    /// Makes a call of this kind.
+    /// Executes a call of this kind.
     async fn call(&self, kind: &str, request: Value) -> Result<Value, CallError>;
 }
 
@@ -39,34 +39,34 @@ where
     }
 }
 
-/// A call to the executor that failed.
+/// An external call that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
-    /// What went wrong; it goes into the guest, so it must hold no secret.
+    /// The error message. It is sent to the guest, so it must not contain secrets.
     pub message: String,
-    /// Whether trying again cannot help.
+    /// Whether the failure is permanent: a retry cannot succeed.
     pub terminal: bool,
 }
 
 impl CallError {
-    /// A failure that may pass.
+    /// Creates a temporary failure, which may be retried.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), terminal: false }
     }
 
-    /// A failure that will not.
+    /// Creates a permanent failure.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self { message: message.into(), terminal: true }
     }
 }
 
-/// Which calls a graph in a guest may make: kinds, how many, how fast, how large. Cheap to clone.
+/// Which external calls a graph in a guest may make: kinds, number, rate and size. Cheap to clone.
 ///
-/// It also keeps what was answered, by thread, task and key. A guest may die between a call and the checkpoint that
-/// stores its result; the new guest that goes on from the last checkpoint makes the same call in the same task, and
-/// gets the same answer. So give one policy to all runs of a thread. When a run of the thread has come to its end the
-/// answers are let go of.
+/// The policy also journals answers by thread, task and key. If a guest dies between a call and the checkpoint that
+/// stores its result, the replacement guest resumes from the last checkpoint, repeats the call in the same task, and
+/// gets the same answer. Share one policy between all runs of a thread. The answers are dropped when a run of the
+/// thread completes.
 ///
 /// ```
 /// use sandbox_vm::{CallError, CallPolicy};
@@ -84,7 +84,7 @@ impl CallError {
 pub struct CallPolicy {
     executor: Arc<dyn CallExecutor>,
     rules: Rules,
-    // A std mutex: held for a moment, never over an await.
+    // A std mutex: held briefly, never across an await.
     state: Arc<Mutex<State>>,
 }
 
@@ -101,20 +101,20 @@ struct Rules {
 #[derive(Debug, Default)]
 struct State {
     calls_made: u64,
-    /// When the next call may be made, for a policy with a rate.
+    /// Earliest time of the next call, if the rate is limited.
     next_slot: Option<Instant>,
     journal: BTreeMap<CallId, JournalEntry>,
 }
 
-/// A call that was answered, or is under way.
+/// A call that was answered or is in flight.
 #[derive(Debug)]
 struct JournalEntry {
     answer: watch::Receiver<Option<Answer>>,
-    /// Where in the thread the answer was stored last.
+    /// Checkpoint under which the answer was last stored.
     recorded: Option<Place>,
 }
 
-/// Names a call: the same when a task is run again by another guest.
+/// Identifies a call. A task that is repeated by another guest produces the same id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CallId {
     pub(crate) thread: String,
@@ -123,7 +123,7 @@ pub(crate) struct CallId {
 }
 
 impl CallId {
-    /// The name of a call of this thread.
+    /// Returns the id of a call made by this thread.
     pub(crate) fn of(thread: &str, call: &ExternalCall) -> Self {
         Self { thread: thread.to_owned(), task: call.task, key: call.key.clone() }
     }
@@ -132,7 +132,7 @@ impl CallId {
 type Answer = Result<Value, CallError>;
 
 impl CallPolicy {
-    /// A policy that lets nothing through yet.
+    /// Creates a policy that allows no calls until [`allow`](Self::allow) is used.
     pub fn new(executor: impl CallExecutor + 'static) -> Self {
         let rules = Rules {
             kinds: BTreeSet::new(),
@@ -145,71 +145,72 @@ impl CallPolicy {
         Self { executor: Arc::new(executor), rules, state: Arc::default() }
     }
 
-    /// A policy that lets nothing through.
+    /// Creates a policy that allows no calls.
     pub fn deny_all() -> Self {
         Self::new(async |kind: String, _: Value| Err(CallError::terminal(format!("`{kind}`"))))
     }
 
-    /// Lets calls of this kind through.
+    /// Allows calls of this kind.
     pub fn allow(mut self, kind: impl Into<String>) -> Self {
         self.rules.kinds.insert(kind.into());
         self
     }
 
-    /// Lets so many calls through in all, of all kinds and in all runs.
+    /// Limits the total number of calls, over all kinds and all runs.
     pub fn budget(mut self, calls: u64) -> Self {
         self.rules.budget = Some(calls);
         self
     }
 
-    /// Lets so many calls a second through; others wait for their slot.
+    /// Limits the number of calls per second; excess calls are delayed.
     pub fn rate(mut self, per_second: u32) -> Self {
         self.rules.per_second = Some(per_second.max(1));
         self
     }
 
-    /// Lets requests of so many bytes through; a megabyte unless it is said.
+    /// Limits the size of a request in bytes; the default is 1 MiB.
     pub fn max_request(mut self, bytes: usize) -> Self {
         self.rules.max_request = bytes;
         self
     }
 
-    /// Lets answers of so many bytes back; a megabyte unless it is said.
+    /// Limits the size of an answer in bytes; the default is 1 MiB.
     pub fn max_answer(mut self, bytes: usize) -> Self {
         self.rules.max_answer = bytes;
         self
     }
 
-    /// Gives each call so much time; ten minutes unless it is said.
+    /// Limits the duration of each call; the default is ten minutes.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.rules.timeout = limit;
         self
     }
 
-    /// How many calls were made so far.
+    /// Returns the number of calls made so far.
     pub fn calls_made(&self) -> u64 {
         self.state().calls_made
     }
 
-    /// How many bytes an answer may have.
+    /// Returns the maximum size of an answer in bytes.
     pub(crate) fn max_answer_bytes(&self) -> usize {
         self.rules.max_answer
     }
 
-    /// How many answers it keeps.
+    /// Returns the number of calls in the journal.
     #[cfg(all(test, feature = "testkit"))]
     pub(crate) fn journal_len(&self) -> usize {
         self.state().journal.len()
     }
 
-    /// Lets go of the answers of a thread, as the end of a run does. For threads that nobody goes on with.
+    /// Drops the journaled answers of a thread. Completed runs do this themselves; call it for threads that will never
+    /// be resumed.
     pub fn forget_thread(&self, thread: &str) {
         self.state().journal.retain(|id, _| id.thread != thread);
     }
 
-    /// Makes a guest's call, or gives the answer that the same call of the same task got before.
+    /// Executes a guest's call, or returns the answer that the same call of the same task got before.
     ///
-    /// The call itself is the policy's: it goes on to its end though the guest dies, because it is paid for.
+    /// The call runs in its own task and completes even if the guest dies, because it may already have been paid for.
     pub(crate) async fn execute(&self, id: &CallId, call: ExternalCall) -> Result<Value, Fault> {
         self.check(&call)?;
         let mut answer = self.find_or_start(id, call)?;
@@ -223,20 +224,20 @@ impl CallPolicy {
                 let code = if error.terminal { FaultCode::Terminal } else { FaultCode::Failed };
                 Err(Fault::new(code, error))
             }
-            None => Err(Fault::new(FaultCode::Failed, "the call was lost; it may be made again")),
+            None => Err(Fault::new(FaultCode::Failed, "the call was lost; retry it")),
         }
     }
 
-    /// Whether the answer of a call is known to be stored in this place of its thread.
-    pub(crate) fn is_recorded(&self, id: &CallId, place: &Place) -> bool {
+    /// Returns whether the answer of a call is stored under this checkpoint.
+    pub(crate) fn is_recorded(&self, id: &CallId, checkpoint: &Place) -> bool {
         let state = self.state();
-        state.journal.get(id).is_some_and(|it| it.recorded.as_ref() == Some(place))
+        state.journal.get(id).is_some_and(|it| it.recorded.as_ref() == Some(checkpoint))
     }
 
-    /// Notes that the answer of a call is stored in this place of its thread.
-    pub(crate) fn mark_recorded(&self, id: &CallId, place: Place) {
+    /// Records that the answer of a call is stored under this checkpoint.
+    pub(crate) fn mark_recorded(&self, id: &CallId, checkpoint: Place) {
         if let Some(entry) = self.state().journal.get_mut(id) {
-            entry.recorded = Some(place);
+            entry.recorded = Some(checkpoint);
         }
     }
 
@@ -246,23 +247,25 @@ impl CallPolicy {
             let kinds = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
             let kind: String = call.kind.chars().take(100).collect();
             return Err(refused(format!(
-                "calls of kind `{kind}` are not allowed; allowed are: {kinds}"
+                "calls of kind `{kind}` are not allowed; allowed kinds: {kinds}"
             )));
         }
         if [&call.key, &call.node, &call.namespace].iter().any(|it| it.len() > MAX_FIELD_LEN) {
             return Err(refused(format!(
-                "a call's key, node and namespace may have {MAX_FIELD_LEN} bytes each"
+                "the key, node or namespace of a call has more than {MAX_FIELD_LEN} bytes"
             )));
         }
         let size = call.request.to_string().len();
         if size > self.rules.max_request {
             let max = self.rules.max_request;
-            return Err(refused(format!("a request of {size} bytes; at most {max} are allowed")));
+            return Err(refused(format!(
+                "the request has {size} bytes; at most {max} are allowed"
+            )));
         }
         Ok(())
     }
 
-    /// Finds the call in the journal, or starts it.
+    /// Returns the journaled or in-flight call, or starts a new one.
     fn find_or_start(
         &self,
         id: &CallId,
@@ -274,7 +277,7 @@ impl CallPolicy {
         }
         if self.rules.budget.is_some_and(|it| state.calls_made >= it) {
             let budget = self.rules.budget.unwrap_or_default();
-            return Err(refused(format!("the budget of {budget} calls is used up")));
+            return Err(refused(format!("the budget of {budget} calls is exhausted")));
         }
         state.calls_made += 1;
         let slot = state.reserve_slot(self.rules.per_second);
@@ -292,7 +295,7 @@ impl CallPolicy {
             let policy = &in_flight.policy;
             let answer = execute_call(&*policy.executor, &policy.rules, call).await;
             in_flight.is_answered = answer.is_ok();
-            // First: whoever hears of an error may try again at once.
+            // Remove the journal entry before the error is published, so that an immediate retry starts a new call.
             drop(in_flight);
             sender.send_replace(Some(answer));
         });
@@ -304,7 +307,8 @@ impl CallPolicy {
     }
 }
 
-/// A call that is being made. Unless it is answered the journal forgets it: whoever tries again makes it again.
+/// A call that is being executed. If it is dropped without an answer, its journal entry is removed, so that a retry
+/// makes the call again.
 struct InFlightCall {
     policy: CallPolicy,
     id: CallId,
@@ -316,7 +320,7 @@ impl Drop for InFlightCall {
     fn drop(&mut self) {
         let mut state = self.policy.state();
         let entry = state.journal.get(&self.id);
-        // Since the thread was forgotten the name may be another call's.
+        // The thread may have been forgotten meanwhile; the id may then belong to a newer call.
         let is_own = entry.is_some_and(|it| it.answer.same_channel(&self.answer));
         if is_own && !self.is_answered {
             state.journal.remove(&self.id);
@@ -325,7 +329,7 @@ impl Drop for InFlightCall {
 }
 
 impl State {
-    /// When a call may be made: at once, or after those before it.
+    /// Reserves the time of the next call: now, or after the calls that were scheduled before it.
     fn reserve_slot(&mut self, per_second: Option<u32>) -> Instant {
         let now = Instant::now();
         let Some(per_second) = per_second else { return now };
@@ -343,7 +347,7 @@ async fn execute_call(executor: &dyn CallExecutor, rules: &Rules, call: External
     if size > rules.max_answer {
         let max = rules.max_answer;
         return Err(CallError::terminal(format!(
-            "an answer of {size} bytes; at most {max} are allowed"
+            "the answer has {size} bytes; at most {max} are allowed"
         )));
     }
     Ok(answer)

@@ -1,8 +1,8 @@
-//! The guest's side: the agent that runs programs, keeps files and runs graphs.
+//! The guest's side: an agent that runs programs, accesses files and runs graphs for the host.
 //!
-//! An application's graphs are compiled code, so they have to be in the guest's program. The simplest way is to let the
-//! guest be the application itself: [`enter`], called first in `main`, takes over where the process was started as a
-//! guest, and returns at once where it was not.
+//! An application's graphs are compiled code, so they must be part of the guest's program. The simplest setup is to use
+//! the application itself as the guest: call [`enter`] first in `main`. In a process that was started as a guest it
+//! runs the guest and does not return; otherwise it returns immediately.
 //!
 //! ```no_run
 //! use graph_core::{START, State, StateGraph};
@@ -29,7 +29,7 @@
 //!             Ok((graph, ()))
 //!         })
 //!     });
-//!     // The application goes on here.
+//!     // In the host process, the application continues here.
 //! }
 //! ```
 
@@ -71,28 +71,28 @@ use crate::{
     sandbox_dir::LeftoverList,
 };
 
-/// Where a guest's files are.
+/// Directory of a guest's files.
 pub const WORKSPACE: &str = "/workspace";
 
-/// The agent of a guest: what it can do for the host.
+/// The agent of a guest, with the graphs it can run.
 #[must_use]
 pub struct Agent {
     graphs: BTreeMap<String, Arc<dyn GraphRunner>>,
     workspace: PathBuf,
-    /// Where it runs in the host's own process: the list of what would outlive that.
+    /// Set if the agent runs in the host's own process: the list of processes that would outlive it.
     in_host: Option<Arc<LeftoverList>>,
 }
 
 impl Agent {
-    /// An agent that runs programs and keeps files, and knows no graph yet.
+    /// Creates an agent that runs programs and accesses files, and has no graphs yet.
     pub fn new() -> Self {
         Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE), in_host: None }
     }
 
-    /// Lets the host run a graph under this name.
+    /// Registers a graph that the host can run under this name.
     ///
-    /// `build` is called for each run. The graph keeps its threads in [`Host::checkpointer`], and the value beside it
-    /// is what its nodes find as their dependencies.
+    /// `build` is called for each run. The graph must use [`Host::checkpointer`] for its threads. The second value is
+    /// the dependencies of its nodes.
     pub fn graph<S: State, C: Send + Sync + 'static>(
         mut self,
         name: impl Into<String>,
@@ -102,23 +102,23 @@ impl Agent {
         self
     }
 
-    /// Keeps files and runs programs in this folder in place of [`WORKSPACE`].
+    /// Uses this directory for files and as the working directory of programs, instead of [`WORKSPACE`].
     pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
         self.workspace = dir.into();
         self
     }
 
-    /// Says that it runs in the host's own process: it changes nothing of the host's kernel, and its programs, which no
-    /// namespace holds, are noted in this list.
-    pub(crate) fn in_host(mut self, noted: Arc<LeftoverList>) -> Self {
-        self.in_host = Some(noted);
+    /// Marks the agent as running in the host's own process. It then refuses to change the clock and random state of
+    /// the kernel, and records its programs, which no namespace contains, in `leftovers`.
+    pub(crate) fn in_host(mut self, leftovers: Arc<LeftoverList>) -> Self {
+        self.in_host = Some(leftovers);
         self
     }
 
-    /// Does what the host asks until it closes the stream.
+    /// Executes the host's commands until the host closes the stream.
     ///
-    /// As process 1 it also takes the orphans of the programs it runs. A host that greets again, as after a snapshot
-    /// was restored, is a new one: what an earlier one asked for is ended and forgotten.
+    /// As process 1 it also reaps orphaned processes. A second hello message, as after a restored snapshot, means a new
+    /// host: all commands of the earlier host are cancelled and forgotten.
     pub async fn serve(
         self,
         mut reader: impl AsyncRead + Unpin,
@@ -146,14 +146,14 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// Why an agent ended.
+/// Why an agent stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The host does not keep to the protocol.
-    #[error("the host does not keep to the protocol: {0}")]
+    /// The host violated the protocol.
+    #[error("the host violated the protocol: {0}")]
     Protocol(#[from] ProtocolError),
-    /// The stream failed.
+    /// The channel failed.
     #[error("the channel failed: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -167,7 +167,7 @@ impl From<ReadError> for ServeError {
     }
 }
 
-/// An agent at work.
+/// An agent that is serving a host.
 struct AgentServer {
     agent: Agent,
     connection: Connection,
@@ -191,7 +191,7 @@ impl AgentServer {
                     self.send_hello(&decode("hello message", &payload)?).await?;
                 }
                 Kind::Request => {
-                    let command = decode("request", &payload)?;
+                    let command = decode("command", &payload)?;
                     running.retain(|_, it| !it.is_finished());
                     let server = self.clone();
                     let task = tasks.spawn(server.handle(id, command));
@@ -222,9 +222,9 @@ impl AgentServer {
         Ok(())
     }
 
-    /// Does what was asked and says what came of it, also where it panics.
+    /// Executes a command and sends its result, even if the command panics.
     async fn handle(self: Arc<Self>, id: u64, command: GuestCommand) {
-        // Dropped with this future, and what it does with it.
+        // Dropping this future drops the set, which aborts the command.
         let mut work = JoinSet::new();
         let server = self.clone();
         work.spawn(async move { server.execute(id, command).await });
@@ -263,9 +263,10 @@ impl AgentServer {
                 let host = Host::new(self.connection.clone(), id, start.thread.clone(), workspace);
                 encode_reply(&runner.run(*start, host).await?)
             }
-            GuestCommand::Reseed { .. } if self.agent.in_host.is_some() => {
-                Err(Fault::new(FaultCode::Refused, "the clock and the randomness are the host's"))
-            }
+            GuestCommand::Reseed { .. } if self.agent.in_host.is_some() => Err(Fault::new(
+                FaultCode::Refused,
+                "an agent in the host's process cannot set the host's clock and random state",
+            )),
             GuestCommand::Reseed { seed, time } => encode_reply(&reseed::reseed(&seed, time)),
             GuestCommand::Ping => encode_reply(&()),
         }
@@ -274,7 +275,7 @@ impl AgentServer {
     fn unknown_graph(&self, name: &str) -> Fault {
         let known: Vec<_> = self.agent.graphs.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        let message = format!("the guest has no graph `{name}`; it has: {known}");
+        let message = format!("the guest has no graph `{name}`; available graphs: {known}");
         Fault::new(FaultCode::NotFound, message)
     }
 }

@@ -1,13 +1,14 @@
-//! Runs what is not trusted: programs, files and compiled graphs, behind one interface and several kinds of walls.
+//! Runs untrusted programs, files and compiled graphs behind one interface, with several kinds of isolation.
 //!
-//! A [`Sandbox`] is a guest with an agent in it, and a handle to talk to it. How strong its walls are depends on the
-//! [back end](backend); a [`Report`](report::Report) says which guarantees hold on this machine.
+//! A [`Sandbox`] is a handle to one guest, in which an agent executes the host's commands. The strength of the
+//! isolation depends on the [back end](backend); a [`Report`](report::Report) lists the guarantees that hold on this
+//! machine.
 //!
 //! ```no_run
 //! use sandbox_vm::{Image, Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // Where the process was started as a guest, it becomes one here.
+//!     // If this process was started as a guest, `enter` runs the guest and does not return.
 //!     guest::enter(Agent::new);
 //!     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //!     runtime.block_on(async {
@@ -22,13 +23,15 @@
 //! }
 //! ```
 //!
-//! # The words
+//! # Terms
 //!
-//! - The **host** is the process that makes sandboxes; a **guest** is what runs in one; the **agent** is the program in
-//!   the guest that does what the host asks, over one byte stream.
-//! - A **back end** is a way to start guests.
-//! - A graph in a guest asks its host for calls to the outside, through a [`CallPolicy`], and for its checkpoints.
-//! - A **sandbox directory** is the host's folder for one sandbox, from which the next process cleans up after a crash.
+//! - The **host** is the process that creates sandboxes. A **guest** is the isolated environment of one sandbox. The
+//!   **agent** is the program inside the guest that executes the host's commands, over one byte stream.
+//! - A **back end** is one way to start guests.
+//! - A graph in a guest makes **host calls**: it asks the host to store and load its checkpoints, and to make
+//!   **external calls** such as model requests. A [`CallPolicy`] decides which external calls are allowed.
+//! - A **sandbox directory** is the host's directory for one sandbox. It lists everything that would outlive a crash,
+//!   so that the next process can clean up.
 
 pub mod backend;
 mod call_policy;

@@ -1,4 +1,4 @@
-//! A pool of sandboxes that are ready to be used, each once.
+//! A pool of prestarted sandboxes, each of which is used once.
 
 mod template;
 
@@ -16,10 +16,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use self::template::{Template, Templates};
 use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee};
 
-/// How many acquisitions the metrics look back on.
+/// Number of most recent acquisitions covered by the metrics.
 const METRICS_WINDOW: usize = 1024;
 
-/// What a [`Pool`] is to be.
+/// Options of a [`Pool`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PoolOptions {
@@ -31,20 +31,20 @@ pub struct PoolOptions {
 }
 
 impl PoolOptions {
-    /// Keeps so many ready; 5 unless it is said.
+    /// Sets the number of sandboxes to keep ready; the default is 5.
     pub fn size(mut self, size: usize) -> Self {
         self.size = size;
         self
     }
 
-    /// Lets all its sandboxes together, ready or in use, have so many bytes of memory; 8 GiB unless it is said. What the
-    /// back end itself needs for each counts too, and a snapshot that they start from counts as one more.
+    /// Limits the memory of all sandboxes together, ready or in use, in bytes; the default is 8 GiB. The overhead of
+    /// the back end counts, and the snapshot from which sandboxes start counts as one more sandbox.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Lets there be so many sandboxes at once, ready or in use: as much memory as they need, in place of so many bytes.
+    /// Limits the number of sandboxes, ready or in use. Replaces the limit set by [`memory`](Self::memory).
     pub fn max_sandboxes(mut self, sandboxes: usize) -> Self {
         let snapshot = u64::from(self.sandboxes.can(Guarantee::Snapshot));
         let slots = (sandboxes as u64).saturating_add(snapshot);
@@ -52,13 +52,13 @@ impl PoolOptions {
         self
     }
 
-    /// Keeps none ready once nobody has asked for one for so long; five minutes unless it is said.
+    /// Sets the time without acquisitions after which no sandboxes are kept ready; the default is five minutes.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Starts to fill the pool.
+    /// Opens the pool, which starts to fill in the background.
     pub fn open(self) -> Pool {
         let max_sandboxes = (self.memory / self.sandboxes.footprint(&self.spec).max(1)).max(1);
         let max_sandboxes =
@@ -79,11 +79,11 @@ impl PoolOptions {
     }
 }
 
-/// Sandboxes that are ready to be used. Cheap to clone; with the last clone those that are ready are removed.
+/// A pool of sandboxes that are ready for use. Cheap to clone; dropping the last clone removes the ready sandboxes.
 ///
-/// Each is used once and then removed: nothing that one user leaves in it reaches the next. Its lifetime and its idle
-/// time count from when it is taken. While nobody asks, the pool shrinks to nothing. Where the back end has snapshots,
-/// all but the first start from one of the first, which was taken before anybody used it.
+/// Each sandbox is used once and then removed, so nothing that one user leaves behind reaches the next. Its lifetime
+/// and idle time start when it is acquired. While nothing is acquired, the pool shrinks to zero. If the back end
+/// supports snapshots, all sandboxes but the first start from a snapshot of the first, taken before its first use.
 ///
 /// ```no_run
 /// use sandbox_vm::{Pool, Program, Sandboxes, Spec};
@@ -99,31 +99,31 @@ impl PoolOptions {
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
-    #[expect(dead_code, reason = "held for its Drop, which tells the task that serves the pool")]
+    #[expect(dead_code, reason = "held for its Drop, which stops the task that fills the pool")]
     open: Arc<oneshot::Sender<()>>,
 }
 
 struct Shared {
     this: Weak<Self>,
     options: PoolOptions,
-    /// One permit for each sandbox that fits into the pool's memory.
+    /// One permit for each sandbox that fits into the memory limit.
     capacity: Arc<Semaphore>,
-    // Std mutexes: held for a moment, never over an await.
+    // Std mutexes: held briefly, never across an await.
     ready: Mutex<VecDeque<OwnedSandbox>>,
-    /// Wakes the filler.
+    /// Wakes the task that fills the pool.
     refill: Notify,
-    /// Wakes those who wait for a sandbox.
+    /// Wakes callers that wait for a sandbox.
     added: Notify,
     stats: Mutex<Stats>,
-    /// What all but the first start from.
+    /// The snapshot from which all sandboxes but the first start.
     templates: Templates,
 }
 
-/// A sandbox of the pool. Dropping it removes the sandbox.
+/// A sandbox of the pool, ready or acquired. Dropping it removes the sandbox.
 struct OwnedSandbox {
     sandbox: Sandbox,
-    /// GraphInput back once the sandbox is gone.
-    capacity: Option<OwnedSemaphorePermit>,
+    /// Released after the sandbox was removed.
+    permit: Option<OwnedSemaphorePermit>,
     pool: Weak<Shared>,
 }
 
@@ -141,29 +141,29 @@ impl Default for Stats {
     }
 }
 
-/// What a pool has done.
+/// Metrics of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolMetrics {
-    /// How many are ready.
+    /// Number of sandboxes that are ready.
     pub ready: usize,
-    /// How many acquisitions found one ready.
+    /// Number of acquisitions that found a ready sandbox.
     pub warm: u64,
-    /// How many had to wait for one to be made.
+    /// Number of acquisitions that had to wait for a sandbox.
     pub cold: u64,
-    /// What half of the last acquisitions took at most.
+    /// Median duration of the most recent acquisitions.
     pub p50: Duration,
-    /// What 95 of 100 of them took at most.
+    /// 95th percentile of the duration of the most recent acquisitions.
     pub p95: Duration,
 }
 
 impl Pool {
-    /// A pool of such sandboxes; the spec's name is what their names start with.
+    /// Returns the options of a pool of sandboxes with this spec. Their names start with the spec's name.
     pub fn of(sandboxes: Sandboxes, spec: Spec) -> PoolOptions {
         PoolOptions { sandboxes, spec, size: 5, memory: 8 << 30, idle: Duration::from_secs(300) }
     }
 
-    /// Takes a sandbox that is ready, or makes one; waits where the pool's memory is used up.
+    /// Takes a ready sandbox, or creates one; waits while the pool's memory is exhausted.
     pub async fn acquire(&self) -> Result<PooledSandbox, Error> {
         let started = Instant::now();
         self.shared.stats().last_acquire = started;
@@ -177,7 +177,7 @@ impl Pool {
         Ok(PooledSandbox { owned })
     }
 
-    /// What it has done so far.
+    /// Returns the pool's metrics.
     pub fn metrics(&self) -> PoolMetrics {
         let ready = self.shared.ready().len();
         let stats = self.shared.stats();
@@ -202,7 +202,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A sandbox taken from a pool. Dropping it removes the sandbox.
+/// A sandbox acquired from a pool. Dropping it removes the sandbox.
 pub struct PooledSandbox {
     owned: OwnedSandbox,
 }
@@ -223,13 +223,12 @@ impl fmt::Debug for PooledSandbox {
 
 impl Drop for OwnedSandbox {
     fn drop(&mut self) {
-        let (sandbox, capacity, pool) =
-            (self.sandbox.clone(), self.capacity.take(), self.pool.clone());
-        // Without a runtime the process is about to end, and the guest with it.
+        let (sandbox, permit, pool) = (self.sandbox.clone(), self.permit.take(), self.pool.clone());
+        // Without a runtime the process is about to exit, and the guest with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 sandbox.delete().await;
-                drop(capacity);
+                drop(permit);
                 if let Some(pool) = pool.upgrade() {
                     pool.refill.notify_one();
                 }
@@ -239,7 +238,7 @@ impl Drop for OwnedSandbox {
 }
 
 impl Shared {
-    /// One that is ready and has not died meanwhile.
+    /// Takes a ready sandbox that is still alive.
     fn take_ready(&self) -> Option<OwnedSandbox> {
         loop {
             let owned = self.ready().pop_front()?;
@@ -249,7 +248,7 @@ impl Shared {
         }
     }
 
-    /// Waits for one that is made ready, or for capacity to make one: whichever comes first.
+    /// Waits until a sandbox is added or there is capacity to create one, whichever comes first.
     async fn wait_or_create(&self) -> Result<(OwnedSandbox, bool), Error> {
         loop {
             let added = self.added.notified();
@@ -258,18 +257,18 @@ impl Shared {
             }
             tokio::select! {
                 biased;
-                capacity = self.capacity.clone().acquire_owned() => {
-                    let capacity = capacity.expect("the pool never closes its semaphore");
-                    return Ok((self.create(capacity).await?, false));
+                permit = self.capacity.clone().acquire_owned() => {
+                    let permit = permit.expect("the pool never closes its semaphore");
+                    return Ok((self.create(permit).await?, false));
                 }
                 () = added => {}
             }
         }
     }
 
-    async fn create(&self, capacity: OwnedSemaphorePermit) -> Result<OwnedSandbox, Error> {
+    async fn create(&self, permit: OwnedSemaphorePermit) -> Result<OwnedSandbox, Error> {
         let mut spec = self.options.spec.clone();
-        // Never given twice: another pool, or whoever else makes sandboxes here, must not be handed this one.
+        // Unique, so that no other pool or caller of `create_if_not_exists` gets this sandbox.
         spec.name = format!("{}-{}", spec.name, CheckpointId::next());
         let restored = match self.templates.get() {
             Some(template) => self.restore(spec.clone(), &template).await,
@@ -280,7 +279,7 @@ impl Shared {
             None => self.options.sandboxes.create_if_not_exists(spec).await?,
         };
         sandbox.stop_expiry();
-        let owned = OwnedSandbox { sandbox, capacity: Some(capacity), pool: self.this.clone() };
+        let owned = OwnedSandbox { sandbox, permit: Some(permit), pool: self.this.clone() };
         if self.options.sandboxes.can(Guarantee::Snapshot) {
             self.templates
                 .create_if_absent(&self.options.sandboxes, &owned.sandbox, &self.capacity)
@@ -289,11 +288,11 @@ impl Shared {
         Ok(owned)
     }
 
-    /// Starts a sandbox from the template. One that is of no use is not tried again.
+    /// Starts a sandbox from the template. Disables the template if that fails.
     async fn restore(&self, spec: Spec, template: &Template) -> Option<Sandbox> {
         let restored = self.options.sandboxes.restore(spec, template.snapshot()).await;
         let restored = restored.inspect_err(|error| {
-            tracing::warn!(%error, "the pool's snapshot is of no use; all start without one");
+                        tracing::warn!(%error, "cannot restore the pool's snapshot; starting sandboxes without it");
             self.templates.disable();
         });
         restored.ok()
@@ -313,7 +312,7 @@ impl Shared {
         tracing::debug!(
             micros = took.as_micros() as u64,
             was_ready,
-            "a sandbox was taken from the pool"
+            "acquired a sandbox from the pool"
         );
     }
 
@@ -325,7 +324,7 @@ impl Shared {
         lock(&self.stats)
     }
 
-    /// Keeps nothing: no sandbox, and no snapshot, which takes as much memory as one.
+    /// Drops all ready sandboxes, and the snapshot, which takes as much memory as a sandbox.
     fn clear(&self) {
         self.ready().clear();
         self.templates.clear();
@@ -335,14 +334,13 @@ impl Shared {
         self.ready().retain(|it| it.sandbox.termination_reason().is_none());
     }
 
-    /// How long until nobody has asked for so long that none is kept ready.
+    /// Returns the time left until the pool counts as idle.
     fn until_idle(&self) -> Duration {
         self.options.idle.saturating_sub(self.stats().last_acquire.elapsed())
     }
 }
 
-/// Fills the pool until nobody has it any more; then all that are ready are dropped with it. What is in use stays with
-/// whoever uses it.
+/// Fills the pool until its last clone is dropped, then drops the ready sandboxes. Acquired sandboxes are not affected.
 async fn fill_until_closed(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
     tokio::select! {
         () = fill(&shared) => {}
@@ -350,7 +348,7 @@ async fn fill_until_closed(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
     }
 }
 
-/// Keeps the pool full while it is used, and empty while it is not.
+/// Keeps the pool full while it is used, and empty while it is idle.
 async fn fill(shared: &Shared) {
     loop {
         if shared.until_idle().is_zero() {
@@ -360,15 +358,15 @@ async fn fill(shared: &Shared) {
         }
         shared.drop_terminated();
         if shared.ready().len() < shared.options.size
-            && let Ok(capacity) = shared.capacity.clone().try_acquire_owned()
+            && let Ok(permit) = shared.capacity.clone().try_acquire_owned()
         {
-            match shared.create(capacity).await {
+            match shared.create(permit).await {
                 Ok(owned) => {
                     shared.ready().push_back(owned);
                     shared.added.notify_one();
                     continue;
                 }
-                Err(error) => tracing::warn!(%error, "the pool cannot make a sandbox"),
+                Err(error) => tracing::warn!(%error, "cannot create a sandbox for the pool"),
             }
         }
         let _ = tokio::time::timeout(
@@ -379,7 +377,7 @@ async fn fill(shared: &Shared) {
     }
 }
 
-/// How often the pool is looked at for sandboxes that have died.
+/// Interval at which ready sandboxes are checked for having terminated.
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -175,7 +175,7 @@ impl Sandboxes {
     }
 
     /// A folder for something that belongs to several sandboxes; removed like theirs.
-    pub(crate) fn sandbox_dir(&self) -> Result<SandboxDir, Error> {
+    pub(crate) fn create_dir(&self) -> Result<SandboxDir, Error> {
         SandboxDir::create(&self.shared.state_dir, &CheckpointId::next().to_string())
     }
 

@@ -1,8 +1,8 @@
 //! The host's end of the channel to one guest.
 //!
-//! One task reads and one writes; whoever asks something waits on a queue of its own. The reader never waits for
-//! anybody, so a slow reader of one answer holds up no other: what may pile up for a question is bounded when it is
-//! asked, and a guest that sends more has broken the protocol.
+//! One task reads and one writes; each request has its own queue of incoming messages. The reader never blocks, so a
+//! slow consumer of one request does not delay others. The messages that may accumulate for a request are bounded when
+//! it is made; a guest that sends more has violated the protocol.
 
 mod outbox;
 mod window;
@@ -42,26 +42,26 @@ use crate::{
     sandbox::REPLY_TIMEOUT,
 };
 
-/// The channel to one guest. Cheap to clone; the channel closes with the last clone.
+/// The channel to one guest. Cheap to clone; dropping the last clone closes the channel.
 #[derive(Clone)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
-    /// The reader and the writer, which end with the session.
-    #[expect(dead_code, reason = "held for its Drop, which ends the tasks")]
+    /// The reader and writer tasks, which end with the session.
+    #[expect(dead_code, reason = "held for its Drop, which aborts the tasks")]
     tasks: Arc<JoinSet<()>>,
 }
 
 struct Shared {
     outbox: Outbox,
-    // A std mutex: held for a moment, never over an await.
+    // A std mutex: held briefly, never across an await.
     requests: Mutex<OpenRequests>,
     next: AtomicU64,
     closed: OnceLock<CloseReason>,
-    /// Whether the guest is paused: nobody expects it to read.
+    /// Whether the guest is paused and therefore not expected to read.
     is_paused: AtomicBool,
 }
 
-/// What came for a question.
+/// A message that arrived for a request.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Reply(Vec<u8>),
@@ -71,16 +71,16 @@ pub(crate) enum Incoming {
     HostCall(u64, Box<HostCallRequest>),
 }
 
-/// Why a session is over.
+/// Why a session is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CloseReason {
     /// The guest closed the channel.
     ChannelClosed,
-    /// The guest does not keep to the protocol.
+    /// The guest violated the protocol.
     Protocol(ProtocolError),
 }
 
-/// What came of a question.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     Closed(CloseReason),
@@ -95,7 +95,7 @@ impl From<ProtocolError> for RequestError {
 }
 
 impl Session {
-    /// Greets the guest, within that time.
+    /// Performs the handshake with the guest, within `timeout`.
     pub(crate) async fn open(
         channel: Box<dyn Channel>,
         timeout: Duration,
@@ -119,7 +119,7 @@ impl Session {
         Ok((Self { shared, tasks: Arc::new(tasks) }, hello))
     }
 
-    /// Asks something and waits for its one answer.
+    /// Sends a command and waits for its reply.
     pub(crate) async fn request<T: DeserializeOwned>(
         &self,
         command: &GuestCommand,
@@ -133,12 +133,12 @@ impl Session {
         match answer.await.map_err(|_| RequestError::Timeout(timeout))?? {
             Incoming::Reply(payload) => Ok(self.decode_reply(&payload)?),
             Incoming::Failure(fault) => Err(RequestError::Fault(fault)),
-            // The room for anything else was nought.
-            _ => Err(ProtocolError::UnexpectedMessage("something before the answer").into()),
+            // The receive window allows nothing else.
+            _ => Err(ProtocolError::UnexpectedMessage("a message before the reply").into()),
         }
     }
 
-    /// Reads an answer; one that cannot be read ends the session.
+    /// Decodes a reply. A malformed reply closes the session.
     pub(crate) fn decode_reply<T: DeserializeOwned>(
         &self,
         payload: &[u8],
@@ -147,7 +147,8 @@ impl Session {
             .inspect_err(|error| self.shared.close(CloseReason::Protocol(error.clone())))
     }
 
-    /// Asks something that many messages may come for. An command that the guest would not take is refused here.
+    /// Sends a command for which several messages may arrive, within `window`. Refuses commands that the guest would
+    /// not accept.
     pub(crate) async fn start(
         &self,
         command: &GuestCommand,
@@ -159,21 +160,21 @@ impl Session {
         let (queue, incoming) = mpsc::unbounded_channel();
         self.shared.requests().open.insert(id, OpenRequest::new(queue, window));
         let exchange = Exchange { session: self.clone(), id, incoming, is_finished: false };
-        // Looked at after the queue was put there: whoever closes the session takes all queues out after it is closed.
+        // Checked after the queue was registered: `close` sets the reason first and removes all queues afterwards.
         if let Some(closed) = self.closed() {
             return Err(RequestError::Closed(closed));
         }
-        // A guest that reads nothing leaves no place for another command.
+        // The outbox of a guest that does not read stays full.
         let queued = self.shared.outbox.put(Kind::Request, id, payload);
         let queued = tokio::time::timeout(REPLY_TIMEOUT, queued);
         queued.await.map_err(|_| RequestError::Timeout(REPLY_TIMEOUT))?;
         Ok(exchange)
     }
 
-    /// Answers a question of the guest. One that takes nothing for a while, and is not paused, has broken the protocol:
-    /// the host holds the answer meanwhile.
+    /// Replies to a host call. A guest that reads nothing for [`REPLY_TIMEOUT`] without being paused has violated the
+    /// protocol, because the host must hold the reply meanwhile.
     pub(crate) async fn reply(&self, id: u64, result: Result<Vec<u8>, Fault>) {
-        // The question itself is gone by now; the guest may ask another one as soon as it hears the answer.
+        // Released first: the guest may make another call as soon as it receives the reply.
         self.shared.requests().finish_host_call(id);
         let (kind, payload) = match result {
             Ok(payload) => (Kind::Reply, payload),
@@ -184,28 +185,28 @@ impl Session {
         let mut written = outbox.bytes_written();
         while tokio::time::timeout(REPLY_TIMEOUT, &mut queued).await.is_err() {
             if outbox.bytes_written() == written && !self.is_paused() {
-                return self.close_for_violation("it does not read its answers");
+                return self.close_for_violation("it does not read its replies");
             }
             written = outbox.bytes_written();
         }
     }
 
-    /// Says whether the guest is paused.
+    /// Records whether the guest is paused.
     pub(crate) fn set_paused(&self, is_paused: bool) {
         self.shared.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// Whether the guest is paused.
+    /// Returns whether the guest is paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.shared.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Why the session is over, if it is.
+    /// Returns why the session is closed, if it is.
     pub(crate) fn closed(&self) -> Option<CloseReason> {
         self.shared.closed.get().cloned()
     }
 
-    /// Ends the session because the guest broke a rule.
+    /// Closes the session because the guest violated the protocol.
     pub(crate) fn close_for_violation(&self, rule: &'static str) {
         self.shared.close(CloseReason::Protocol(ProtocolError::UnexpectedMessage(rule)));
     }
@@ -217,7 +218,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// A question under way. Dropping it before its answer tells the guest that none is wanted.
+/// A request in flight. Dropping it before its reply cancels the request.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     session: Session,
@@ -227,7 +228,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// What comes next for the question.
+    /// Returns the next message for the request.
     pub(crate) async fn next(&mut self) -> Result<Incoming, CloseReason> {
         match self.incoming.recv().await {
             Some(incoming) => {
@@ -238,12 +239,12 @@ impl Exchange {
         }
     }
 
-    /// Who lets the guest send more events for this question.
+    /// Returns a handle that grants credit for more events of this request.
     pub(crate) fn credit(&self) -> Credit {
         Credit { session: self.session.clone(), id: self.id }
     }
 
-    /// A question back was answered: there is room for another.
+    /// Allows another host call, because one was completed.
     pub(crate) fn release_host_call(&self) {
         if let Some(request) = self.session.shared.requests().open.get_mut(&self.id) {
             request.window.host_calls += 1;
@@ -251,7 +252,7 @@ impl Exchange {
     }
 }
 
-/// Lets a guest send more events.
+/// Grants a guest credit for more events.
 #[derive(Clone, Debug)]
 pub(crate) struct Credit {
     session: Session,
@@ -259,10 +260,10 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Lets the guest send so many more events.
+    /// Allows the guest to send this many more events.
     ///
-    /// Whoever reads events does not wait for a guest that does not read: there is room for more only once the guest can
-    /// be told, so few of these tasks wait at once, and they end with the session.
+    /// The reader of events does not wait for a guest that does not read. The window grows only when the credit message
+    /// is queued, so few of these tasks wait at once; they end with the session.
     pub(crate) fn grant(&self, events: u64) {
         let (shared, id) = (self.session.shared.clone(), self.id);
         let payload = protocol::encode(&events).unwrap_or_default();
@@ -296,16 +297,16 @@ impl Shared {
         self.requests().open.clear();
     }
 
-    /// Gives a message to whoever waits for it. One that nobody waits for is late, and no fault.
+    /// Delivers a message to its request. A message for an unknown request is late, which is not an error.
     fn deliver(&self, message: Frame) -> Result<(), ProtocolError> {
         let id = from_guest::request_id(&message)?;
         if !self.requests().admit(id, &message)? {
             return Ok(());
         }
-        // There is room for it: only now anything is made of it.
+        // The window admits the message; only now is it decoded.
         let incoming = match from_guest::parse(message)? {
             GuestMessage::Hello(_) => {
-                return Err(ProtocolError::UnexpectedMessage("a second handshake"));
+                return Err(ProtocolError::UnexpectedMessage("a second hello message"));
             }
             GuestMessage::Reply(_, payload) => Incoming::Reply(payload),
             GuestMessage::Failure(_, fault) => Incoming::Failure(fault),
@@ -334,16 +335,18 @@ async fn handshake(
     let hello = protocol::encode(&HostHello { version: protocol::VERSION, nonce })?;
     writer.write_all(&frame::encode(Kind::Hello, 0, &hello)).await.map_err(closed)?;
     writer.flush().await.map_err(closed)?;
-    // A handshake is short: a guest cannot make us hold more before it is known.
+    // A hello message is short: a guest cannot make the host buffer more before it is known.
     let mut limited = reader.take(MAX_HELLO);
     let message = match Frame::read(&mut limited).await {
         Ok(Some(frame)) if !frame.more => from_guest::parse(frame)?,
         Ok(Some(_)) | Err(ReadError::Protocol(ProtocolError::Truncated))
             if limited.limit() == 0 =>
         {
-            return Err(handshake_error("it is too long"));
+            return Err(handshake_error("its hello message is too long"));
         }
-        Ok(Some(_)) => return Err(handshake_error("it is cut in parts")),
+        Ok(Some(_)) => {
+            return Err(handshake_error("its hello message is split into several frames"));
+        }
         Ok(None) | Err(ReadError::Io(_)) => {
             return Err(RequestError::Closed(CloseReason::ChannelClosed));
         }
@@ -351,13 +354,13 @@ async fn handshake(
     };
     match message {
         GuestMessage::Hello(hello) if hello.version != protocol::VERSION => {
-            Err(handshake_error(format!("it speaks version {}", hello.version)))
+            Err(handshake_error(format!("it uses protocol version {}", hello.version)))
         }
         GuestMessage::Hello(hello) if hello.nonce != nonce => {
-            Err(handshake_error("it says another nonce"))
+            Err(handshake_error("it returned a wrong nonce"))
         }
         GuestMessage::Hello(hello) => Ok(hello),
-        _ => Err(handshake_error("it says something else first")),
+        _ => Err(handshake_error("its first message is not a hello message")),
     }
 }
 
@@ -367,7 +370,7 @@ fn handshake_error(problem: impl Into<String>) -> RequestError {
     ProtocolError::HandshakeFailed(problem.into()).into()
 }
 
-/// No secret: it only tells one start of a guest from another.
+/// Returns a number that distinguishes one start of a guest from another. It is not a secret.
 fn random_nonce() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -378,7 +381,7 @@ async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
     let reason = loop {
         let step = match Frame::read(&mut reader).await {
             Ok(Some(frame)) => assembler.push(frame),
-            // A guest that is killed in the middle of a frame has not said anything wrong.
+            // A guest that was killed in the middle of a frame has not violated the protocol.
             Ok(None) | Err(ReadError::Io(_) | ReadError::Protocol(ProtocolError::Truncated)) => {
                 break CloseReason::ChannelClosed;
             }
@@ -397,7 +400,7 @@ async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
     shared.close(reason);
 }
 
-/// An answer to the guest as bytes.
+/// Encodes a reply to the guest.
 pub(crate) fn encode_reply(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
     protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }

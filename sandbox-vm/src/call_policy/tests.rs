@@ -1,4 +1,4 @@
-//! What gets through, how often, and what is kept.
+//! Tests of the call policy: permissions, limits and the journal.
 
 use std::{
     sync::{
@@ -59,7 +59,7 @@ async fn call_of_dead_guest_completes_and_answers_next_guest() {
         count.fetch_add(1, Ordering::SeqCst);
         let mut wait = wait.clone();
         async move {
-            wait.wait_for(|it| *it).await.map_err(|_| CallError::new("gone"))?;
+            wait.wait_for(|it| *it).await.map_err(|_| CallError::new("the test ended"))?;
             Ok(json!("paid"))
         }
     })
@@ -117,7 +117,7 @@ async fn forgetting_a_thread_keeps_other_threads() {
     assert_eq!(made.load(Ordering::SeqCst), 2);
 }
 
-/// A policy whose calls end as they are told to, one after the other.
+/// Returns a policy whose calls return the sent answers, in order.
 fn scripted() -> (CallPolicy, tokio::sync::mpsc::UnboundedSender<Answer>) {
     let (answer_next, answers) = tokio::sync::mpsc::unbounded_channel::<Answer>();
     let answers = Arc::new(tokio::sync::Mutex::new(answers));
@@ -149,7 +149,7 @@ async fn late_error_does_not_remove_newer_answer() {
     let (policy, answer_next) = scripted();
     let id = CallId::of("t", &call("a", "llm.chat"));
     let late = policy.find_or_start(&id, call("a", "llm.chat")).unwrap();
-    // A thread that is forgotten while a call is under way, and goes on all the same.
+    // The thread is forgotten while a call is in flight, and continues anyway.
     policy.forget_thread("t");
     let retry = policy.find_or_start(&id, call("a", "llm.chat")).unwrap();
     assert!(!late.same_channel(&retry));

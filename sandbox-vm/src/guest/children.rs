@@ -1,8 +1,8 @@
-//! The processes that the agent starts, and those that they leave behind.
+//! The child processes of the agent, and the processes that they leave behind.
 //!
-//! As process 1 the agent is the parent of every orphan, and nobody but it can take them off the process table. So it
-//! waits for all children there are, tells whoever started one how it ended, and ignores the rest. Where it is an
-//! ordinary process it waits for its own children alone.
+//! As process 1 the agent becomes the parent of every orphaned process and is the only one that can reap it. It
+//! therefore waits for all children, reports the exit of those it started itself, and ignores the rest. As an ordinary
+//! process it waits only for its own children.
 
 use std::{
     collections::HashMap,
@@ -25,29 +25,29 @@ use tokio::{
 
 use crate::sandbox_dir::{Leftover, LeftoverList};
 
-/// How a process ended.
+/// Exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessExit {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
 }
 
-/// The processes of the agent.
+/// Starts and reaps the agent's child processes.
 #[derive(Debug)]
 pub(super) struct Children {
     is_init: bool,
     exit_senders: ExitSenders,
     active: Arc<AtomicUsize>,
     reaper: Option<AbortHandle>,
-    /// The list that programs are leftovers in, where they would outlive a crash.
+    /// List in which programs are recorded if they would outlive a crash of this process.
     leftovers: Option<Arc<LeftoverList>>,
 }
 
-// A std mutex: held while a process is started, or while one is taken off the table; never over an await.
+// A std mutex: held while a process is started or reaped, never across an await.
 type ExitSenders = Arc<Mutex<HashMap<Pid, oneshot::Sender<ProcessExit>>>>;
 
 impl Children {
-    /// Starts to wait for orphans, if this is process 1.
+    /// Starts to reap orphaned processes if this is process 1.
     pub(super) fn start(leftovers: Option<Arc<LeftoverList>>) -> io::Result<Self> {
         let is_init = std::process::id() == 1;
         let exit_senders = ExitSenders::default();
@@ -55,22 +55,22 @@ impl Children {
         Ok(Self { is_init, exit_senders, active: Arc::default(), reaper, leftovers })
     }
 
-    /// Whether all processes there are besides the agent belong to what it runs.
+    /// Returns whether all processes other than the agent were started by it or by its programs.
     pub(super) fn owns_all_processes(&self) -> bool {
         self.is_init
     }
 
-    /// Starts a program in a process group of its own.
+    /// Starts a program in its own process group.
     pub(super) fn spawn(&self, mut command: Command) -> io::Result<Child> {
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (exit, exited) = oneshot::channel();
-        // Held over the start: the reaper may not take a child that nobody waits for yet.
+        // Held during the spawn: the reaper must not reap a child before its sender is registered.
         let mut exit_senders = lock(&self.exit_senders);
         let mut child = command.spawn()?;
         let leader = child.id();
         let pid = i32::try_from(leader).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("a process without an id"))?;
+        let pid = pid.ok_or_else(|| io::Error::other("the process has no valid process id"))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         if self.is_init {
             exit_senders.insert(pid, exit);
@@ -88,10 +88,10 @@ impl Children {
             pid,
             is_init: self.is_init,
             active,
-            leftovers: self.record_leftover(leader),
+            leftover: self.record_leftover(leader),
         };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(io::Error::other("a process without pipes"));
+            return Err(io::Error::other("the process has no pipes"));
         };
         Ok(Child {
             stdin: ChildStdin::from_std(stdin)?,
@@ -104,11 +104,11 @@ impl Children {
 }
 
 impl Children {
-    /// Notes the group of a program that was just started, where that is needed.
+    /// Records the process group of a program that was just started, if leftovers are recorded.
     fn record_leftover(&self, leader: u32) -> Option<(Arc<LeftoverList>, Leftover)> {
         let (list, leftover) = (self.leftovers.clone()?, Leftover::process_group(leader));
         if let Err(error) = list.record(leftover.clone()) {
-            tracing::warn!(%error, "a program is not found again if this process is killed");
+            tracing::warn!(%error, "cannot record a program; it will not be cleaned up if this process is killed");
         }
         Some((list, leftover))
     }
@@ -122,7 +122,7 @@ impl Drop for Children {
     }
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) stdin: ChildStdin,
@@ -132,20 +132,20 @@ pub(super) struct Child {
     pub(super) group: ProcessGroup,
 }
 
-/// A program's process group. Dropping it ends the group; with the last program that runs in a guest all that any of
-/// them left behind ends, whatever group it moved to.
+/// A program's process group. Dropping it kills the group. In a guest whose agent is process 1, dropping the last one
+/// kills every other process, including those that moved to another group.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     pub(super) pid: Pid,
     is_init: bool,
     active: Arc<AtomicUsize>,
-    leftovers: Option<(Arc<LeftoverList>, Leftover)>,
+    leftover: Option<(Arc<LeftoverList>, Leftover)>,
 }
 
 impl ProcessGroup {
-    /// Ends the group, now.
+    /// Kills the group.
     pub(super) fn kill(&self) {
-        // A group that is gone already is no error.
+        // It is not an error if the group no longer exists.
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
     }
 }
@@ -155,11 +155,11 @@ impl Drop for ProcessGroup {
         self.kill();
         let is_last = self.active.fetch_sub(1, Ordering::Relaxed) == 1;
         if is_last && self.is_init {
-            // From process 1, "all" is all of the guest but process 1 itself.
+            // From process 1, -1 addresses every process of the guest except process 1 itself.
             let all = nix::unistd::Pid::from_raw(-1);
             let _ = nix::sys::signal::kill(all, nix::sys::signal::Signal::SIGKILL);
         }
-        if let Some((list, leftover)) = &self.leftovers {
+        if let Some((list, leftover)) = &self.leftover {
             list.mark_removed(leftover);
         }
     }

@@ -1,4 +1,4 @@
-//! Running a program for the host.
+//! Runs a program for the host.
 
 use std::{
     path::Path,
@@ -30,13 +30,13 @@ use crate::{
     },
 };
 
-/// How often it is looked at what a program uses.
+/// Interval at which a program's resource usage is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a program's output is waited for once the program has ended: who else holds its pipe may never close it.
+/// Maximum time to wait for remaining output after a program has ended: another process may hold its pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a program to its end, or to a limit.
+/// Runs a program until it exits or exceeds a limit.
 pub(super) async fn run(
     mut exec: Exec,
     id: u64,
@@ -46,7 +46,7 @@ pub(super) async fn run(
 ) -> Result<ExecResult, Fault> {
     let started = Instant::now();
     let before = meter::reaped_usage();
-    // What was used up before is no fault of this program.
+    // Storage that was exhausted before the program started is not attributed to it.
     let exhausted_before = exhausted_storage(workspace);
     let mut child =
         children.spawn(command(&exec, workspace)).map_err(|error| start_fault(&exec, &error))?;
@@ -61,7 +61,7 @@ pub(super) async fn run(
     let mut forwarders = JoinSet::new();
     let (mut stdin, input) = (child.stdin, std::mem::take(&mut exec.input));
     let feeder = tokio::spawn(async move {
-        // A program may end, or close its input, without having read all of it.
+        // The program may exit or close its input without reading all of it.
         let _ = stdin.write_all(&input).await;
     });
     forwarders.spawn(forward_output(
@@ -110,7 +110,7 @@ pub(super) async fn run(
         break (exit.unwrap_or(ProcessExit { code: None, signal: Some(9) }), Some(limit));
     };
     feeder.abort();
-    // What the program left behind goes with it, and with that the other ends of its pipes.
+    // Dropping the group kills the processes that the program left behind, which also closes their ends of the pipes.
     drop(child.group);
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
         while forwarders.join_next().await.is_some() {}
@@ -125,7 +125,7 @@ pub(super) async fn run(
         peak.memory = peak.memory.max(after.memory);
     }
     if limit.is_none() && exit.signal == Some(Signal::XFSZ.as_raw()) {
-        // It wanted one file to be larger than all of the workspace.
+        // SIGXFSZ: the program tried to create a file larger than the workspace.
         limit = Some(ExceededLimit::Disk);
     }
     if limit.is_none() && exit.code != Some(0) {
@@ -149,18 +149,18 @@ fn start_fault(exec: &Exec, error: &std::io::Error) -> Fault {
         std::io::ErrorKind::NotFound => FaultCode::NotFound,
         _ => FaultCode::Failed,
     };
-    Fault::new(code, format!("`{}` cannot be started: {error}", exec.program))
+    Fault::new(code, format!("cannot start `{}`: {error}", exec.program))
 }
 
-/// The most that all processors together can have given since then. gVisor's kernel counts the time in which a process
-/// waits for a processor, so that many of them seem to use more.
+/// Returns the processor time that all processors together could have provided since `started`. gVisor's kernel also
+/// counts time spent waiting for a processor, so that several processes can appear to have used more.
 fn max_possible_cpu(started: Instant) -> Duration {
     let processors = std::thread::available_parallelism()
         .map_or(u32::MAX, |it| u32::try_from(it.get()).unwrap_or(u32::MAX));
     started.elapsed().saturating_mul(processors)
 }
 
-/// The limit that what was peak breaks, if it breaks one.
+/// Returns the limit that the usage exceeds, if any.
 fn exceeded_limit(limits: &ExecLimits, peak: &Sample) -> Option<ExceededLimit> {
     if peak.cpu > limits.cpu_time {
         Some(ExceededLimit::CpuTime)
@@ -173,7 +173,7 @@ fn exceeded_limit(limits: &ExecLimits, peak: &Sample) -> Option<ExceededLimit> {
     }
 }
 
-/// What of the workspace is used up, for a program that failed.
+/// Returns which storage limit of the workspace is exhausted, if any.
 fn exhausted_storage(workspace: &Path) -> Option<ExceededLimit> {
     let stat = rustix::fs::statvfs(workspace).ok()?;
     if stat.f_blocks > 0 && stat.f_bavail == 0 {
@@ -185,19 +185,19 @@ fn exhausted_storage(workspace: &Path) -> Option<ExceededLimit> {
     }
 }
 
-/// A program that failed with nearly all the memory it may have was refused the rest.
+/// Attributes a failure to the memory limit if the program used at least 90 % of it.
 fn likely_out_of_memory(limits: &ExecLimits, peak: &Sample) -> Option<ExceededLimit> {
     let memory = limits.memory?;
     (peak.memory >= memory / 10 * 9).then_some(ExceededLimit::Memory)
 }
 
-/// How much a program may still write.
+/// The number of output bytes that a program may still write.
 struct OutputBudget {
     left: AtomicU64,
     full: Notify,
 }
 
-/// Sends what a program writes to the host, as far as it may write.
+/// Forwards a program's output to the host, up to its output limit.
 async fn forward_output(
     mut from: impl AsyncRead + Unpin,
     kind: Kind,

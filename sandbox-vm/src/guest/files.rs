@@ -1,7 +1,7 @@
-//! The files of the workspace.
+//! Accesses the files of the workspace.
 //!
-//! Every path is walked from the workspace's own descriptor, one name at a time, and no link is followed: neither a
-//! link nor a dir that is moved meanwhile leads out.
+//! Every path is resolved from the workspace's file descriptor, one component at a time, without following symbolic
+//! links. Neither a link nor a directory that is moved concurrently can lead out of the workspace.
 
 use std::{
     ffi::CString,
@@ -19,18 +19,18 @@ use rustix::{
 
 use crate::protocol::message::{Entry, EntryKind, Fault, FaultCode, FileContents};
 
-/// How many entries of a dir are listed.
+/// Maximum number of entries of a directory that are listed.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Reads a file of `limit` bytes at most.
+/// Reads a file of at most `limit` bytes.
 pub(super) fn read(workspace: &Path, path: &str, limit: u64) -> Result<FileContents, Fault> {
     let (dir, name) = open_parent(workspace, path, MissingDirs::Fail)?;
-    // A pipe without a writer would make this wait for ever.
+    // NONBLOCK: opening a pipe without a writer would block forever.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
     let file = open(&dir, name, flags, Mode::empty()).map_err(|it| fault(path, it))?;
     let stat = fs::fstat(&file).map_err(|it| fault(path, it))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Fault::new(FaultCode::Refused, format!("`{path}` is no file")));
+        return Err(Fault::new(FaultCode::Refused, format!("`{path}` is not a regular file")));
     }
     let mut bytes = Vec::new();
     let mut file = File::from(file).take(limit.saturating_add(1));
@@ -42,19 +42,19 @@ pub(super) fn read(workspace: &Path, path: &str, limit: u64) -> Result<FileConte
     Ok(FileContents { bytes })
 }
 
-/// Writes a file, and makes the dirs around it.
+/// Writes a file and creates missing parent directories.
 pub(super) fn write(workspace: &Path, path: &str, bytes: &[u8]) -> Result<(), Fault> {
     let (dir, name) = open_parent(workspace, path, MissingDirs::Create)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NONBLOCK;
     let file = open(&dir, name, flags, Mode::from(0o644)).map_err(|it| fault(path, it))?;
     let mut file = File::from(file);
     file.write_all(bytes).map_err(|error| {
-        let message = format!("`{path}` cannot be written: {error}");
+        let message = format!("cannot write `{path}`: {error}");
         Fault::new(FaultCode::Failed, message)
     })
 }
 
-/// Lists a dir, sorted by name.
+/// Lists a directory, sorted by name.
 pub(super) fn list(workspace: &Path, path: &str) -> Result<Vec<Entry>, Fault> {
     let dir = match path_components(path)?.as_slice() {
         [] => open_workspace(workspace)?,
@@ -67,7 +67,7 @@ pub(super) fn list(workspace: &Path, path: &str) -> Result<Vec<Entry>, Fault> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        // What was removed since is not listed.
+        // Skip entries that were removed since the directory was read.
         let Ok(stat) = fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let (kind, size) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => (EntryKind::File, u64::try_from(stat.st_size).unwrap_or(0)),
@@ -84,42 +84,43 @@ pub(super) fn list(workspace: &Path, path: &str) -> Result<Vec<Entry>, Fault> {
     Ok(entries)
 }
 
-/// Removes a file, or a dir with all that is in it.
+/// Deletes a file, or a directory with its contents.
 pub(super) fn remove(workspace: &Path, path: &str) -> Result<(), Fault> {
     let (dir, name) = open_parent(workspace, path, MissingDirs::Fail)?;
     remove_entry(&dir, name).map_err(|it| fault(path, it))
 }
 
-/// How many dirs are open at once while a tree is removed.
+/// Maximum number of directories that are open at once while a tree is deleted.
 const MAX_OPEN_DIRS: usize = 32;
 
-/// Removes an entry; dirs are emptied one level after the other, without recursion.
+/// Deletes an entry; directories are emptied level by level, without recursion.
 fn remove_entry(dir: &OwnedFd, name: &str) -> Result<(), Errno> {
     match fs::unlinkat(dir, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => {}
         done => return done,
     }
-    // The path_down down to the dir that is being emptied, each with its name in the one above.
+    // The open directories from the top of the tree down to the one being emptied, each with its name in its parent.
     let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-    let mut path_down = vec![(open_dir(dir, &*name)?, name)];
+    let mut ancestors = vec![(open_dir(dir, &*name)?, name)];
     let mut moved = 0_u64;
-    while let Some((open, _)) = path_down.last() {
+    while let Some((open, _)) = ancestors.last() {
         match remove_files(open)? {
-            Some(inner) if path_down.len() < MAX_OPEN_DIRS => {
+            Some(inner) if ancestors.len() < MAX_OPEN_DIRS => {
                 let deeper = open_dir(open, &*inner)?;
-                path_down.push((deeper, inner));
+                ancestors.push((deeper, inner));
             }
-            // A tree may be deeper than there may be open files: what is so deep goes up, and is met again there.
+            // The tree may be deeper than the limit on open files: move deep directories to the top, where they are
+            // deleted later.
             Some(inner) => {
-                match fs::renameat(open, &*inner, &path_down[0].0, format!("deep-{moved}")) {
-                    // Where something is in the path_down the next name is tried.
+                match fs::renameat(open, &*inner, &ancestors[0].0, format!("deep-{moved}")) {
+                    // If the name is taken, the next one is tried.
                     Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => moved += 1,
                     Err(error) => return Err(error),
                 }
             }
             None => {
-                let Some((_, empty)) = path_down.pop() else { break };
-                let above = path_down.last().map_or(dir, |(it, _)| it);
+                let Some((_, empty)) = ancestors.pop() else { break };
+                let above = ancestors.last().map_or(dir, |(it, _)| it);
                 fs::unlinkat(above, &*empty, AtFlags::REMOVEDIR)?;
             }
         }
@@ -127,7 +128,7 @@ fn remove_entry(dir: &OwnedFd, name: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Removes what is in a dir, up to the first dir in it, whose name it gives.
+/// Deletes the files of a directory up to its first subdirectory, and returns the name of that subdirectory.
 fn remove_files(dir: &OwnedFd) -> Result<Option<CString>, Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -143,14 +144,14 @@ fn remove_files(dir: &OwnedFd) -> Result<Option<CString>, Errno> {
     Ok(None)
 }
 
-/// What becomes of dirs on the path_down that do not exist.
+/// What to do about parent directories that do not exist.
 #[derive(Clone, Copy)]
 enum MissingDirs {
     Create,
     Fail,
 }
 
-/// The dir that holds the last name of a path, and that name.
+/// Opens the directory that contains the last component of a path, and returns it with that component.
 fn open_parent<'a>(
     workspace: &Path,
     path: &'a str,
@@ -158,16 +159,19 @@ fn open_parent<'a>(
 ) -> Result<(OwnedFd, &'a str), Fault> {
     let names = path_components(path)?;
     let Some((last, dirs)) = names.split_last() else {
-        return Err(Fault::new(FaultCode::InvalidPath, "the path names the workspace itself"));
+        return Err(Fault::new(
+            FaultCode::InvalidPath,
+            "the path is the workspace itself; name a file or directory in it",
+        ));
     };
     Ok((open_dirs(open_workspace(workspace)?, dirs, path, missing)?, last))
 }
 
-/// The names of a path below the workspace; it may be given with the workspace in front or without.
+/// Splits a path into its components below the workspace. The path may start with the workspace or be relative to it.
 fn path_components(path: &str) -> Result<Vec<&str>, Fault> {
     let bad = || {
         let message =
-            format!("`{path}` leads out of the workspace; give a path below it, without `..`");
+            format!("`{path}` leads out of the workspace; use a path below it, without `..`");
         Fault::new(FaultCode::InvalidPath, message)
     };
     let below = match path.strip_prefix(super::WORKSPACE) {
@@ -211,9 +215,9 @@ fn open_dirs(
     Ok(dir)
 }
 
-/// Opens what should be a dir; what is none fails when something in it is asked for.
+/// Opens a directory. If the entry is not a directory, the next operation on it fails.
 ///
-/// It is not asked for a dir outright: gVisor's kernel then follows a link, though it is told to follow none.
+/// `O_DIRECTORY` is not used, because with it gVisor's kernel follows symbolic links despite `O_NOFOLLOW`.
 fn open_dir(dir: &OwnedFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     open(dir, name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
 }
@@ -227,9 +231,9 @@ fn fault(path: &str, error: Errno) -> Fault {
         Errno::NOENT => (FaultCode::NotFound, "does not exist".to_owned()),
         Errno::LOOP | Errno::NOTDIR => (
             FaultCode::InvalidPath,
-            "leads through a link or a file; links are not followed".to_owned(),
+            "leads through a symbolic link or a file; links are not followed".to_owned(),
         ),
-        error => (FaultCode::Failed, format!("cannot be used: {error}")),
+        error => (FaultCode::Failed, format!("cannot be accessed: {error}")),
     };
     Fault::new(code, format!("`{path}` {problem}"))
 }
@@ -263,22 +267,28 @@ mod tests {
         fs::write(outside.path().join("secret"), "key").unwrap();
         let workspace = tempfile::tempdir().unwrap();
         let root = workspace.path();
-        symlink(outside.path(), root.join("way")).unwrap();
+        symlink(outside.path(), root.join("dir-link")).unwrap();
         symlink(outside.path().join("secret"), root.join("link")).unwrap();
         symlink(outside.path().join("new"), root.join("dangling")).unwrap();
-        for path in
-            ["../secret", "/etc/passwd", "a/../../x", "way/secret", "link", "", "/workspace/.."]
-        {
+        for path in [
+            "../secret",
+            "/etc/passwd",
+            "a/../../x",
+            "dir-link/secret",
+            "link",
+            "",
+            "/workspace/..",
+        ] {
             let fault = read(root, path, 100).unwrap_err();
             assert_eq!(fault.code, FaultCode::InvalidPath, "{path}: {fault:?}");
         }
-        for path in ["way/new", "link", "dangling", "../new", "/workspaces/new"] {
+        for path in ["dir-link/new", "link", "dangling", "../new", "/workspaces/new"] {
             let fault = write(root, path, b"x").unwrap_err();
             assert_eq!(fault.code, FaultCode::InvalidPath, "{path}: {fault:?}");
         }
-        assert_eq!(list(root, "way").unwrap_err().code, FaultCode::InvalidPath);
-        // A link is removed, and not what it leads to.
-        remove(root, "way").unwrap();
+        assert_eq!(list(root, "dir-link").unwrap_err().code, FaultCode::InvalidPath);
+        // Deletes the link, not its target.
+        remove(root, "dir-link").unwrap();
         assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"key");
         assert!(!outside.path().join("new").exists());
     }
@@ -292,7 +302,7 @@ mod tests {
         assert_eq!(read(root, "pipe", 10).unwrap_err().code, FaultCode::Refused);
     }
 
-    /// Set where the test below runs once more, with few open files.
+    /// Set when the test below reruns itself with a low limit on open files.
     const WITH_FEW_FILES: &str = "SANDBOX_VM_WITH_FEW_FILES";
 
     #[test]
@@ -312,7 +322,7 @@ mod tests {
         let odd = root.join("tree").join(OsStr::from_bytes(b"\xff\xfe"));
         fs::create_dir_all(&odd).unwrap();
         fs::write(odd.join(OsStr::from_bytes(b"\x80")), "").unwrap();
-        // In the path_down of what is moved up.
+        // These names are taken when deep directories are moved up.
         fs::create_dir_all(root.join("tree/deep-0/full")).unwrap();
         fs::write(root.join("tree/deep-1"), "").unwrap();
         let mut dir = super::open_workspace(root).unwrap();

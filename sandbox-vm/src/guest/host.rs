@@ -1,4 +1,4 @@
-//! The host as a graph in the guest sees it.
+//! The host's services, as seen by a graph in the guest.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::protocol::message::{ExternalCall, Fault, FaultCode, GraphEvent, HostCall};
 
-/// The host as a graph in the guest sees it: who keeps its checkpoints and makes its calls. Cheap to clone.
+/// The host, as seen by a graph in the guest: stores its checkpoints and makes its external calls. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Host {
     connection: Connection,
@@ -27,30 +27,30 @@ impl Host {
         Self { connection, run, thread: Arc::from(thread), workspace: Arc::from(workspace) }
     }
 
-    /// The folder whose files the host sees as those of the sandbox.
+    /// Returns the directory of the sandbox's files.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }
 
-    /// Tells the host of an event of the run, once it has room for it.
+    /// Sends an event of the run to the host, once the host has granted credit for it.
     pub(super) async fn send_event(&self, event: &GraphEvent) -> Result<(), Fault> {
         self.connection.send_event(self.run, event).await
     }
 
-    /// Those who want to ask the host something for the run.
+    /// Returns a receiver of flush requests, which host calls of the run send before they are made.
     pub(super) fn flush_requests(&self) -> mpsc::UnboundedReceiver<FlushAck> {
         self.connection.flush_requests(self.run)
     }
 
-    /// The checkpointer of the run: its checkpoints go to the host, which lets it reach its own thread alone.
+    /// Returns the run's checkpointer. It stores checkpoints on the host and can access only the run's own thread.
     pub fn checkpointer(&self) -> Arc<dyn Checkpointer> {
         Arc::new(HostSaver::new(self.connection.clone(), self.run, self.thread.clone()))
     }
 
-    /// Asks the host to make a call to the outside, once: a task that runs again gets the journaled answer.
+    /// Asks the host to make an external call. The call is made once: a repeated task gets the journaled answer.
     ///
-    /// The host decides which kinds of calls are made and how many; what it refuses is a failure that no retry mends.
-    /// Two calls of one kind in one task need different keys, as with [`Context::task`].
+    /// The host decides which kinds of calls are allowed and how many; a refused call is a permanent failure. Two calls
+    /// of the same kind in one task need different keys, as with [`Context::task`].
     ///
     /// ```
     /// use graph_core::{Context, NodeError};
@@ -77,7 +77,7 @@ impl Host {
         let call = ExternalCall {
             kind: kind.to_owned(),
             request: serde_json::to_value(request).map_err(NodeError::terminal)?,
-            // As the journal of the task names the call.
+            // The key under which the task's journal stores the call.
             key: format!("{kind}:{key}"),
             task: cx.task_id(),
             node: cx.node().to_owned(),
@@ -93,7 +93,7 @@ impl Host {
     }
 }
 
-/// A call to the outside that failed or was refused.
+/// An external call that failed or was refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 struct ExternalCallError(String);

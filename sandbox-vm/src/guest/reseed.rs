@@ -1,4 +1,4 @@
-//! After a snapshot: new randomness and the time.
+//! Refreshes the random state and the clock of a guest after a snapshot was restored.
 
 use std::{fs::File, io::Write, time::Duration};
 
@@ -9,7 +9,7 @@ use rustix::{
 
 use crate::{protocol::message::ReseedResult, sys};
 
-/// Mixes fresh randomness into the guest's kernel and sets its clock, where the guest may.
+/// Mixes fresh random bytes into the guest's kernel and sets its clock, and reports which of the two succeeded.
 pub(super) fn reseed(seed: &[u8], since_epoch: Duration) -> ReseedResult {
     let reseed_rng = || -> std::io::Result<()> {
         let mut source = File::options().write(true).open("/dev/urandom")?;
@@ -26,10 +26,11 @@ pub(super) fn reseed(seed: &[u8], since_epoch: Duration) -> ReseedResult {
     })
 }
 
-/// Takes up the capabilities that this thread has laid down, and lays them down again: graphs run in this thread too.
+/// Runs `work` with all permitted capabilities effective, and drops them again afterwards, because graphs run in this
+/// thread too.
 fn with_permitted_capabilities<T>(work: impl FnOnce() -> T) -> T {
     let Ok(dropped) = capabilities(None) else { return work() };
-    // Where there are none, or the call is not allowed, the work fails and says so.
+    // If there are none, or the call is not allowed, the work fails and its result says so.
     let _ = set_capabilities(None, CapabilitySets { effective: dropped.permitted, ..dropped });
     let result = work();
     let _ = set_capabilities(None, dropped);

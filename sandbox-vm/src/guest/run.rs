@@ -1,4 +1,4 @@
-//! Running a graph for the host.
+//! Runs a graph for the host.
 
 use async_trait::async_trait;
 use graph_core::{
@@ -11,13 +11,13 @@ use crate::protocol::message::{
     Fault, FaultCode, GraphEvent, GraphInput, GraphOutcome, GraphStart,
 };
 
-/// A graph that the host can run, its types forgotten.
+/// A graph that the host can run, with its types erased.
 #[async_trait]
 pub(super) trait GraphRunner: Send + Sync {
     async fn run(&self, start: GraphStart, host: Host) -> Result<GraphOutcome, Fault>;
 }
 
-/// A graph that is built for each run.
+/// Builds a new graph for each run.
 pub(super) struct GraphFactory<B> {
     build: B,
 }
@@ -47,7 +47,7 @@ where
         let mut events = thread.stream(input);
         loop {
             tokio::select! {
-                // In this order: nobody has a ack while there is an event.
+                // In this order: a flush is acknowledged only when no event is pending.
                 biased;
                 event = events.next() => match event {
                     Some(event) => host.send_event(&graph_event(event)).await?,
@@ -71,8 +71,8 @@ fn input<S: State, C: Send + Sync + 'static>(
             Input::update(graph.read_update(fields).map_err(|error| refused(&error))?)
         }
         GraphInput::Nothing => Input::proceed(),
-        GraphInput::Answer(answer) => Input::resume(answer).map_err(|error| refused(&error))?,
-        GraphInput::Answers(answers) => Input::answers(answers),
+        GraphInput::Resume(value) => Input::resume(value).map_err(|error| refused(&error))?,
+        GraphInput::ResumeById(values) => Input::answers(values),
     })
 }
 
@@ -105,8 +105,8 @@ fn graph_event(event: Event) -> GraphEvent {
         step: event.step,
         task: event.task,
         node: event.node.map(|it| it.to_string()),
-        handles: event.handles,
-        outer: event.outer,
+        handled_task: event.handles,
+        parent_task: event.outer,
         kind: event.kind,
     }
 }

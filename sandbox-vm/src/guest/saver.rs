@@ -1,4 +1,4 @@
-//! The guest's checkpointer: the host's, at the other end of the channel.
+//! The guest's checkpointer, which forwards to the host's checkpointer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use graph_core::checkpoint::{
 use super::connection::Connection;
 use crate::protocol::message::{Fault, FaultCode, GetReply, HostCall};
 
-/// The host's checkpointer, as far as a run in the guest may use it.
+/// Forwards to the host's checkpointer, as far as the run may use it.
 #[derive(Debug)]
 pub(super) struct HostSaver {
     connection: Connection,
@@ -45,15 +45,15 @@ fn storage_error(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -
     CheckpointError::Storage(Arc::from(problem.into()))
 }
 
-/// What would reach beyond the run's own thread.
+/// The error of operations that would reach beyond the run's own thread.
 fn own_thread_only<T>() -> Result<T, CheckpointError> {
-    Err(storage_error("a graph in a sandbox reads and writes its own thread only"))
+    Err(storage_error("a graph in a sandbox can access only its own thread"))
 }
 
 #[async_trait]
 impl Checkpointer for HostSaver {
     async fn lease(&self, _: &str) -> Result<Lease, CheckpointError> {
-        // The host keeps the lease for as long as the run lasts.
+        // The host holds the lease for the duration of the run.
         let () = self.call(HostCall::Lease).await?;
         Ok(Lease::new(()))
     }
@@ -75,7 +75,7 @@ impl Checkpointer for HostSaver {
     }
 
     async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
-        // The host gives as much at once as it has room for.
+        // The host returns a bounded number of checkpoints per call; fetch page by page.
         let mut next = query.clone();
         let mut all: Vec<Checkpoint> = Vec::new();
         loop {

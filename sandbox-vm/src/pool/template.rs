@@ -1,4 +1,4 @@
-//! What the sandboxes of a pool start from.
+//! The snapshot from which the sandboxes of a pool start.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,15 +6,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, sandbox_dir::SandboxDir};
 
-/// A snapshot of a sandbox that nobody has used, and the folder that it lies in.
+/// A snapshot of an unused sandbox, and the directory that holds it.
 #[derive(Debug)]
 pub(super) struct Template {
     snapshot: Snapshot,
-    #[expect(dead_code, reason = "held for its Drop, which removes the folder")]
+    #[expect(dead_code, reason = "held for its Drop, which removes the directory")]
     sandbox_dir: SandboxDir,
-    /// A snapshot holds a sandbox's memory, and takes a place like one.
-    #[expect(dead_code, reason = "held for its Drop, which gives the place back")]
-    capacity: OwnedSemaphorePermit,
+    /// A snapshot holds a sandbox's memory, so it takes one unit of capacity.
+    #[expect(dead_code, reason = "held for its Drop, which releases the capacity")]
+    permit: OwnedSemaphorePermit,
 }
 
 impl Template {
@@ -25,24 +25,24 @@ impl Template {
     async fn create(
         sandboxes: &Sandboxes,
         sandbox: &Sandbox,
-        capacity: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Option<Self> {
         let create = async || {
-            let sandbox_dir = sandboxes.sandbox_dir()?;
+            let sandbox_dir = sandboxes.create_dir()?;
             let snapshot = sandbox.snapshot(sandbox_dir.path().join("template")).await?;
             Ok::<_, Error>((snapshot, sandbox_dir))
         };
         let created = create().await;
-        let created =
-            created.inspect_err(|error| tracing::warn!(%error, "the pool has no snapshot"));
-        created.ok().map(|(snapshot, sandbox_dir)| Self { snapshot, sandbox_dir, capacity })
+        let created = created
+            .inspect_err(|error| tracing::warn!(%error, "cannot take a snapshot for the pool"));
+        created.ok().map(|(snapshot, sandbox_dir)| Self { snapshot, sandbox_dir, permit })
     }
 }
 
-/// The one template of a pool, if it has one.
+/// The template of a pool, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    // A std mutex: held for a moment, never over an await.
+    // A std mutex: held briefly, never across an await.
     state: Mutex<State>,
 }
 
@@ -50,10 +50,10 @@ pub(super) struct Templates {
 enum State {
     #[default]
     Empty,
-    /// Somebody takes a snapshot.
+    /// A snapshot is being taken.
     Creating,
     Ready(Arc<Template>),
-    /// No snapshot could be taken, or none could be started from it: it is not tried again.
+    /// Taking or restoring a snapshot failed; it is not tried again.
     Disabled,
 }
 
@@ -65,15 +65,15 @@ impl Templates {
         }
     }
 
-    /// Makes the template from a sandbox that nobody has used, unless there is one, or no capacity for it.
+    /// Creates the template from an unused sandbox, unless there is one already or no capacity is left.
     pub(super) async fn create_if_absent(
         &self,
         sandboxes: &Sandboxes,
         sandbox: &Sandbox,
         capacity: &Arc<Semaphore>,
     ) {
-        let Some((guard, capacity)) = self.start_creating(capacity) else { return };
-        let template = Template::create(sandboxes, sandbox, capacity).await;
+        let Some((guard, permit)) = self.start_creating(capacity) else { return };
+        let template = Template::create(sandboxes, sandbox, permit).await;
         let state = template.map_or(State::Disabled, |it| State::Ready(Arc::new(it)));
         *self.state() = state;
         drop(guard);
@@ -85,18 +85,18 @@ impl Templates {
     ) -> Option<(CreatingGuard<'_>, OwnedSemaphorePermit)> {
         let mut state = self.state();
         let State::Empty = *state else { return None };
-        let capacity = capacity.clone().try_acquire_owned().ok()?;
+        let permit = capacity.clone().try_acquire_owned().ok()?;
         *state = State::Creating;
         drop(state);
-        Some((CreatingGuard(self), capacity))
+        Some((CreatingGuard(self), permit))
     }
 
-    /// The one there is turned out to be of no use.
+    /// Gives up on templates, because the current one cannot be restored.
     pub(super) fn disable(&self) {
         *self.state() = State::Disabled;
     }
 
-    /// Keeps none until the next sandbox is made.
+    /// Drops the template. The next sandbox that is created makes a new one.
     pub(super) fn clear(&self) {
         let mut state = self.state();
         if let State::Ready(_) = *state {
@@ -109,7 +109,7 @@ impl Templates {
     }
 }
 
-/// A snapshot is being taken. Whoever is dropped in the middle of it leaves that to the next.
+/// Marks that a snapshot is being taken. If it is dropped before that is done, the next sandbox takes the snapshot.
 struct CreatingGuard<'a>(&'a Templates);
 
 impl Drop for CreatingGuard<'_> {

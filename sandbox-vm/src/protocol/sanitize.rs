@@ -1,15 +1,15 @@
-//! Texts of a guest, on their way into errors, logs and terminals.
+//! Makes texts from a guest safe to show in errors, logs and terminals.
 
-/// How many bytes of such a text are kept.
+/// Maximum length in bytes of a sanitized text, before escaping.
 const MAX_TEXT: usize = 4 << 10;
 
-/// The beginning of a text, made [`escape_controls`].
+/// Truncates a text and escapes its control characters: see [`escape_controls`].
 pub(crate) fn sanitize(text: &str) -> String {
     escape_controls(&text[..text.floor_char_boundary(MAX_TEXT)])
 }
 
-/// A text whose characters do nothing but show themselves: what would move a cursor, turn the direction of writing
-/// around or speak to a terminal is written out, as in `\u{1b}`. Lines and tabs stay.
+/// Escapes, as in `\u{1b}`, all characters that could move the cursor, change the writing direction or control a
+/// terminal. Newlines and tabs are kept.
 pub(crate) fn escape_controls(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -32,7 +32,7 @@ mod tests {
     use super::{MAX_TEXT, sanitize};
 
     #[test]
-    fn what_acts_is_written_out_and_what_is_long_is_cut() {
+    fn control_characters_are_escaped_and_long_texts_truncated() {
         assert_eq!(sanitize("é\n\tok \u{1b}]0;x\u{7}\r"), "é\n\tok \\u{1b}]0;x\\u{7}\\u{d}");
         assert_eq!(sanitize("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
         assert_eq!(sanitize(&"é".repeat(MAX_TEXT)).len(), MAX_TEXT);

@@ -1,6 +1,6 @@
-//! Who answers a running graph's questions: its checkpoints, and its calls to the outside.
+//! Handles the host calls of a running graph: its checkpoints and its external calls.
 //!
-//! A guest may name any thread it likes; what it names is checked here against the one thread it was given.
+//! A guest may name any thread in a call; every thread name is checked against the only thread that the run may access.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,20 +18,20 @@ use crate::{
     session::{Session, encode_reply},
 };
 
-/// How many checkpoints a guest gets at once; it may ask for those before them.
+/// Maximum number of checkpoints per reply; the guest can request the older ones in further calls.
 const MAX_PAGE_LEN: usize = 256;
 
-/// How many bytes of checkpoints a guest gets at once, if it is more than one checkpoint.
+/// Maximum total size in bytes of the checkpoints in a reply with more than one checkpoint.
 const MAX_PAGE_BYTES: u64 = 32 << 20;
 
-/// How many questions about checkpoints are answered at once: each may need as much memory as the thread's whole state.
+/// Maximum number of checkpoint reads at once: each may need as much memory as the thread's whole state.
 const MAX_CONCURRENT_READS: usize = 2;
 
-/// How many bytes of answers of calls may wait until the guest takes them; a call for whose answer there is no room is
-/// not made yet.
+/// Maximum number of bytes of call answers that wait for the guest to read them. A call is not made before there is
+/// space for its answer.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// What one run may reach of the host.
+/// Handles the host calls of one run.
 #[derive(Debug)]
 pub(super) struct HostCallHandler {
     session: Session,
@@ -39,10 +39,10 @@ pub(super) struct HostCallHandler {
     saver: Arc<dyn Checkpointer>,
     policy: CallPolicy,
     quota: Quota,
-    // A std mutex: held for a moment, never over an await.
+    // A std mutex: held briefly, never across an await.
     lease: Mutex<Option<Lease>>,
     read_slots: Semaphore,
-    /// A permit for each byte.
+    /// One permit per byte.
     answer_bytes: Semaphore,
 }
 
@@ -68,16 +68,16 @@ impl HostCallHandler {
         }
     }
 
-    /// Answers one question.
+    /// Handles one call and replies to it.
     pub(super) async fn handle(&self, id: u64, call: HostCall) {
-        // Held until the answer is among those to be written, which are bounded themselves: what a guest that does not
-        // read has asked for does not pile up.
+        // Held until the reply is in the outbox, which is bounded itself, so that replies to a guest that does not read
+        // them do not accumulate.
         let _permit = self.reserve_answer(&call).await;
         let result = self.execute(call).await;
         self.session.reply(id, result).await;
     }
 
-    /// ReceiveWindow for an answer, as far as it may be large.
+    /// Reserves memory for the answer, if the answer may be large.
     async fn reserve_answer(&self, call: &HostCall) -> Option<SemaphorePermit<'_>> {
         let permit = match call {
             HostCall::External(_) => {
@@ -128,13 +128,13 @@ impl HostCallHandler {
         if thread == self.thread {
             return Ok(());
         }
-        tracing::warn!(own = self.thread, "a guest asks for a thread that is not its own");
-        Err(Fault::new(FaultCode::Refused, "a graph in a sandbox reaches its own thread only"))
+        tracing::warn!(own = self.thread, "a guest requested a thread other than its own");
+        Err(Fault::new(FaultCode::Refused, "a graph in a sandbox can access only its own thread"))
     }
 }
 
-/// The newest of the checkpoints that are asked for. They are read one by one: a thread of large states is not held as
-/// a whole.
+/// Returns the newest of the requested checkpoints, up to the limits of a page. They are loaded one by one, so that a
+/// thread with large states is never held in memory as a whole.
 async fn list_page(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoint>, Fault> {
     let limit = history.limit.map_or(MAX_PAGE_LEN, |it| it.min(MAX_PAGE_LEN));
     let mut next = history.limit(1);
@@ -142,7 +142,7 @@ async fn list_page(saver: &dyn Checkpointer, history: History) -> Result<Vec<Che
     while page.len() < limit {
         let Some(checkpoint) = saver.list(&next).await?.pop() else { break };
         bytes += quota::encoded_size(&checkpoint)?;
-        // At least one: a guest that goes on from the last of them comes to an end.
+        // Always at least one, so that a guest that continues from the last checkpoint of a page reaches the end.
         if bytes > MAX_PAGE_BYTES && !page.is_empty() {
             break;
         }
@@ -152,7 +152,7 @@ async fn list_page(saver: &dyn Checkpointer, history: History) -> Result<Vec<Che
     Ok(page)
 }
 
-/// Where calls and their answers go.
+/// Makes external calls and stores their answers in the thread.
 struct CallJournal<'a> {
     saver: &'a dyn Checkpointer,
     policy: &'a CallPolicy,
@@ -160,8 +160,8 @@ struct CallJournal<'a> {
 }
 
 impl CallJournal<'_> {
-    /// Makes a call and journals its result under its task before the guest hears of it: if the guest dies now, the next
-    /// one finds the answer in the thread.
+    /// Makes a call and stores its result under its task before the guest receives it: if the guest dies now, its
+    /// replacement finds the answer in the thread.
     async fn call(&self, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
         self.quota.check()?;
         let id = call.checkpoint;
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(stored.records[0].task, task);
         assert_eq!(stored.records[0].event, effect);
     }
-    /// How many of the calls at these checkpoints go through, with so many bytes to store their answers.
+    /// Returns how many of the calls at these checkpoints succeed with this storage quota.
     async fn calls_within(bytes: u64, checkpoints: &[CheckpointId]) -> usize {
         let (saver, policy, quota) = (MemorySaver::new(), policy(), Quota::new(bytes));
         let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
@@ -266,7 +266,7 @@ mod tests {
     #[tokio::test]
     async fn repeated_answer_is_stored_once_per_checkpoint_within_quota() {
         let [one, two, three] = [(); 3].map(|()| CheckpointId::next());
-        // ReceiveWindow for one record, and not for two.
+        // Enough for one record, but not for two.
         assert_eq!(calls_within(800, &[one, one, one]).await, 3);
         assert_eq!(calls_within(800, &[one, two, three]).await, 1);
     }
@@ -281,9 +281,9 @@ mod tests {
         let quota = Quota::new(1 << 20);
         quota.take(&write(1 << 19)).unwrap();
         assert_eq!(quota.take(&write(1 << 19)).unwrap_err().code, FaultCode::Refused);
-        // What was refused once does not come back in smaller pieces.
+        // After a refusal, smaller writes are refused too.
         assert!(quota.take(&write(0)).is_err() && quota.check().is_err());
-        // Small ones count for more than their bytes.
+        // Small records cost more than their bytes.
         let event = Event::Answered { answers: Vec::new() };
         let record = TaskRecord { task: TaskId::of(&[b"task"]), node: String::new(), event };
         let place = checkpoint(CheckpointId::next()).place;

@@ -1,4 +1,4 @@
-//! Running a graph to its end, though guests die under it.
+//! Runs a graph to its end, replacing guests that die.
 
 use graph_core::{Event, Exit, checkpoint::Lookup};
 use serde_json::Value;
@@ -7,11 +7,10 @@ use super::GraphRun;
 use crate::{Error, Sandboxes, Spec, protocol::message::GraphInput};
 
 impl Sandboxes {
-    /// Runs a graph to its end in the sandbox of this name. If its guest dies, another one goes on from the last
-    /// checkpoint and repeats no call; at most so many guests are tried.
+    /// Runs a graph to its end in the sandbox of this name. If the guest dies, another one resumes from the last
+    /// checkpoint and repeats no external call; at most `max_guests` guests are tried.
     ///
-    /// `on_event` gets the events as they come. The sandbox stays, with its files, unless its guest has died; those of a
-    /// guest that died are lost with it.
+    /// `on_event` receives the events. The sandbox and its files remain, unless the guest has died: its files are lost.
     ///
     /// ```no_run
     /// use sandbox_vm::{GraphRun, Sandboxes, Spec};
@@ -53,7 +52,7 @@ impl Sandboxes {
             if left == 0 {
                 return Err(error);
             }
-            tracing::warn!(sandbox = spec.name, %error, "a guest died, and another one goes on");
+            tracing::warn!(sandbox = spec.name, %error, "a guest died; resuming with another one");
             if run.has_started().await? {
                 run.start.input = GraphInput::Nothing;
             }
@@ -62,7 +61,7 @@ impl Sandboxes {
 }
 
 impl GraphRun {
-    /// Whether the thread has taken in what this run was given: then its newest checkpoint is this run's own.
+    /// Returns whether the thread has consumed this run's input: its newest checkpoint then belongs to this run.
     async fn has_started(&self) -> Result<bool, Error> {
         let head = self.saver.get(&Lookup::head(&self.start.thread, "")).await;
         let head =

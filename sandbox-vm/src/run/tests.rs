@@ -1,4 +1,4 @@
-//! Whole runs, in agents of this process.
+//! Tests of whole runs, with in-process agents.
 
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ async fn sandbox() -> (Sandbox, Sandboxes, TempDir) {
     (sandbox, sandboxes, dir)
 }
 
-/// A debate of six calls.
+/// Returns a debate that makes six calls, and its policy.
 fn debate() -> (GraphRun, CallPolicy) {
     let policy =
         CallPolicy::new(async |_: String, _: Value| Ok::<_, CallError>(json!("well said")));
@@ -32,7 +32,7 @@ async fn run_fails_when_storage_quota_is_exhausted() {
     let (run, _) = debate();
     let outcome = sandbox.run_graph(run.storage_quota(2000)).await.unwrap().finish().await;
     let Err(Error::Graph { error, .. }) = outcome else { panic!("{outcome:?}") };
-    assert!(error.contains("used up the 2000 bytes"), "{error}");
+    assert!(error.contains("storage quota of 2000 bytes"), "{error}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! How much a guest may send: for each question under way, and for those that nobody waits for any more.
+//! Limits how much a guest may send: for each open request, and for requests that are already closed.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use crate::protocol::{
     Frame, Kind, MAX_EVENT_MEMORY, MAX_MESSAGE, MAX_PENDING_CALL_MEMORY, ProtocolError, shape,
 };
 
-/// How many questions of a guest may wait for their answers: more than the guest has under way at once, for it hears of
-/// an answer a little earlier than it is counted here.
+/// Maximum number of host calls in flight. More than the guest's own limit, because the guest receives a reply slightly
+/// before the host counts the call as completed.
 const MAX_HOST_CALLS: usize = 1024;
 
-/// How many bytes may come for nobody in any case: a guest that was restored may have said something to an earlier host.
+/// Bytes for unknown requests that are always tolerated: a restored guest may have been sending to an earlier host.
 const LATE_BYTES: u64 = 1 << 20;
 
-/// What a message that nobody waits for costs beside its bytes, so that empty ones are bounded too.
+/// Cost of a message for an unknown request in addition to its bytes, so that empty messages are bounded too.
 const LATE_MESSAGE_OVERHEAD: u64 = 64;
 
-/// The questions under way.
+/// The requests in flight.
 pub(super) struct OpenRequests {
     pub(super) open: BTreeMap<u64, OpenRequest>,
-    /// How many bytes may still come for questions that nobody waits for any more.
+    /// Number of bytes that may still arrive for requests that are no longer open.
     late_bytes: u64,
 }
 
@@ -32,11 +32,11 @@ impl Default for OpenRequests {
     }
 }
 
-/// Somebody who waits for answers.
+/// A request in flight.
 pub(super) struct OpenRequest {
     pub(super) queue: mpsc::UnboundedSender<Incoming>,
     pub(super) window: ReceiveWindow,
-    /// The questions back that have no answer yet, and how much memory each may take.
+    /// Estimated memory of each host call that has no reply yet, by the id of the call.
     pending_calls: BTreeMap<u64, u64>,
 }
 
@@ -46,29 +46,29 @@ impl OpenRequest {
     }
 }
 
-/// How much a guest may send for a question before its answer.
+/// How much a guest may send for a request before its reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReceiveWindow {
-    /// Events; more are allowed as they are read.
+    /// Number of events; grows as events are read.
     pub(crate) events: u64,
-    /// Bytes of output.
+    /// Bytes of program output.
     pub(crate) output: u64,
-    /// OpenRequests back.
+    /// Number of further host calls.
     pub(crate) host_calls: usize,
 }
 
 impl ReceiveWindow {
-    /// ReceiveWindow for a graph's run.
+    /// Returns the window of a graph run.
     pub(crate) fn for_graph(events: u64) -> Self {
         Self { events, output: 0, host_calls: MAX_HOST_CALLS }
     }
 
-    /// ReceiveWindow for a program's output.
+    /// Returns the window of a program.
     pub(crate) fn for_output(bytes: u64) -> Self {
         Self { output: bytes, ..Self::default() }
     }
 
-    /// How many bytes there is window for.
+    /// Returns the number of bytes that the window still allows.
     fn bytes(&self) -> u64 {
         let calls = if self.host_calls > 0 { MAX_PENDING_CALL_MEMORY } else { 0 };
         self.events
@@ -79,11 +79,13 @@ impl ReceiveWindow {
 }
 
 impl OpenRequests {
-    /// Takes the window that a message for this question needs; says whether anybody waits for it.
+    /// Consumes the part of the window that a message needs. Returns whether the request is open.
     pub(super) fn admit(&mut self, id: u64, message: &Frame) -> Result<bool, ProtocolError> {
         let is_pending = self.open.values().any(|it| it.pending_calls.contains_key(&message.id));
         if message.kind == Kind::Request && is_pending {
-            return Err(ProtocolError::UnexpectedMessage("a question asked twice"));
+            return Err(ProtocolError::UnexpectedMessage(
+                "a host call with the id of a pending call",
+            ));
         }
         match self.open.get_mut(&id) {
             Some(request) => {
@@ -93,21 +95,21 @@ impl OpenRequests {
         }
     }
 
-    /// A question of the guest's has its answer, and takes no memory any more.
+    /// Releases the memory of a host call that has its reply.
     pub(super) fn finish_host_call(&mut self, id: u64) {
         for request in self.open.values_mut() {
             request.pending_calls.remove(&id);
         }
     }
 
-    /// This one has its answer. What else it had window for may still be on its way.
+    /// Removes a request that has its reply. What its window still allowed may be in transit.
     pub(super) fn remove(&mut self, id: u64) {
         if let Some(request) = self.open.remove(&id) {
             self.late_bytes = self.late_bytes.saturating_add(request.window.bytes());
         }
     }
 
-    /// Nobody waits for this one any more; its answer may still be on its way too.
+    /// Removes a request that was cancelled. Its reply may be in transit too.
     pub(super) fn cancel(&mut self, id: u64) {
         if self.open.contains_key(&id) {
             self.late_bytes = self.late_bytes.saturating_add(MAX_MESSAGE as u64);
@@ -115,12 +117,12 @@ impl OpenRequests {
         }
     }
 
-    /// Drops a message that nobody waits for, unless it is one too many.
+    /// Discards a message for a request that is not open. Fails once too much was discarded.
     fn drop_late(&mut self, message: &Frame) -> Result<(), ProtocolError> {
         let cost = LATE_MESSAGE_OVERHEAD + message.payload.len() as u64;
         let left = self.late_bytes.checked_sub(cost);
         self.late_bytes =
-            left.ok_or(ProtocolError::UnexpectedMessage("messages that nobody waits for"))?;
+            left.ok_or(ProtocolError::UnexpectedMessage("too many messages for unknown requests"))?;
         Ok(())
     }
 }
@@ -130,33 +132,33 @@ impl OpenRequest {
         let window = &mut self.window;
         match message.kind {
             Kind::Event if memory_estimate(message) > MAX_EVENT_MEMORY => {
-                Err("an event that is too large")
+                Err("an event that exceeds the memory limit")
             }
-            Kind::Event => consume(&mut window.events, 1).ok_or("an event too many"),
+            Kind::Event => consume(&mut window.events, 1).ok_or("more events than were granted"),
             Kind::Stdout | Kind::Stderr => {
                 let bytes = message.payload.len() as u64;
-                consume(&mut window.output, bytes).ok_or("more output than is allowed")
+                consume(&mut window.output, bytes).ok_or("more output than the limit allows")
             }
-            Kind::Request if window.host_calls == 0 => Err("a question too many"),
+            Kind::Request if window.host_calls == 0 => Err("too many host calls in flight"),
             Kind::Request => {
                 window.host_calls -= 1;
                 self.pending_calls.insert(message.id, memory_estimate(message));
                 let total: u64 = self.pending_calls.values().sum();
                 let fits = total <= MAX_PENDING_CALL_MEMORY;
-                fits.then_some(()).ok_or("questions that are too large together")
+                fits.then_some(()).ok_or("pending host calls that exceed the memory limit")
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Takes so much of what is left, if there is so much.
+/// Subtracts `taken` from `left`; `None` if `left` is too small.
 fn consume(left: &mut u64, taken: u64) -> Option<()> {
     *left = left.checked_sub(taken)?;
     Some(())
 }
 
-/// How much memory a message may take; one whose shape is wrong is refused where it is read.
+/// Returns the memory estimate of a message. A message with an invalid shape is refused later, where it is decoded.
 fn memory_estimate(message: &Frame) -> u64 {
     shape::check(&message.payload).unwrap_or_default()
 }

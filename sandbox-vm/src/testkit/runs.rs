@@ -78,7 +78,7 @@ async fn interrupt(cx: TestContext) -> Result<(), Failure> {
     ensure!(exit.interrupts().first().is_some_and(|it| it.value == "buy tea?"), "{exit:?}");
     sandbox.delete().await;
     let sandbox = cx.sandbox(cx.spec()).await?;
-    let exit = sandbox.run_graph(run().answer(json!(true))).await?.finish().await?;
+    let exit = sandbox.run_graph(run().resume(json!(true))).await?.finish().await?;
     let Exit::Done(state) = exit else { return Err(super::fail(format!("{exit:?}"))) };
     ensure!(state == json!({ "item": "tea", "approved": true }), "{state}");
     Ok(())
@@ -88,7 +88,7 @@ async fn events(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
     let count = 2_000;
     let many = Map::from_iter([("events".to_owned(), json!(count))]);
-    let run = GraphRun::new("event-burst").input(many).modes([Mode::Custom]);
+    let run = GraphRun::new("event-burst").input(many).stream_modes([Mode::Custom]);
     let mut running = sandbox.run_graph(run).await?;
     let mut expected = 0;
     while let Some(event) = running.next().await {
@@ -139,7 +139,7 @@ async fn refused(cx: TestContext) -> Result<(), Failure> {
     let Err(Error::Graph { error, terminal: true }) = &outcome else {
         return Err(super::fail(format!("{outcome:?}")));
     };
-    ensure!(error.contains("`llm.chat` are not allowed; allowed are: other"), "{error}");
+    ensure!(error.contains("`llm.chat` are not allowed; allowed kinds: other"), "{error}");
     ensure!(policy.calls_made() == 0, "a call was made");
     Ok(())
 }
@@ -150,7 +150,7 @@ async fn foreign_thread(cx: TestContext) -> Result<(), Failure> {
     let other = Map::from_iter([("item".to_owned(), json!("another thread"))]);
     let run = GraphRun::new("foreign-thread").thread("own", saver).input(other);
     let outcome = sandbox.run_graph(run).await?.finish().await;
-    let refused = matches!(&outcome, Err(Error::Graph { error, .. }) if error.contains("its own thread only"));
+    let refused = matches!(&outcome, Err(Error::Graph { error, .. }) if error.contains("only its own thread"));
     ensure!(refused, "{outcome:?}");
     Ok(())
 }

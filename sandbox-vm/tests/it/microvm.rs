@@ -261,7 +261,7 @@ async fn modified_snapshot_is_refused() {
     let mut other: serde_json::Value = serde_json::from_str(&true_list).unwrap();
     other["by"] = "QEMU 1.0".into();
     fs::write(&list, other.to_string()).unwrap();
-    refused("it was made by QEMU 1.0, and here is").await;
+    refused("it was created by QEMU 1.0, but this is").await;
 
     fs::write(&list, true_list).unwrap();
     fs::set_permissions(&kept, fs::Permissions::from_mode(0o777)).unwrap();
@@ -272,9 +272,9 @@ async fn modified_snapshot_is_refused() {
     let mut byte = [0];
     state.read_exact_at(&mut byte, length / 2).unwrap();
     state.write_all_at(&[byte[0] ^ 1], length / 2).unwrap();
-    refused("was changed").await;
+    refused("was modified").await;
     state.set_len(length - 1).unwrap();
-    refused("another length").await;
+    refused("wrong length").await;
     fs::remove_file(list).unwrap();
     refused("No such file").await;
     assert!(sandboxes.list().is_empty());

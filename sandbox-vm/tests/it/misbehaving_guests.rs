@@ -177,19 +177,19 @@ async fn assert_start_refused(hello: fn(u64) -> Vec<u8>, words: &str) {
 
 #[tokio::test]
 async fn invalid_hello_messages_are_refused() {
-    assert_start_refused(|_| Vec::new(), "did not greet within").await;
-    assert_start_refused(|_| vec![b'x'; 4000], "a frame of").await;
-    assert_start_refused(|nonce| hello(nonce + 1), "another nonce").await;
+    assert_start_refused(|_| Vec::new(), "did not complete the handshake within").await;
+    assert_start_refused(|_| vec![b'x'; 4000], "a frame has").await;
+    assert_start_refused(|nonce| hello(nonce + 1), "a wrong nonce").await;
     let old = |nonce| {
         encode(Kind::Hello, 0, &msgpack(&json!({ "version": 0, "nonce": nonce, "graphs": [] })))
     };
     assert_start_refused(old, "version 0").await;
     assert_start_refused(
         |_| encode(Kind::Hello, 0, &msgpack(&json!("hello"))),
-        "malformed greeting",
+        "malformed hello message",
     )
     .await;
-    assert_start_refused(|_| encode(Kind::Reply, 0, &msgpack(&json!(1))), "something else first")
+    assert_start_refused(|_| encode(Kind::Reply, 0, &msgpack(&json!(1))), "is not a hello message")
         .await;
     assert_start_refused(|_| encode(Kind::Hello, 0, &vec![0x91; 100_000]), "too long").await;
     assert_start_refused(|_| vec![1, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0, 0, 1], "kind 99").await;
@@ -217,11 +217,14 @@ async fn invalid_replies_terminate_the_guest() {
         "malformed reply",
     )
     .await;
-    assert_terminated(|id| encode(Kind::Event, id, &msgpack(&json!({}))), "an event too many")
-        .await;
+    assert_terminated(
+        |id| encode(Kind::Event, id, &msgpack(&json!({}))),
+        "more events than were granted",
+    )
+    .await;
     assert_terminated(
         |_| encode(Kind::Event, 99, &vec![0xc1; 1 << 20]),
-        "messages that nobody waits for",
+        "messages for unknown requests",
     )
     .await;
     assert_terminated(
@@ -229,13 +232,13 @@ async fn invalid_replies_terminate_the_guest() {
         "nested too deeply",
     )
     .await;
-    assert_terminated(|_| hello(1), "a second greeting").await;
+    assert_terminated(|_| hello(1), "a second hello message").await;
     assert_terminated(
         |_| vec![0xff, 0xff, 0xff, 0xff, 3, 0, 0, 0, 0, 0, 0, 0, 0],
-        "a frame of 4294967295 bytes",
+        "a frame has 4294967295 bytes",
     )
     .await;
-    assert_terminated(|_| encode(Kind::Credit, 1, b""), "may not be sent here").await;
+    assert_terminated(|_| encode(Kind::Credit, 1, b""), "not allowed here").await;
     let forged = |id| {
         let code = format!("\u{1b}]0;x\u{7}{}", "x".repeat(1 << 20));
         encode(Kind::Failure, id, &msgpack(&json!({ "code": code, "message": "" })))
@@ -245,7 +248,7 @@ async fn invalid_replies_terminate_the_guest() {
     // A megabyte of output is allowed, and this is more.
     assert_terminated(
         |id| encode(Kind::Stdout, id, &vec![b'x'; (1 << 20) + 1]),
-        "more output than is allowed",
+        "more output than the limit allows",
     )
     .await;
     let half = |id: u64| {
@@ -253,7 +256,7 @@ async fn invalid_replies_terminate_the_guest() {
         frame[4] |= 0x80;
         frame.repeat(MAX_FRAME * 9 / (200 << 10))
     };
-    assert_terminated(half, "unfinished messages").await;
+    assert_terminated(half, "incomplete messages").await;
 }
 
 fn host_call(run: u64, nth: u64, request: Value) -> Vec<u8> {
@@ -276,8 +279,8 @@ fn event(run: u64, value: Value) -> Vec<u8> {
         step: 0,
         task: None,
         node: None,
-        handles: None,
-        outer: None,
+        handled_task: None,
+        parent_task: None,
         kind: EventKind::Custom(value),
     };
     encode(Kind::Event, run, &rmp_serde::to_vec_named(&event).unwrap())
@@ -306,27 +309,33 @@ async fn assert_flood_terminates(answer: fn(u64) -> Vec<u8>, rule: &'static str)
 #[tokio::test]
 async fn graph_that_floods_the_host_is_terminated() {
     let small = |id| (0..2000).flat_map(|nth| host_call(id, nth, Value::Null)).collect();
-    assert_flood_terminates(small, "a question too many").await;
-    assert_flood_terminates(|id| host_call(id, 7, Value::Null).repeat(2), "a question asked twice")
-        .await;
+    assert_flood_terminates(small, "too many host calls in flight").await;
+    assert_flood_terminates(
+        |id| host_call(id, 7, Value::Null).repeat(2),
+        "a host call with the id of a pending call",
+    )
+    .await;
     let large = |id| {
         let text = "x".repeat(1_000_000);
         (0..150).flat_map(|nth| host_call(id, nth, json!(text))).collect()
     };
-    assert_flood_terminates(large, "questions that are too large together").await;
+    assert_flood_terminates(large, "pending host calls that exceed the memory limit").await;
     assert_flood_terminates(
         |id| (0..17).flat_map(|nth| event(id, json!(nth))).collect(),
-        "an event too many",
+        "more events than were granted",
     )
     .await;
     assert_flood_terminates(
         |id| event(id, json!("x".repeat(17 << 20))),
-        "an event that is too large",
+        "an event that exceeds the memory limit",
     )
     .await;
     // Two bytes for each of these lists make hundreds in memory.
-    assert_flood_terminates(|id| event(id, json!(vec![[0]; 50_000])), "an event that is too large")
-        .await;
+    assert_flood_terminates(
+        |id| event(id, json!(vec![[0]; 50_000])),
+        "an event that exceeds the memory limit",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -368,7 +377,7 @@ async fn entry_names_that_leave_the_directory_are_rejected() {
     for answer in scripts {
         let (sandbox, _held) = sandbox_answering(answer).await;
         let error = sandbox.fs().list("").await.unwrap_err();
-        assert!(error.to_string().contains("a name that is none"), "{error}");
+        assert!(error.to_string().contains("a directory entry with an invalid name"), "{error}");
         assert!(sandbox.termination_reason().is_some());
     }
     let (sandbox, _held) = sandbox_answering(|id| list(id, "..x")).await;
@@ -383,7 +392,7 @@ async fn oversized_file_reply_is_rejected() {
     };
     let (sandbox, _held) = sandbox_answering(answer).await;
     let error = sandbox.fs().read("x").await.unwrap_err();
-    assert!(error.to_string().contains("more of a file than was asked for"), "{error}");
+    assert!(error.to_string().contains("more file content than was requested"), "{error}");
 }
 
 #[tokio::test]
@@ -422,7 +431,7 @@ async fn oversized_command_is_refused_and_guest_survives() {
     let error = sandbox.exec(Program::new("x").input(vec![0; 65 << 20])).await.unwrap_err();
     let Error::Guest { fault, .. } = &error else { panic!("{error}") };
     assert_eq!(fault.code, FaultCode::Refused);
-    assert!(fault.message.contains("at most 67108864 go through"), "{error}");
+    assert!(fault.message.contains("at most 67108864 are allowed"), "{error}");
     sandbox.ping().await.unwrap();
 }
 

@@ -27,7 +27,10 @@ pub(crate) async fn reference_trace() -> Trace {
 /// The debate for a guest, with every event that a trace needs.
 pub(crate) fn debate() -> GraphRun {
     let input = json!({ "topic": "tea", "round": 0, "turns": [], "verdict": "" });
-    GraphRun::new("debate").input(input_fields(&input).unwrap()).modes(Mode::DEBUG).subgraphs()
+    GraphRun::new("debate")
+        .input(input_fields(&input).unwrap())
+        .stream_modes(Mode::DEBUG)
+        .subgraphs()
 }
 
 /// Whether a trace that was put together of a guest's events is the one that the debate gives expected.

@@ -40,7 +40,7 @@ async fn assert_terminated_for_not_reading(answer: fn(u64) -> Vec<u8>, run: Grap
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
     let error = sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err();
     let expected = TerminationReason::ProtocolViolation(ProtocolError::UnexpectedMessage(
-        "it does not read its answers",
+        "it does not read its replies",
     ));
     assert!(matches!(&error, Error::Terminated { reason, .. } if *reason == expected), "{error}");
     assert!(killed.load(Ordering::SeqCst));
