@@ -1,7 +1,7 @@
 //! Back ends: the ways to start a guest.
 //!
-//! A back end is small. It starts a guest with an agent in it and hands back a byte stream to that agent and a
-//! [`Handle`] to the guest as a whole. Programs, files and graphs are the agent's business and the same everywhere.
+//! A back end is small. It starts a guest with an agent in it and returns a byte stream to that agent and a [`Handle`]
+//! to the guest as a whole. Programs, files and graphs are handled by the agent, in the same way for all back ends.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -41,17 +41,17 @@ pub use jail::Jail;
 pub use kvm_process::KvmProcess;
 pub use microvm::MicroVm;
 
-/// What a guest is for.
+/// What guests have to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Programs, and graphs too.
+    /// Programs and graphs.
     Programs,
-    /// Graphs alone.
+    /// Only graphs.
     Graphs,
 }
 
-/// All back ends that isolate, strongest first, for guests that are this program: static, readable for every user, and
-/// calling [`guest::enter`](crate::guest::enter) first.
+/// Returns all isolating back ends, strongest first, for guests that run `program`. It has to be statically linked,
+/// readable for every user, and call [`guest::enter`](crate::guest::enter) first.
 pub fn isolating_backends(
     program: impl Into<PathBuf>,
     workload: Workload,
@@ -72,29 +72,30 @@ pub fn isolating_backends(
 /// A way to start guests.
 #[async_trait]
 pub trait Backend: Send + Sync + fmt::Debug {
-    /// Its name: `"jail"`.
+    /// Returns the name of the back end, for example `"jail"`.
     fn name(&self) -> &'static str;
 
-    /// Says what holds on this machine: whether it can start a guest, and what it guarantees then.
+    /// Reports whether the back end can start guests on this machine, and what it guarantees for them.
     ///
-    /// It tries things out and does not look at versions; a second call may take as long as the first.
+    /// It tests by starting a guest instead of checking versions; a second call may take as long as the first.
     async fn probe(&self) -> Report;
 
-    /// Starts a guest. All that would outlive a crash of this process is noted in the sandbox directory first.
+    /// Starts a guest. Everything that would outlive a crash of this process is recorded in the sandbox directory
+    /// first.
     async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error>;
 
-    /// How many bytes of the host's memory a guest of this kind may take, with all that the back end needs for it.
+    /// Returns how many bytes of host memory a guest may use, including what the back end needs for it.
     fn footprint(&self, spec: &Spec) -> u64 {
         spec.limits.memory
     }
 
-    /// Starts a guest from a snapshot that [`Handle::snapshot`] made.
+    /// Starts a guest from a snapshot created by [`Handle::snapshot`].
     async fn restore(&self, _: &Spec, _: &SandboxDir, _: &Snapshot) -> Result<Guest, Error> {
         Err(Error::Unsupported { backend: self.name(), operation: "restore a snapshot" })
     }
 }
 
-/// A guest that was started.
+/// A started guest.
 #[derive(Debug)]
 pub struct Guest {
     /// The stream to its agent.
@@ -103,7 +104,7 @@ pub struct Guest {
     pub handle: Arc<dyn Handle>,
 }
 
-/// A stream of bytes in both directions.
+/// A bidirectional byte stream.
 pub trait Channel: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Channel for T {}
@@ -111,39 +112,39 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Channel for T {}
 /// A guest as a whole. Dropping the last handle ends the guest.
 #[async_trait]
 pub trait Handle: Send + Sync + fmt::Debug {
-    /// Ends the guest with all that runs in it, and returns once nothing of it runs any more.
+    /// Ends the guest and everything that runs in it, and returns once nothing of it runs any more.
     async fn kill(&self);
 
     /// Stops the guest's processors until [`resume`](Self::resume).
     async fn pause(&self) -> Result<(), Error>;
 
-    /// Lets a paused guest go on.
+    /// Resumes a paused guest.
     async fn resume(&self) -> Result<(), Error>;
 
-    /// What the guest has used so far, as the host sees it; `None` where it cannot see it.
+    /// Returns what the guest has used so far. `None` if the host cannot measure it.
     async fn usage(&self) -> Option<Usage>;
 
-    /// The limit that the guest has run into since this was last asked, as far as the back end itself knows of it.
+    /// Returns the limit that the guest has exceeded since the last call, as far as the back end itself can tell.
     async fn exceeded_limit(&self) -> Option<ExceededLimit>;
 
-    /// What the guest wrote outside the channel: the last words of one that died, or is about to. They are waited for,
-    /// a moment.
+    /// Returns the end of what the guest wrote outside the channel: its standard error, or the console of a VM. Waits a
+    /// moment for a guest that is ending to write its last output.
     async fn diagnostic_output(&self) -> String;
 
-    /// Keeps the guest's whole state, in a folder that belongs to the caller.
+    /// Saves the guest's complete state in a directory that belongs to the caller.
     async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error>;
 }
 
-/// A guest's whole state at one moment.
+/// A guest's complete state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The back end that made it.
+    /// Name of the back end that created it.
     pub backend: &'static str,
-    /// The folder that holds it.
+    /// The directory that contains it.
     pub dir: PathBuf,
 }
 
-/// Starts a guest, waits for its first word and ends it again.
+/// Starts a guest, waits until the handshake is complete, and ends it.
 async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> Result<(), Error> {
     let sandbox_dir = SandboxDir::create_for_probe(id)?;
     let guest = backend.start(&Spec::new("probe"), &sandbox_dir).await?;
@@ -159,26 +160,28 @@ async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> R
     }
 }
 
-/// Ends a guest that did not greet as it should, and says why it did not.
+/// Ends a guest whose handshake failed and returns the reason.
 pub(crate) async fn reject(handle: &dyn Handle, error: RequestError) -> String {
-    // One that ends by itself may be about to say why; any other is silent until it is ended.
+    // A guest that ends by itself may be about to write the reason; any other stays silent until it is ended.
     let (problem, early) = match error {
-        RequestError::Timeout(after) => (format!("it did not greet within {after:?}"), None),
+        RequestError::Timeout(after) => {
+            (format!("it did not complete the handshake within {after:?}"), None)
+        }
         RequestError::Closed(CloseReason::Protocol(error)) => (error.to_string(), None),
         RequestError::Closed(CloseReason::ChannelClosed) => {
-            ("it ended at once".to_owned(), Some(handle.diagnostic_output().await))
+            ("it ended before the handshake".to_owned(), Some(handle.diagnostic_output().await))
         }
         RequestError::Fault(fault) => (fault.message, None),
     };
     handle.kill().await;
-    let words = match early {
-        Some(words) => words,
+    let output = match early {
+        Some(output) => output,
         None => handle.diagnostic_output().await,
     };
-    if words.is_empty() { problem } else { format!("{problem}; {words}") }
+    if output.is_empty() { problem } else { format!("{problem}; {output}") }
 }
 
-/// Tries a back end out, and reports what holds for its guests where they have such a control group as is made here.
+/// Probes a back end by starting a guest. `guarantees` gets the control group that a guest has on this machine, if any.
 async fn probe_by_starting(
     backend: &dyn Backend,
     id: &str,
@@ -186,13 +189,13 @@ async fn probe_by_starting(
     guarantees: fn(Option<&Cgroup>) -> Vec<Guarantee>,
 ) -> Result<Report, Error> {
     start_and_stop(backend, id, timeout).await?;
-    // The group goes with the sandbox directory, also after a crash.
+    // The group is removed with the sandbox directory, even after a crash.
     let sandbox_dir = SandboxDir::create_for_probe(id)?;
     let cgroup = jail::launch::create_cgroup(&sandbox_dir, &Limits::default())?;
     Ok(Report::available(backend.name(), guarantees(cgroup.as_ref())))
 }
 
-/// What holds for every guest in a VM whose monitor is in the jail's walls.
+/// Guarantees of every VM whose monitor runs in a jail.
 const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::OwnKernel,
     Guarantee::FilteredCalls,
@@ -205,7 +208,7 @@ const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::DiskLimit,
 ];
 
-/// Where a program is that can be started by its name alone.
+/// Searches the directories in `PATH` for a program.
 fn find_in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|it| it.join(program)).find(|it| it.is_file())
@@ -218,7 +221,7 @@ mod tests {
     use super::{Jail, Workload, isolating_backends, start_and_stop};
 
     #[test]
-    fn the_strongest_comes_first() {
+    fn strongest_back_end_is_first() {
         let names = |workload| {
             isolating_backends("/agent", workload).iter().map(|it| it.name()).collect::<Vec<_>>()
         };
@@ -230,9 +233,9 @@ mod tests {
         assert!(!programs.contains(&"in-process"), "it isolates nothing");
     }
 
-    /// The channel closes before the reason is said: whoever ended it at once would never hear it.
+    /// The channel closes before the guest writes the reason; killing the guest immediately would lose it.
     #[tokio::test]
-    async fn a_guest_that_ends_says_why() {
+    async fn reason_of_an_early_end_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");
         let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
@@ -241,6 +244,6 @@ mod tests {
         let tried =
             start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
         let said = tried.unwrap_err().to_string();
-        assert!(said.ends_with("it ended at once; no such luck"), "{said}");
+        assert!(said.ends_with("it ended before the handshake; no such luck"), "{said}");
     }
 }

@@ -1,8 +1,8 @@
-//! Guest images: a kernel, and the files of the guest's first file system.
+//! Guest images: a kernel, and the initramfs with the guest's files.
 //!
-//! An image is built from Debian's packages ([`build`]), which apt fetches and checks, and is used by the back ends
-//! that start a kernel of their own. The same packages always give the same bytes. What was built is listed with
-//! its SHA-256 in `manifest.json`; a file that differs from its entry is refused.
+//! Images are built from Debian packages ([`build`]), which apt downloads and verifies, and are used by the back ends
+//! that boot their own kernel. The same packages always produce the same bytes. `manifest.json` lists every built file
+//! with its SHA-256; a file that differs from its entry is rejected.
 
 use std::{
     collections::BTreeMap,
@@ -25,32 +25,33 @@ pub(crate) mod cpio;
 mod kernel;
 mod lz4;
 
-/// The modules that the agent loads at its start, in this order: the way to the host in a VM.
+/// Kernel modules that the agent of a VM loads at start, in this order: the drivers of its channel to the host and of
+/// its source of randomness.
 pub(crate) const MODULES: [&str; 5] =
     ["virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio-rng"];
 
 const MANIFEST: &str = "manifest.json";
 const KERNEL: &str = "vmlinux";
-/// The file by which a folder is known that cargo builds in.
+/// The file that marks a cargo target directory.
 const CARGO_TARGET_TAG: &str = "CACHEDIR.TAG";
-/// Raised when the layout of the folder changes.
+/// Increased when the layout of the directory changes.
 const VERSION: u32 = 1;
 
-/// A folder with guest images.
+/// A directory with guest images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
     dir: PathBuf,
     manifest: Manifest,
 }
 
-/// What starts a guest, as it was read and checked.
+/// The files that a guest boots from, read and verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BootFiles {
     /// The kernel, an ELF file.
     pub kernel: Vec<u8>,
-    /// The SHA-256 of the kernel.
+    /// SHA-256 of the kernel.
     pub kernel_sha256: String,
-    /// The archive of the first file system, without the agent.
+    /// The initramfs archive, without the agent.
     pub initramfs: Vec<u8>,
 }
 
@@ -62,57 +63,57 @@ impl fmt::Debug for BootFiles {
     }
 }
 
-/// What was built, and from what.
+/// What was built, and from which packages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     version: u32,
-    /// The SHA-256 of each file.
+    /// SHA-256 of each file.
     files: BTreeMap<String, String>,
-    /// The packages that it was built from: `name=version`, with the SHA-256 of each.
+    /// SHA-256 of each package that the images were built from, by `name=version`.
     packages: BTreeMap<String, String>,
-    /// Stands for how they were made into images.
+    /// Hash of the code that turned the packages into images.
     #[serde(default)]
     recipe: String,
 }
 
-/// Why there is no image to start.
+/// Why a guest image cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// No folder with images.
+    /// There is no directory with images.
     #[error(
-        "no guest images were found; build them with `sandbox-vm image build` or name their folder in {IMAGES_VARIABLE}"
+        "no guest images found; build them with `sandbox-vm image build`, or set {IMAGES_VARIABLE} to their folder"
     )]
     NoImages,
-    /// The folder does not hold this image.
-    #[error("{dir} holds no image `{image}`; build it with `sandbox-vm image build`")]
+    /// The directory does not contain this image.
+    #[error("`{dir}` does not contain the image `{image}`; build it with `sandbox-vm image build`")]
     Missing {
-        /// The folder.
+        /// The directory.
         dir: PathBuf,
         /// The image.
         image: Image,
     },
-    /// A file that is not the one that was built.
+    /// A file differs from the one that was built.
     #[error(
-        "{0} is not the file that was built; build the images again with `sandbox-vm image build`"
+        "`{0}` differs from the file that was built; build the images again with `sandbox-vm image build`"
     )]
     HashMismatch(PathBuf),
-    /// A folder that somebody else could have put files in.
+    /// Another user could have placed files in the directory.
     #[error(
-        "{0} has to belong to root or to this user, and nobody else may write to it; build the images in another \
-         dir with `sandbox-vm image build`"
+        "`{0}` must belong to root or to this user and must not be writable by anyone else; build the images in \
+         another folder with `sandbox-vm image build FOLDER`"
     )]
     InsecureDirectory(PathBuf),
-    /// A file that cannot be read.
-    #[error("{path}: {source}")]
+    /// A file cannot be read.
+    #[error("cannot read `{path}`: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A list of files that cannot be read.
-    #[error("{path} is not a list of guest images: {problem}")]
+    /// The manifest cannot be read.
+    #[error("`{path}` is not a valid manifest of guest images: {problem}")]
     Manifest {
         /// The file.
         path: PathBuf,
@@ -121,12 +122,13 @@ pub enum ImageError {
     },
 }
 
-/// Names the folder with the images.
+/// Environment variable that names the directory with the images.
 pub const IMAGES_VARIABLE: &str = "SANDBOX_VM_IMAGES";
 
 impl Images {
-    /// The folder where images are looked for and built: what [`IMAGES_VARIABLE`] names, a `guest-image` in the folder
-    /// that cargo has built the running program in, or the user's data folder.
+    /// Returns the directory where images are looked for and built: the value of [`IMAGES_VARIABLE`], else a
+    /// `guest-image` directory with a manifest in the cargo target directory of the running program, else
+    /// `sandbox-vm/images` in the user's data directory.
     pub fn default_dir() -> Option<PathBuf> {
         if let Some(dir) = env::var_os(IMAGES_VARIABLE) {
             return Some(dir.into());
@@ -142,7 +144,7 @@ impl Images {
         beside.filter(|it| it.join(MANIFEST).is_file()).chain(data).next()
     }
 
-    /// Opens the images of the usual folder.
+    /// Opens the images in the default directory.
     pub fn open_default() -> Result<Self, ImageError> {
         match Self::default_dir() {
             Some(dir) if dir.join(MANIFEST).is_file() => Self::open(dir),
@@ -150,7 +152,7 @@ impl Images {
         }
     }
 
-    /// Opens a folder with images.
+    /// Opens a directory with images.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, ImageError> {
         let dir = dir.into();
         let path = dir.join(MANIFEST);
@@ -161,13 +163,16 @@ impl Images {
             ImageError::Manifest { path: path.clone(), problem: error.to_string() }
         })?;
         if manifest.version != VERSION {
-            let problem = format!("it has version {}, and {VERSION} is known", manifest.version);
+            let problem = format!(
+                "it has version {}, but only version {VERSION} is supported",
+                manifest.version
+            );
             return Err(ImageError::Manifest { path, problem });
         }
         Ok(Self { dir, manifest })
     }
 
-    /// What starts a guest of an image, each file checked to be the one that was built.
+    /// Reads the files that a guest of this image boots from, and verifies their hashes.
     pub fn boot_files(&self, image: &Image) -> Result<BootFiles, ImageError> {
         let name = initramfs_file(image).ok_or_else(|| self.missing(image))?;
         let kernel = self.read_verified(KERNEL, image)?;
@@ -175,7 +180,7 @@ impl Images {
         Ok(BootFiles { kernel, kernel_sha256, initramfs: self.read_verified(name, image)? })
     }
 
-    /// How many bytes the archive of an image's first file system has.
+    /// Returns the size of the image's initramfs archive in bytes.
     pub(crate) fn initramfs_size(&self, image: &Image) -> Option<u64> {
         Some(fs::metadata(self.dir.join(initramfs_file(image)?)).ok()?.len())
     }
@@ -197,7 +202,7 @@ impl Images {
     }
 }
 
-/// Refuses a folder that somebody else could have put files in: what is in it decides what guests run.
+/// Rejects a directory in which another user could have placed files, because its contents decide what guests run.
 fn check_ownership(dir: &Path) -> Result<(), ImageError> {
     use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(dir);
@@ -209,7 +214,7 @@ fn check_ownership(dir: &Path) -> Result<(), ImageError> {
     }
 }
 
-/// The file of an image's first file system.
+/// Returns the name of the image's initramfs file.
 fn initramfs_file(image: &Image) -> Option<&'static str> {
     match image {
         Image::Base => Some("base.cpio"),
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_write_to_is_refused() {
+    fn image_directory_writable_by_others_is_rejected() {
         let dir = images();
         assert!(Images::open(dir.path()).is_ok());
         for mode in [0o777, 0o775, 0o757] {
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_started_is_what_was_checked() {
+    fn modified_boot_files_are_rejected() {
         let dir = images();
         let images = Images::open(dir.path()).unwrap();
         let files = images.boot_files(&Image::Base).unwrap();

@@ -1,8 +1,8 @@
-//! What processes use, as `/proc` tells it.
+//! Measures what processes use, from `/proc`.
 //!
-//! In a guest this finds out which limit a program is about to break; a kernel's own limits stand behind it where a back
-//! end has them. Programs that run at once in one guest are counted together. On the host it tells what a guest uses
-//! where no control group does.
+//! In a guest this finds the limit that a program is about to exceed; where the back end has kernel limits, they act as
+//! a second line of defence. Programs that run concurrently in one guest are counted together. On the host it measures
+//! a guest that has no control group.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,28 +13,28 @@ use std::{
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::Pid;
 
-/// What runs now.
+/// Resources in use now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) threads: u32,
     pub(crate) memory: u64,
-    /// Of what runs, and of all children it waited for.
+    /// Processor time of the running processes and of the children they have waited for.
     pub(crate) cpu: Duration,
 }
 
-/// Which processes count.
+/// Which processes to count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProcessSet {
-    /// All but the agent, which is process 1.
+    /// All processes except the agent, which is process 1.
     AllExceptAgent,
-    /// Those of this process group.
+    /// The processes of this process group.
     Group(Pid),
-    /// This one, and all that it and its children started.
+    /// This process and all its descendants.
     Tree(Pid),
 }
 
 impl ProcessSet {
-    /// Those of them that run now.
+    /// Reads the processes of the set that are running now.
     fn stats(self) -> HashMap<i32, Stat> {
         let mut processes = processes();
         match self {
@@ -51,7 +51,7 @@ impl ProcessSet {
     }
 }
 
-/// Looks at what runs; nothing where there is no `/proc`.
+/// Measures what the running processes use. All values are zero where there is no `/proc`.
 pub(crate) fn sample(set: ProcessSet) -> Sample {
     let mut sum = Sample::default();
     for (pid, stat) in set.stats() {
@@ -63,8 +63,8 @@ pub(crate) fn sample(set: ProcessSet) -> Sample {
     sum
 }
 
-/// A second, slower look at memory, before something is ended for it: what several processes share counts once, and
-/// pages of files, which gVisor's kernel counts as every process's own, do not.
+/// Measures memory more exactly and more slowly, before something is ended because of it. Memory that several processes
+/// share counts once, and pages of files do not count; gVisor's kernel reports them as private to each process.
 pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
     set.stats()
         .into_keys()
@@ -72,15 +72,17 @@ pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
         .sum()
 }
 
-/// What a process holds that is no page of a file: its own memory, and such as it may share with others.
+/// Returns the memory of a process that is not backed by a file: its private memory and memory that it may share with
+/// others.
 fn non_file_memory(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    // gVisor's kernel has no such lines.
+    // gVisor's kernel does not provide these lines.
     sum_kilobytes(&status, &["RssAnon:", "RssShmem:"])
         .or_else(|| private_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
 }
 
-/// The same, with its part alone of what is shared. `None` where it cannot be seen: a process may hide its memory.
+/// Like [`non_file_memory`], but counts only the process's proportional share of shared memory. `None` if it cannot be
+/// read: a process may hide its memory.
 fn proportional_memory(pid: i32) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     let exact = |it: String| sum_kilobytes(&it, &["Pss_Anon:", "Pss_Shmem:"]);
@@ -88,7 +90,7 @@ fn proportional_memory(pid: i32) -> Option<u64> {
     exact.or_else(|| sum_kilobytes(&read("smaps")?, &["Anonymous:"]))
 }
 
-/// The sum of all lines that start with one of these names. `None` where there is none.
+/// Sums all lines that start with one of these names. `None` if there are none.
 fn sum_kilobytes(text: &str, names: &[&str]) -> Option<u64> {
     let value = |line: &str| {
         let value = names.iter().find_map(|it| line.strip_prefix(it))?;
@@ -121,16 +123,16 @@ fn descendants(processes: &HashMap<i32, Stat>, root: i32) -> HashSet<i32> {
     found
 }
 
-/// What the children used that the agent has waited for.
+/// What the children used that this process has waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReapedUsage {
-    /// Of all of them together.
+    /// Sum over all of them.
     pub(crate) cpu: Duration,
-    /// The most that any one of them had.
+    /// Maximum over all of them.
     pub(crate) memory: u64,
 }
 
-/// Looks at what the children used that the agent has waited for.
+/// Returns what the children used that this process has waited for.
 pub(crate) fn reaped_usage() -> ReapedUsage {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return ReapedUsage::default() };
     let cpu = [usage.user_time(), usage.system_time()].map(|it| {
@@ -142,7 +144,7 @@ pub(crate) fn reaped_usage() -> ReapedUsage {
 }
 
 struct Stat {
-    /// Whether it is a thread of the kernel's own, as the first process of a VM sees them.
+    /// Whether it is a kernel thread, which the first process of a VM can see.
     is_kernel_thread: bool,
     parent: i32,
     group: i32,
@@ -150,17 +152,18 @@ struct Stat {
     cpu: Duration,
 }
 
-/// `PF_KTHREAD`, among the flags that the kernel shows of a process.
+/// The flag of kernel threads in the flags field of `/proc/PID/stat`.
 const PF_KTHREAD: i64 = 0x0020_0000;
 
 impl Stat {
-    /// Reads a line of `/proc/PID/stat`. The name in it may hold anything, brackets and spaces too.
+    /// Parses the content of `/proc/PID/stat`. The program name in it may contain anything, including brackets and
+    /// spaces.
     fn parse(line: &str) -> Option<Self> {
         let (_, rest) = line.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
         let ticks: i64 = (11..=14).map(|it| number(it).unwrap_or(0).max(0)).sum();
-        // The kernel counts in hundredths of a second for every program, whatever its own clock does.
+        // The kernel reports hundredths of a second to user space, whatever its own tick rate is.
         let cpu = Duration::from_millis(10 * u64::try_from(ticks).unwrap_or(0));
         Some(Self {
             is_kernel_thread: number(6)? & PF_KTHREAD != 0,
@@ -172,7 +175,7 @@ impl Stat {
     }
 }
 
-/// The memory that is a process's alone, from its line in `/proc/PID/statm`: what it shares would count many times.
+/// Returns the private memory of a process from `/proc/PID/statm`, because shared memory would count several times.
 fn private_memory(line: &str) -> Option<u64> {
     let mut pages = line.split_ascii_whitespace().skip(1).map(|it| it.parse::<u64>().ok());
     let (resident, shared) = (pages.next()??, pages.next()??);
@@ -186,7 +189,7 @@ mod tests {
     use super::{Stat, private_memory, sum_kilobytes};
 
     #[test]
-    fn a_name_with_brackets_does_not_move_the_fields() {
+    fn brackets_in_the_name_do_not_shift_the_fields() {
         let line =
             "7 (a) b (c)) S 1 42 42 0 -1 4194560 1 2 3 4 100 50 25 25 20 0 3 0 9 8192000 500 1 2";
         let stat = Stat::parse(line).unwrap();
@@ -201,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_the_kernel_do_not_count() {
+    fn kernel_threads_are_recognised() {
         let line = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 1 0 0 20 0 1 0 3 0 0 1 0";
         assert!(Stat::parse(line).unwrap().is_kernel_thread);
     }
 
     #[test]
-    fn memory_is_what_is_no_page_of_a_file() {
+    fn pages_of_files_do_not_count_as_memory() {
         let maps = "1-2 r-xp 0 fe:00 7 /agent\nRss: 8 kB\nAnonymous:  0 kB\n\
                     2-3 rw-p 0 00:00 0\nRss: 12 kB\nAnonymous:  8 kB\nAnonHugePages: 4 kB\nAnonymous: 4 kB\n";
         assert_eq!(sum_kilobytes(maps, &["Anonymous:"]), Some(12 << 10));
@@ -217,28 +220,29 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_counts_and_counts_once() {
+    fn shared_memory_counts_once() {
         const LEN: u64 = 24 << 20;
         let (before, _) = own_memory_samples();
         crate::sys::allocate_shared_memory(None, LEN as usize).unwrap();
         let (after, exact) = own_memory_samples();
         assert!(after >= before + LEN, "{before} became {after}");
-        // It is shared with nobody here, so all of it is ours. Other tests take memory between the looks.
+        // The memory is shared with no other process, so all of it counts. Other tests allocate memory between the
+        // readings.
         assert!(exact >= LEN && exact <= after + LEN / 2, "{exact} of {after}");
     }
 
-    /// What this process holds by the first look, and by the second.
+    /// Memory of this process by the fast measurement and by the exact one.
     fn own_memory_samples() -> (u64, u64) {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         (super::non_file_memory(own).unwrap(), super::proportional_memory(own).unwrap())
     }
 
     #[test]
-    fn children_count_with_their_parents() {
+    fn children_count_with_their_parent() {
         let mut parent = std::process::Command::new("sh");
         parent.args(["-c", "sleep 1000 & sleep 1000 & echo; wait"]).process_group(0);
         let mut parent = parent.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        // It says a line when both are there.
+        // The script prints a line when both children are running.
         let mut line = [0];
         parent.stdout.take().unwrap().read_exact(&mut line).unwrap();
         let id = rustix::process::Pid::from_child(&parent);

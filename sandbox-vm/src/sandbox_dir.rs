@@ -1,8 +1,9 @@
-//! Sandbox directories: the folder of the host that belongs to one sandbox, with a list of all that would outlive a crash.
+//! Sandbox directories: the host keeps one directory for each sandbox, with a list of everything that would outlive a
+//! crash of the host process.
 //!
-//! The owner holds a lock on a file in the folder for as long as it lives, and the lock dies with its process. So
-//! whoever finds a sandbox directory that is not locked has found an orphan, and removes what its list names. A sandbox directory whose owner
-//! could not remove all of it is left as such an orphan.
+//! The owner holds a file lock in the directory for as long as it lives; the kernel releases the lock when the process
+//! ends. A sandbox directory that is not locked is therefore orphaned, and whoever finds it removes what its list
+//! names. If the owner cannot remove everything, it leaves the directory behind as such an orphan.
 
 mod reaper;
 mod registry;
@@ -29,16 +30,17 @@ pub(crate) use self::reaper::{remove_all_orphans, wait_for_exit};
 const LOCK_FILE: &str = "lock";
 const LEFTOVERS_FILE: &str = "leftovers";
 
-/// What a sandbox directory may hold, besides its lock: the list, an agent's files where it has no root of its own, a snapshot.
+/// Names that a sandbox directory may contain besides its lock: the list of leftovers, the workspace of an agent
+/// without a root file system of its own, and a snapshot.
 const KNOWN_CONTENTS: [&str; 3] = [LEFTOVERS_FILE, "workspace", "template"];
 
-/// What the name of a sandbox directory begins with until its lock is held: nobody takes it for an orphan meanwhile.
+/// Prefix of a sandbox directory's name until its owner holds the lock, so that it is not mistaken for an orphan.
 const INCOMPLETE_PREFIX: &str = ".new-";
 
-/// What the name of a sandbox's container begins with: none of another name is removed.
+/// Prefix of the container name of every sandbox. Containers with other names are never removed.
 pub const CONTAINER_PREFIX: &str = "sandbox-vm-";
 
-/// The folder of one sandbox. Dropping it removes the folder, and all on its list that is still there.
+/// The directory of one sandbox. Dropping it removes the directory and every leftover on its list that still exists.
 #[derive(Debug)]
 pub struct SandboxDir {
     id: String,
@@ -47,66 +49,66 @@ pub struct SandboxDir {
     leftovers: Arc<LeftoverList>,
 }
 
-/// What a sandbox directory's list names.
+/// The leftovers recorded in a sandbox directory.
 #[derive(Debug)]
 pub(crate) struct LeftoverList {
-    // A std mutex: held while a line is written, never over an await.
+    // A std mutex: held while a line is written, never across an await.
     state: Mutex<ListState>,
 }
 
 #[derive(Debug)]
 struct ListState {
     file: File,
-    /// What may still be there.
+    /// Leftovers that may still exist.
     remaining: Vec<Leftover>,
 }
 
-/// Something that would outlive a crash.
+/// Something that would outlive a crash of the host process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Leftover {
-    /// A process, which is known by the time of its start too: ids are given anew.
+    /// A process. The start time identifies it as well, because the kernel reuses process ids.
     Process {
-        /// Its id.
+        /// Process id.
         pid: u32,
-        /// When it was started, in the kernel's own count.
+        /// Start time of the process in clock ticks since boot.
         started: u64,
-        /// The start of the machine that it was in, for that count begins anew with each; empty where it is not known.
+        /// Boot id of the machine when the process started, because the start time counts from boot. Empty if unknown.
         #[serde(default)]
         boot: String,
     },
-    /// A process and the group that it leads; known like a process.
+    /// A process and the process group that it leads, identified like a process.
     #[serde(rename = "group")]
     ProcessGroup {
-        /// The leader's id.
+        /// Process id of the leader.
         pid: u32,
-        /// When the leader was started, in the kernel's own count.
+        /// Start time of the leader in clock ticks since boot.
         started: u64,
-        /// The start of the machine that it was in.
+        /// Boot id of the machine when the leader started. Empty if unknown.
         #[serde(default)]
         boot: String,
     },
-    /// A control group.
+    /// The directory of a control group.
     Cgroup(PathBuf),
     /// A container of a Docker engine.
     Container {
-        /// Where the engine listens.
+        /// Address of the engine.
         host: String,
-        /// The container's name.
+        /// Name of the container.
         name: String,
     },
 }
 
 impl Leftover {
-    /// A process that runs now.
+    /// Identifies a running process.
     pub fn process(pid: u32) -> Self {
         let (started, boot) =
             (reaper::start_time(pid).unwrap_or_default(), reaper::current_boot_id());
         Self::Process { pid, started, boot }
     }
 
-    /// The group that a process leads which runs now.
+    /// Identifies the process group that a running process leads.
     pub fn process_group(pid: u32) -> Self {
         let (started, boot) =
             (reaper::start_time(pid).unwrap_or_default(), reaper::current_boot_id());
@@ -115,8 +117,8 @@ impl Leftover {
 }
 
 impl SandboxDir {
-    /// Makes a sandbox directory below a folder. Its id ends with one that [`CheckpointId::next`] made: other folders are none of
-    /// the reaper's business.
+    /// Creates a sandbox directory in the state directory `state`. `id` has to end with an id from
+    /// [`CheckpointId::next`]: the reaper ignores directories with other names.
     pub fn create(state: &Path, id: &str) -> Result<Self, Error> {
         Self::create_registered(&Registry::in_default_dir(), state, id)
     }
@@ -135,31 +137,33 @@ impl SandboxDir {
             };
             populate().inspect_err(|_| drop(fs::remove_dir_all(&incomplete)))
         };
-        let what = format!("the folder of sandbox {id} in {}", state.display());
+        let what =
+            format!("cannot create the directory of sandbox `{id}` in `{}`", state.display());
         let (lock, file) = create().map_err(Error::io(what))?;
         let list = Mutex::new(ListState { file, remaining: Vec::new() });
         let (path, leftovers) = (state.join(id), Arc::new(LeftoverList { state: list }));
         Ok(Self { id: id.to_owned(), path, lock: Some(lock), leftovers })
     }
 
-    /// A sandbox directory in the usual place, for a guest that is started to see whether one can be.
+    /// Creates a sandbox directory in the default state directory, for a guest that a back end starts only to probe
+    /// itself.
     pub(crate) fn create_for_probe(name: &str) -> Result<Self, Error> {
-        // Several may be tried out at once.
+        // Several probes may run concurrently.
         let id = format!("{name}-{}", CheckpointId::next());
         Self::create(&default_state_dir(), &id)
     }
 
-    /// The id of the sandbox: unlike its name, never given twice.
+    /// Returns the id of the sandbox. Unlike its name, it is never reused.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The folder, for whatever the back end has to keep in files.
+    /// Returns the path of the directory, for files that the back end has to keep.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Notes what would outlive a crash; to be called before the thing is made, where that can be.
+    /// Records leftovers. Where possible, call this before the thing itself is created.
     pub fn record_leftovers(
         &self,
         leftovers: impl IntoIterator<Item = Leftover>,
@@ -167,16 +171,16 @@ impl SandboxDir {
         leftovers.into_iter().try_for_each(|it| self.leftovers.record(it))
     }
 
-    /// The list, for whoever adds to it later, or learns that something on it is gone.
+    /// Returns the list of leftovers, for callers that add to it later or learn that a leftover no longer exists.
     pub(crate) fn leftovers(&self) -> Arc<LeftoverList> {
         self.leftovers.clone()
     }
 }
 
 impl LeftoverList {
-    /// Notes what would outlive a crash.
+    /// Appends a leftover to the list.
     pub(crate) fn record(&self, leftover: Leftover) -> Result<(), Error> {
-        let failed = |error| Error::io("the list of leftovers")(error);
+        let failed = |error| Error::io("cannot write the list of leftovers")(error);
         let mut line = serde_json::to_string(&leftover).map_err(|error| failed(error.into()))?;
         line.push('\n');
         let mut list = self.lock();
@@ -185,12 +189,13 @@ impl LeftoverList {
         Ok(())
     }
 
-    /// This is gone: nobody has to look for it.
+    /// Removes a leftover that no longer exists from the list.
     pub(crate) fn mark_removed(&self, leftover: &Leftover) {
         let mut list = self.lock();
         list.remaining.retain(|it| it != leftover);
         if list.remaining.is_empty() {
-            // What is left of the file names nothing that is there; it must not grow with everything that ever was.
+            // The remaining lines name nothing that still exists. Truncate the file so that it does not grow with every
+            // leftover that ever existed.
             let _ = list.file.set_len(0).and_then(|()| list.file.rewind());
         }
     }
@@ -216,8 +221,8 @@ impl Drop for SandboxDir {
         if left.is_empty() {
             return reaper::remove_dir(&self.path);
         }
-        // A thread and no task: there may be no runtime any more. If the process ends before it does, the next start
-        // goes on from the list.
+        // A thread instead of a task: there may be no runtime any more. If the process ends before the thread is done,
+        // the next start continues from the list.
         let (dir, lock) = (self.path.clone(), self.lock.take());
         let finish = move || {
             match reaper::remove_leftovers(left, RemovalTimeouts::IN_BACKGROUND).as_slice() {
@@ -228,13 +233,14 @@ impl Drop for SandboxDir {
         };
         let started = std::thread::Builder::new().name("sandbox-vm-reap".to_owned()).spawn(finish);
         if let Err(error) = started {
-            tracing::warn!(dir = %self.path.display(), %error, "a sandbox stays behind");
+            tracing::warn!(dir = %self.path.display(), %error, "cannot start the clean-up thread of a sandbox; the next start removes its leftovers");
         }
     }
 }
 
-/// Where sandbox directories are unless it is said: the folder that the variable `SANDBOX_VM_STATE` names, or the system's place for
-/// what this user's programs keep while they run.
+/// Returns the default state directory: the value of the environment variable `SANDBOX_VM_STATE`, else
+/// `/run/sandbox-vm` for root, else `sandbox-vm` in `$XDG_RUNTIME_DIR`, else a directory of this user in the temporary
+/// directory.
 pub fn default_state_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("SANDBOX_VM_STATE").filter(|it| !it.is_empty()) {
         return PathBuf::from(dir);
@@ -249,26 +255,28 @@ pub fn default_state_dir() -> PathBuf {
     }
 }
 
-/// A folder that nobody else can put files in for us to act on. One that is made is closed to others altogether.
+/// Creates a directory that other users cannot write to, so that they cannot place files for us to act on. If it does
+/// not exist yet, it is created without any access for others.
 pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     check_private_dir(dir)
 }
 
-/// Refuses a folder that somebody else could have put files in.
+/// Rejects a directory in which another user could have placed files.
 pub(crate) fn check_private_dir(dir: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(dir)?;
     if !found.is_dir()
         || found.uid() != rustix::process::geteuid().as_raw()
         || found.mode() & 0o022 != 0
     {
-        let problem = "it must be a folder of this user that nobody else can write to";
+        let problem =
+            "it must be a directory that belongs to this user and that nobody else can write to";
         return Err(io::Error::other(problem));
     }
     Ok(())
 }
 
-/// Whether a folder has the name of a sandbox directory: it ends with an id.
+/// Returns whether a directory has the name of a sandbox directory, which ends with a checkpoint id.
 fn has_sandbox_dir_name(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|it| it.to_str()).unwrap_or_default();
     let id = name.rsplit_once('-').map_or(name, |(_, id)| id);

@@ -1,4 +1,5 @@
-//! How a guest's agent closes the doors behind itself: in the jail, and in a VM, where they stand behind the VM's walls.
+//! Restrictions that a guest's agent applies to itself and to everything it starts. In the jail they are the isolation
+//! itself; in a VM they are a second layer inside the VM.
 
 use std::{
     fs, io,
@@ -21,13 +22,13 @@ use serde::{Deserialize, Serialize};
 use super::seccomp::{self, MemoryEnforcement};
 use crate::{guest::WORKSPACE, limits::Limits};
 
-/// What the guest's programs may use, as far as its own kernel limits it.
+/// Limits of the guest's programs, as far as the guest's own kernel enforces them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GuestLimits {
     processes: u32,
     files: u32,
     disk: u64,
-    /// Bytes that one process may have, where nothing else limits the memory of all.
+    /// Maximum data size of one process in bytes, set if nothing else limits the memory of all processes.
     data: Option<u64>,
 }
 
@@ -36,24 +37,24 @@ impl GuestLimits {
         Self { processes: limits.processes, files: limits.files, disk: limits.disk, data }
     }
 
-    /// Who limits the memory of all of the guest's processes together.
+    /// Returns what limits the memory of all processes of the guest together.
     pub(super) fn memory_enforcement(&self) -> MemoryEnforcement {
         if self.data.is_some() { MemoryEnforcement::Agent } else { MemoryEnforcement::Kernel }
     }
 }
 
-/// How many threads the agent itself may need, beside what it runs.
+/// Number of threads that the agent itself may need, besides what it runs.
 const AGENT_THREADS: u32 = 8;
 
-/// A door that could not be closed.
+/// A restriction that could not be applied.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}: {source}")]
+#[error("cannot {what}: {source}")]
 pub(crate) struct ConfineError {
     what: &'static str,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// One file system for the workspace and for `/tmp`, so that one limit holds for both.
+/// Mounts one file system for both the workspace and `/tmp`, so that one limit applies to both.
 pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<()> {
     let store = base.join("store");
     fs::create_dir(&store)?;
@@ -70,7 +71,7 @@ pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<(
     fs::remove_dir(&store)
 }
 
-/// What programs expect to find.
+/// Creates the files and links that programs expect.
 pub(super) fn populate_root(base: &Path) -> io::Result<()> {
     write_user_files(base)?;
     for (to, at) in [("fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout"), ("fd/2", "stderr")] {
@@ -79,7 +80,7 @@ pub(super) fn populate_root(base: &Path) -> io::Result<()> {
     symlink("/tmp", base.join("dev/shm"))
 }
 
-/// The names of the users that there are.
+/// Writes `/etc/passwd` and `/etc/group`.
 pub(super) fn write_user_files(base: &Path) -> io::Result<()> {
     fs::create_dir_all(base.join("etc"))?;
     let user = |name: &str, id: u32| format!("{name}:x:{id}:{id}:{name}:{WORKSPACE}:/bin/sh\n");
@@ -87,18 +88,19 @@ pub(super) fn write_user_files(base: &Path) -> io::Result<()> {
     fs::write(base.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")
 }
 
-/// A path of the guest below a folder that is to be its root.
+/// Returns where a path of the guest is below `base`, the directory that will become its root.
 pub(super) fn path_in_root(base: &Path, path: &Path) -> PathBuf {
     base.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// GuestLimits this process and all it starts, and takes from them every way to more: files outside the workspace,
-/// capabilities but those to be kept, which no program that is started gets, and system calls that are not listed.
+/// Restricts this process and everything it starts: resource limits, no writing outside the workspace, `/tmp` and
+/// `/dev`, no capabilities except `keep`, and only allowed system calls. Programs that are started do not inherit the
+/// kept capabilities.
 pub(super) fn confine(limits: &GuestLimits, keep: CapabilitySet) -> Result<(), ConfineError> {
     confine_with_filter(limits, keep, &guest_filter(limits)?)
 }
 
-/// Like [`close`], with another list of system calls.
+/// Like [`confine`], with another seccomp filter.
 pub(super) fn confine_with_filter(
     limits: &GuestLimits,
     keep: CapabilitySet,
@@ -108,29 +110,32 @@ pub(super) fn confine_with_filter(
     apply_restrictions(limits, filter)
 }
 
-/// Like [`close`], for a process that has been left no capabilities, and so cannot drop any.
+/// Like [`confine`], for a process that was started without capabilities and therefore cannot drop any.
 pub(super) fn confine_unprivileged(limits: &GuestLimits) -> Result<(), ConfineError> {
-    let own = rustix::thread::capabilities(None).map_err(failed_to("look at its capabilities"))?;
+    let own = rustix::thread::capabilities(None).map_err(failed_to("read its capabilities"))?;
     if !(own.permitted.is_empty() && own.inheritable.is_empty()) {
-        return Err(failed_to("be without capabilities")(format!("it has {:?}", own.permitted)));
+        return Err(failed_to("run with capabilities")(format!(
+            "it was started with {:?}",
+            own.permitted
+        )));
     }
-    rustix::thread::set_no_new_privs(true).map_err(failed_to("give up new privileges"))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed_to("set no_new_privs"))?;
     apply_restrictions(limits, &guest_filter(limits)?)
 }
 
 fn guest_filter(limits: &GuestLimits) -> Result<BpfProgram, ConfineError> {
     seccomp::guest_filter(limits.memory_enforcement())
-        .map_err(failed_to("read the list of system calls"))
+        .map_err(failed_to("compile its seccomp filter"))
 }
 
 fn apply_restrictions(limits: &GuestLimits, filter: &BpfProgram) -> Result<(), ConfineError> {
-    set_resource_limits(limits).map_err(failed_to("bound its resources"))?;
+    set_resource_limits(limits).map_err(failed_to("set its resource limits"))?;
     apply_landlock(&[WORKSPACE, "/tmp", "/dev"])
         .map_err(failed_to("restrict its files with landlock"))?;
-    // What runs in the guest is the same user, and could otherwise read and write this process's memory.
+    // Programs in the guest run as the same user and could otherwise read and write this process's memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(failed_to("hide its memory"))?;
-    seccomp::apply(filter).map_err(failed_to("restrict its system calls"))
+        .map_err(failed_to("protect its memory from programs in the guest"))?;
+    seccomp::apply(filter).map_err(failed_to("install its seccomp filter"))
 }
 
 fn failed_to<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
@@ -158,8 +163,8 @@ fn set_resource_limits(limits: &GuestLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// Files may be read and run, and written in these places alone. Where the kernel is too old for a part of this, the
-/// read-only mounts and the empty network stand behind it.
+/// Allows reading and executing all files, but writing only below `writable`. Best effort: where the kernel is too old
+/// for a part of this, the read-only mounts and the empty network namespace still apply.
 pub(super) fn apply_landlock(writable: &[&str]) -> Result<(), landlock::RulesetError> {
     let abi = ABI::V6;
     Ruleset::default()
@@ -174,7 +179,8 @@ pub(super) fn apply_landlock(writable: &[&str]) -> Result<(), landlock::RulesetE
         .map(drop)
 }
 
-/// Takes every other capability out of every set, and all out of what a program could ever get.
+/// Removes all capabilities from all sets, except that `keep` stays permitted for this process, and makes sure that no
+/// program started later can gain any.
 pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
         ignore_unknown(rustix::thread::remove_capability_from_bounding_set(capability))?;
@@ -188,7 +194,7 @@ pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
     ))?;
-    // What is kept is laid down too, until the moment that it is needed in.
+    // Kept capabilities are permitted but not effective until they are needed.
     let none = CapabilitySet::empty();
     let kept = CapabilitySets { effective: none, permitted: keep, inheritable: none };
     rustix::thread::set_capabilities(None, kept)?;
@@ -196,8 +202,8 @@ pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// A kernel that does not know a capability, or a way to come by some, gives none of that kind. gVisor's knows fewer
-/// than Linux.
+/// Ignores errors about unknown capabilities or capability features: a kernel that does not know them cannot grant
+/// them. gVisor knows fewer than Linux.
 fn ignore_unknown(done: Result<(), rustix::io::Errno>) -> Result<(), rustix::io::Errno> {
     match done {
         Err(rustix::io::Errno::INVAL) => Ok(()),

@@ -1,4 +1,4 @@
-//! A guest whose walls an engine for containers has built: the agent closes its own doors behind itself and serves.
+//! Guest in a container: the engine has set up the isolation; the agent restricts itself further and serves.
 
 use std::{
     fs::File,
@@ -19,30 +19,31 @@ use super::{
 };
 use crate::guest::{Agent, serve_blocking};
 
-/// What the agent in the guest has to know.
+/// What the agent in the guest needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InitPlan {
     pub(super) bounds: GuestLimits,
 }
 
-/// Closes the guest's doors and serves on standard input and output until the host is done.
+/// Restricts this process and serves on standard input and output until the host is done.
 pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
-    let (reader, writer) = take_channel().map_err(StageError::new("take its channel"))?;
-    confine::confine_unprivileged(&plan.bounds).map_err(StageError::new("close its doors"))?;
-    exit_when_host_disconnects(&reader).map_err(StageError::new("watch its channel"))?;
+    let (reader, writer) = take_channel().map_err(StageError::new("take over its channel"))?;
+    confine::confine_unprivileged(&plan.bounds).map_err(StageError::new("restrict itself"))?;
+    exit_when_host_disconnects(&reader)
+        .map_err(StageError::new("watch its channel for the end of the host"))?;
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
     serve_blocking(agent, pair).map_err(StageError::new("serve"))
 }
 
-/// Ends this process once nobody holds the other end of its channel. A graph that never pauses keeps the agent from
-/// reading that, and no stage of ours is around a container that would end it.
+/// Exits this process once the other end of its channel is closed. A graph that never yields keeps the agent from
+/// noticing that, and unlike in the jail no outer stage of ours exists that could end the container.
 fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
     let channel = channel.try_clone()?;
     let watch = move || {
         loop {
-            // Nothing is asked for but the end, of which one is always told.
-            let mut ends = [PollFd::new(&channel, PollFlags::empty())];
-            match poll(&mut ends, None) {
+            // Poll for no events: hang-ups and errors are always reported.
+            let mut watched = [PollFd::new(&channel, PollFlags::empty())];
+            match poll(&mut watched, None) {
                 Ok(_) => std::process::exit(0),
                 Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -52,7 +53,7 @@ fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
     thread::Builder::new().name("watch".to_owned()).spawn(watch).map(drop)
 }
 
-/// Nothing that is started later may find the channel in the usual places.
+/// Moves the channel away from standard input and output, so that programs started later do not inherit it there.
 fn take_channel() -> io::Result<(File, File)> {
     io::stdout().flush()?;
     let reader = io::stdin().as_fd().try_clone_to_owned()?;

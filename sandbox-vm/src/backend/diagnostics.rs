@@ -1,4 +1,4 @@
-//! What a guest says outside its channel.
+//! Captures what a guest writes outside its channel.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -12,25 +12,25 @@ use tokio::{
 
 use crate::protocol::escape_controls;
 
-/// How much of it is kept: the end.
+/// Number of bytes to keep, from the end.
 const MAX_TAIL: usize = 8 << 10;
 
-/// How long the last words of a guest that has ended are waited for.
+/// How long to wait for the last output of a guest that has ended.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Hears what a guest says on its console, or on its standard error.
+/// Reads the console or the standard error of a guest in the background.
 #[derive(Debug)]
 pub(super) struct Diagnostics {
-    // A std mutex: held for a moment, never over an await.
+    // A std mutex: held for a moment, never across an await.
     captured: Arc<Mutex<Captured>>,
     reader: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
 struct Captured {
-    /// The end of all that was said.
+    /// The end of the output.
     tail: Vec<u8>,
-    /// How much of that was asked for already, line by line.
+    /// How much of `tail` was already returned by [`Diagnostics::new_lines`].
     reported: usize,
 }
 
@@ -41,7 +41,7 @@ impl Diagnostics {
         Self { captured, reader: tokio::sync::Mutex::new(Some(reader)) }
     }
 
-    /// Waits until a guest that ends has said all it had to say.
+    /// Waits, with a timeout, until the guest has closed its output.
     pub(super) async fn wait_for_end(&self) {
         let mut reader = self.reader.lock().await;
         if let Some(task) = reader.as_mut()
@@ -51,14 +51,14 @@ impl Diagnostics {
         }
     }
 
-    /// The last of it.
+    /// Returns the end of the output, with control characters escaped.
     pub(super) fn tail(&self) -> String {
         let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
-        // A console ends its lines with both characters.
+        // A console ends its lines with CR LF.
         escape_controls(&String::from_utf8_lossy(&captured.tail).trim().replace("\r\n", "\n"))
     }
 
-    /// The whole lines that were said since this was last asked.
+    /// Returns the complete lines that were written since the last call.
     pub(super) fn new_lines(&self) -> String {
         let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         let end = captured.tail.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
@@ -85,14 +85,14 @@ mod tests {
     use super::{Diagnostics, MAX_TAIL};
 
     #[tokio::test]
-    async fn last_words_do_nothing_to_a_terminal() {
+    async fn control_characters_are_escaped() {
         let diagnostics = Diagnostics::capture(&b"one\r\n\x1b[2Jtwo\xff\r\n"[..]);
         diagnostics.wait_for_end().await;
         assert_eq!(diagnostics.tail(), "one\n\\u{1b}[2Jtwo\u{fffd}");
     }
 
     #[tokio::test]
-    async fn news_are_whole_lines_and_told_once() {
+    async fn new_lines_are_complete_and_returned_once() {
         let (mut guest, host) = tokio::io::duplex(1 << 16);
         let diagnostics = Diagnostics::capture(host);
         guest.write_all(b"one\ntw").await.unwrap();
@@ -106,7 +106,8 @@ mod tests {
         guest.write_all(b"o\n").await.unwrap();
         captured("two").await;
         assert_eq!([diagnostics.new_lines(), diagnostics.new_lines()], ["two\n", ""]);
-        // What was told stays told though the beginning is forgotten, and what was not is told as far as it is kept.
+        // Lines that were already returned are not returned again although the beginning was dropped; new lines are
+        // returned as far as they are kept.
         guest.write_all(&vec![b'x'; MAX_TAIL - 4]).await.unwrap();
         guest.write_all(b"\nend\n").await.unwrap();
         drop(guest);

@@ -1,12 +1,13 @@
-//! The micro VM: a guest with a kernel of its own, in QEMU.
+//! The micro VM: a guest with its own kernel, in QEMU.
 //!
-//! The machine has a processor, memory, a console that is only listened to, a source of randomness and one channel; no
-//! network, no disk, no file of the host. KVM runs it where KVM runs ordinary kernels; elsewhere QEMU emulates it, which
-//! is slow for programs and fast enough for graphs that wait for models. QEMU itself runs in namespaces of its own, as
-//! nobody, in a root that holds nothing but its own files ([`become_qemu`]), and in a control group where one can be identity.
+//! The machine has a processor, memory, an output-only console, a source of randomness and one channel; no network, no
+//! disk, no files of the host. KVM runs it where KVM can run ordinary kernels. Elsewhere QEMU emulates it, which is
+//! slow for programs but fast enough for graphs that wait for models. QEMU itself runs in its own namespaces, as
+//! nobody, in a root that contains only its own files ([`become_qemu`]), and in a control group where one can be
+//! created.
 //!
-//! The guest's first program is the agent. It loads the drivers of its channel, closes the same doors behind itself as
-//! in the [jail](super::jail), and serves.
+//! The guest's first program is the agent. It loads the drivers of its channel, applies the same restrictions to itself
+//! as in the [jail](super::jail), and serves.
 
 mod handle;
 mod init;
@@ -65,22 +66,23 @@ use crate::{
 
 const NAME: &str = "microvm";
 
-/// How long a guest has for its first word, when it is tried out whether there can be one.
+/// How long a guest may take for the handshake when the back end is probed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many threads QEMU may have, and the stage that stays with it: what the guest may have is its own kernel's affair.
+/// Maximum number of threads of QEMU and of the stage that stays with it. The guest's own kernel limits the guest's
+/// processes.
 const QEMU_THREADS: u32 = 64;
 
-/// The micro VM as a back end.
+/// The micro VM back end.
 #[derive(Clone, Debug)]
 pub struct MicroVm {
     agent: PathBuf,
     images: Option<PathBuf>,
-    /// To start a machine takes seconds where it is emulated, so it is tried out once.
+    /// The report, kept because starting an emulated machine takes seconds.
     probed: Arc<OnceCell<Report>>,
-    /// What runs a guest's instructions, once it was tried out. A std mutex: held for a moment.
+    /// What runs a guest's instructions, once it has been probed. A std mutex: held for a moment.
     accelerator: Arc<StdMutex<Option<Accelerator>>>,
-    /// What was checked and put together for an image; its files are large, so that is done once too.
+    /// Verified and assembled images, kept because their files are large.
     prepared: Arc<Mutex<BTreeMap<Image, PreparedImage>>>,
 }
 
@@ -90,20 +92,21 @@ struct PreparedImage {
     qemu: QemuFiles,
     kernel: Arc<OwnedFd>,
     initrd: Arc<OwnedFd>,
-    /// How many bytes the first file system has.
+    /// Size of the initrd in bytes.
     initrd_size: u64,
-    /// Stands for the content of kernel and first file system.
+    /// Hashes of the kernel and of the initrd's content.
     content_hash: String,
 }
 
-/// What the agent in the guest has to know.
+/// What the agent in the guest needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitPlan {
     bounds: GuestLimits,
 }
 
 impl MicroVm {
-    /// A VM whose first program is this one: static, and calling [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end whose VMs run this program first. It has to be statically linked and call
+    /// [`guest::enter`](crate::guest::enter) first.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self {
             agent: program.into(),
@@ -114,13 +117,13 @@ impl MicroVm {
         }
     }
 
-    /// A VM whose first program is the one that runs now: static, and calling [`guest::enter`](crate::guest::enter)
-    /// first.
+    /// Creates a back end whose VMs run the current program first. It has to be statically linked and call
+    /// [`guest::enter`](crate::guest::enter) first.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
 
-    /// Takes the images of this folder, in place of the [usual one](Images::default_dir).
+    /// Uses the images in this directory instead of the [default one](Images::default_dir).
     pub fn images(self, dir: impl Into<PathBuf>) -> Self {
         Self { images: Some(dir.into()), ..Self::agent(self.agent) }
     }
@@ -163,15 +166,15 @@ impl MicroVm {
     }
 }
 
-/// What came of trying to start a guest.
+/// Result of probing with an accelerator.
 struct ProbeAttempt {
     accelerator: Accelerator,
     outcome: Result<Report, Error>,
-    /// Why KVM was not taken, though it seemed to be of the right kind.
+    /// Why KVM is not used although it looked suitable.
     kvm_error: Option<Error>,
 }
 
-/// Tries an accelerator and, where KVM starts no guest, emulation.
+/// Probes with an accelerator and, if KVM cannot start a guest, with emulation.
 async fn probe_with_fallback<F: Future<Output = Result<Report, Error>>>(
     first: Accelerator,
     probe_with: impl Fn(Accelerator) -> F,
@@ -193,16 +196,16 @@ fn report(attempt: ProbeAttempt) -> Report {
     let report = match (attempt.outcome, attempt.accelerator) {
         (Ok(report), Accelerator::Kvm) => report.with_advice("KVM runs the guest's instructions"),
         (Ok(report), Accelerator::Emulation) => report.with_advice(
-            "the processor is emulated, programs run ten times slower: a host whose /dev/kvm belongs to kvm_intel or \
-             kvm_amd, and may be used by this user (or, for root, by the device's group), runs them at full speed",
+            "the processor is emulated, so programs run about ten times slower; for full speed, use a host with kvm_intel or \
+             kvm_amd whose /dev/kvm this user (for root: the device's group) may open",
         ),
         (Err(error), _) => Report::unavailable(NAME, error.to_string()).with_advice(
-            "QEMU runs in the jail's namespaces: where the jail is not available either, do first what its report says",
+            "QEMU runs in the jail's namespaces: if the jail is not available either, follow the advice in its report first",
         ),
     };
     match attempt.kvm_error {
         Some(error) => {
-            report.with_advice(format!("KVM was tried first, and no guest started: {error}"))
+            report.with_advice(format!("KVM was tried first, but no guest started: {error}"))
         }
         None => report,
     }
@@ -271,13 +274,14 @@ impl MicroVm {
             ..limits.clone()
         };
         let cgroup = launch::create_cgroup(sandbox_dir, &group_limits)?;
-        let (monitor, qemu_side) = StdStream::pair().map_err(Error::io("a pair of sockets"))?;
+        let (monitor, qemu_side) =
+            StdStream::pair().map_err(Error::io("cannot create a pair of sockets"))?;
         let files = [qemu_side.as_fd(), prepared.kernel.as_fd(), prepared.initrd.as_fd()];
         let next = GuestArgs::Qemu(QemuPlan { qemu: prepared.qemu, machine });
         let launcher = launch::Launcher { backend: NAME, program: &self.agent };
         let (channel, mut jail) =
             launch::launch_with_files(launcher, cgroup, next, &files, sandbox_dir).await?;
-        // QEMU has it now; ours would keep the connection open when QEMU is gone.
+        // QEMU has its own copy now; ours would keep the connection open after QEMU has ended.
         drop(qemu_side);
         let mut monitor = match open_monitor(monitor).await {
             Ok(monitor) => monitor,
@@ -295,7 +299,7 @@ impl MicroVm {
     }
 }
 
-/// To open a state takes a while: all of it is looked at.
+/// Opens the state of a snapshot. Runs in the background because it reads the whole state.
 async fn open_state(
     from: &Snapshot,
     identity: MachineIdentity,
@@ -310,7 +314,7 @@ async fn open_monitor(stream: StdStream) -> io::Result<QmpClient> {
     QmpClient::open(UnixStream::from_std(stream)?).await
 }
 
-/// Lets a machine that waits for it go on from a state, if it is the machine that the state is of.
+/// Restores a state in a machine that waits for it, if the state belongs to this machine.
 async fn restore_state(
     monitor: &mut QmpClient,
     jail: &mut JailHandle,
@@ -318,7 +322,7 @@ async fn restore_state(
     identity: &MachineIdentity,
 ) -> Result<(), String> {
     if saved.qemu != identity.qemu {
-        return Err(format!("it was made by {}, and here is {}", saved.qemu, identity.qemu));
+        return Err(format!("it was created by {}, but this is {}", saved.qemu, identity.qemu));
     }
     match snapshot::load(monitor, &state).await {
         Ok(()) => Ok(()),
@@ -326,7 +330,7 @@ async fn restore_state(
     }
 }
 
-/// Ends a QEMU that failed. What it says of that is more than that the connection is gone.
+/// Ends a QEMU that failed and returns the reason. QEMU's own output says more than that the connection closed.
 async fn failure_reason(jail: &mut JailHandle, error: &io::Error) -> String {
     let diagnostics = match error.kind() {
         io::ErrorKind::UnexpectedEof => jail.collect_diagnostics_and_kill().await,
@@ -342,12 +346,12 @@ fn prepare(agent: &Path, dir: Option<PathBuf>, image: &Image) -> Result<Prepared
     let agent = initrd::agent_archive(&boot.initramfs, agent)?;
     let sealed = |name: &str, pieces: &[&[u8]]| {
         let file = stage::sealed_memfd(name, pieces);
-        file.map(Arc::new).map_err(Error::io(format!("the guest's {name}")))
+        file.map(Arc::new).map_err(Error::io(format!("cannot store the guest's {name} in memory")))
     };
     Ok(PreparedImage {
-        qemu: QemuFiles::find().map_err(Error::io("the files of QEMU"))?,
+        qemu: QemuFiles::find().map_err(Error::io("cannot find the files of QEMU"))?,
         kernel: sealed("kernel", &[&boot.kernel])?,
-        initrd: sealed("first file system", &[&boot.initramfs, &agent.archive])?,
+        initrd: sealed("initrd", &[&boot.initramfs, &agent.archive])?,
         initrd_size: (boot.initramfs.len() + agent.archive.len()) as u64,
         content_hash: format!("{} {}", boot.kernel_sha256, agent.hash),
     })
@@ -372,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_kvm_starts_no_guest_the_processor_is_emulated_and_the_report_says_so() {
+    async fn emulation_is_used_and_reported_if_kvm_starts_no_guest() {
         let both = tried(&[Accelerator::Kvm, Accelerator::Emulation]).await;
         assert_eq!(both.accelerator, Accelerator::Kvm);
         assert!(report(both).advice[0].starts_with("KVM runs"));

@@ -1,40 +1,40 @@
-//! The system calls that a guest may make: a list, kept as data in `policy/calls.json`.
+//! Seccomp filters: the system calls that a guest may make, kept as data in `policy/calls.json`.
 //!
-//! A call that is not on the list fails as if the kernel did not have it, so that a program takes its next best way.
+//! Any other call fails with `ENOSYS`, as if the kernel did not have it, so that programs use their fallback.
 
 use seccompiler::{BpfProgram, TargetArch};
 use serde_json::{Value, json};
 
 const GUEST_POLICY: &str = include_str!("../../policy/calls.json");
 
-/// What the monitor of a VM may call, which starts nothing and opens nothing.
+/// The calls that the monitor of a VM may make. It cannot start programs or open files.
 #[cfg(target_arch = "x86_64")]
 const MONITOR_POLICY: &str = include_str!("../../policy/monitor.json");
 
-/// Who bounds the memory of all processes of a guest together.
+/// What limits the memory of all processes of a guest together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemoryEnforcement {
-    /// A kernel, by a control group or because the machine has no more.
+    /// A kernel: a control group limits it, or the machine has no more memory.
     Kernel,
-    /// Nobody but the agent, who looks at what each process has. So there may be none that no process has: shared memory
-    /// stays while nobody looks at it, and a file in memory while it is open.
+    /// Only the agent, which measures each process. So memory that belongs to no process must not exist: shared memory
+    /// can outlive its processes, and a memory file lives as long as it is open.
     Agent,
 }
 
-/// The list as a program for the kernel.
+/// Compiles the allow list for guests.
 pub(super) fn guest_filter(
     memory: MemoryEnforcement,
 ) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
     compile(GUEST_POLICY, std::env::consts::ARCH, memory)
 }
 
-/// The list of a VM's monitor as a program for the kernel.
+/// Compiles the allow list for the monitor of a VM.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn monitor_filter() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
     compile(MONITOR_POLICY, std::env::consts::ARCH, MemoryEnforcement::Kernel)
 }
 
-/// From here on this process, and all it starts, can make the rules_of calls only.
+/// Restricts this process, and all processes that it starts, to the calls of the filter.
 pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(filter)
 }
@@ -59,7 +59,7 @@ fn compile(
     }});
     let arch = TargetArch::try_from(arch)?;
     let mut filters = seccompiler::compile_from_json(filter.to_string().as_bytes(), arch)?;
-    filters.remove("guest").ok_or_else(|| "the filter is missing".into())
+    filters.remove("guest").ok_or_else(|| "the compiled policy contains no filter".into())
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
     use super::{GUEST_POLICY, MemoryEnforcement, compile};
 
     #[test]
-    fn the_list_is_understood_for_both_architectures() {
+    fn policy_compiles_for_both_architectures() {
         for arch in ["x86_64", "aarch64"] {
             for memory in [MemoryEnforcement::Kernel, MemoryEnforcement::Agent] {
                 assert!(compile(GUEST_POLICY, arch, memory).unwrap().len() > 100, "{arch}");

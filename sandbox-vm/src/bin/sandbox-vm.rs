@@ -1,6 +1,6 @@
-//! `sandbox-vm doctor`: says what the back ends can do on this machine. It is also the plain guest, with an agent that
-//! runs programs and keeps files and knows no graph.
-#![expect(clippy::print_stdout, reason = "a command line tool talks on standard output")]
+//! `sandbox-vm`: reports what the back ends can do on this machine and builds guest images. The program also serves as
+//! a plain guest, with an agent that runs programs and stores files but has no graphs.
+#![expect(clippy::print_stdout, reason = "a command line tool prints to standard output")]
 
 use std::{
     io::{self, Write},
@@ -18,10 +18,10 @@ use sandbox_vm::{
 const HELP: &str = "\
 Usage: sandbox-vm COMMAND
 
-  doctor [--json]         says what each back end can do on this machine, strongest first, and what to install
-                          for more; --json: the same as data
-  image build [FOLDER]    builds the kernel and the images of guests from Debian's packages, into this dir or
-                          where they are looked for
+  doctor [--json]         Report what each back end can do on this machine, strongest first, and what to
+                          install to get more; --json prints JSON
+  image build [FOLDER]    Build the guest kernel and images from Debian packages, in FOLDER or in the
+                          default folder
 ";
 
 fn main() -> ExitCode {
@@ -71,20 +71,22 @@ fn doctor(format: OutputFormat) -> ExitCode {
         OutputFormat::Text => reports.iter().map(|it| format!("{it}\n")).collect(),
         OutputFormat::Json => serde_json::to_string_pretty(&reports).unwrap_or_default(),
     };
-    // A reader that has seen enough, as `head` has, is no error.
+    // A reader that closes the pipe early, like `head`, is not an error.
     let _ = writeln!(io::stdout(), "{}", text.trim_end());
     ExitCode::SUCCESS
 }
 
 fn build_images(dir: Option<PathBuf>) -> ExitCode {
     let Some(dir) = dir.or_else(Images::default_dir) else {
-        eprintln!("error: say which folder the images go to");
+        eprintln!(
+            "error: no default folder for images: neither XDG_DATA_HOME nor HOME is set; name a folder"
+        );
         return ExitCode::from(2);
     };
     match image::build(&dir) {
         Ok(packages) => {
             println!(
-                "built the guest images in {} of:\n  {}",
+                "built the guest images in {} from these packages:\n  {}",
                 dir.display(),
                 packages.join("\n  ")
             );

@@ -1,4 +1,4 @@
-//! Where in the kernel's tree of control groups a guest's group is made.
+//! Finds the place in the kernel's cgroup tree where a guest's group is created.
 
 use std::{
     collections::BTreeMap,
@@ -10,21 +10,21 @@ use std::{
 use super::{Cgroup, Controller, Version};
 use crate::limits::Limits;
 
-/// How many processes a back end itself may need inside the group.
+/// Number of processes that the back end itself may need inside the group.
 const BACKEND_PROCESSES: u32 = 16;
 
-/// Where groups may be made.
+/// The places where groups may be created.
 pub(super) struct Tree {
-    /// The best first.
+    /// Candidate parents, best first.
     candidates: Vec<ParentDirs>,
     version: Version,
 }
 
-/// The folders below which a group's folders are, by controller.
+/// Parent directory of a new group, by controller.
 type ParentDirs = BTreeMap<Controller, PathBuf>;
 
 impl Tree {
-    /// Looks at the mounts and at the lines of `/proc/self/cgroup`.
+    /// Reads the mounts below `root`; `own` is the content of `/proc/self/cgroup`.
     pub(super) fn read(root: &Path, own: &str) -> Self {
         if root.join("cgroup.controllers").exists() {
             return Self::version_two(root, own);
@@ -42,8 +42,8 @@ impl Tree {
                 let (names, path) = rest.split_once(':')?;
                 names.split(',').any(|it| it == name).then(|| path.trim_start_matches('/'))
             });
-            // A container may see a path of its host here, which does not exist in its own mount. Links are followed now:
-            // two controllers may be one folder.
+            // In a container the path may be one of its host, which does not exist in the container's own mount. Links
+            // are resolved here because two controllers may share one directory.
             let dirs = [path.map(|it| root.join(name).join(it)), Some(root.join(name))];
             let dir = dirs.into_iter().flatten().find_map(|it| it.canonicalize().ok());
             parents.extend(dir.map(|it| (controller, it)));
@@ -51,8 +51,8 @@ impl Tree {
         Self { candidates: vec![parents], version: Version::One }
     }
 
-    /// The group that this process is in, which can have groups below it only if it is the first of all; and the one
-    /// above it.
+    /// The candidates are the group of this process, which can have children only if it is the root group, and its
+    /// parent.
     fn version_two(root: &Path, own: &str) -> Self {
         let path = own.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or_default();
         let ours = root.join(path);
@@ -69,12 +69,12 @@ impl Tree {
         Self { candidates, version: Version::Two }
     }
 
-    /// The folders below which a group may get folders, some of them several times.
+    /// Returns the directories in which a group's directories may be created. May contain duplicates.
     pub(super) fn parents(&self) -> impl Iterator<Item = &Path> {
         self.candidates.iter().flat_map(|it| it.values().map(PathBuf::as_path))
     }
 
-    /// Makes a group in the first parents that allows it.
+    /// Creates a group in the first candidate that allows it.
     pub(super) fn create(&self, name: &str, limits: &Limits) -> Option<Cgroup> {
         self.candidates.iter().find_map(|it| self.create_in(it, name, limits))
     }
@@ -100,13 +100,14 @@ impl Tree {
     }
 }
 
-/// Whether a folder of version 2 passes its controllers on to the groups below it; it is asked to where it does not yet.
+/// Enables the controllers that a version 2 group does not pass on to its children yet. Returns whether it passes on
+/// the memory controller.
 fn enable_controllers(dir: &Path) -> bool {
     let file = dir.join("cgroup.subtree_control");
     let passed = || fs::read_to_string(&file).unwrap_or_default();
     for controller in ["memory", "pids", "cpu"] {
         if !passed().split_whitespace().any(|it| it == controller) {
-            // One at a time: where one is missing the others are to be had.
+            // One write for each controller: if one is missing, the others can still be enabled.
             let _ = fs::write(&file, format!("+{controller}"));
         }
     }
@@ -126,7 +127,7 @@ fn apply_limits(
     match (version, controller) {
         (Version::One, Controller::Memory) => {
             write("memory.limit_in_bytes", limits.memory.to_string())?;
-            // Missing where the kernel does not account for swap; then there is mostly none.
+            // Missing where the kernel does not account for swap; such machines usually have none.
             let _ = write("memory.memsw.limit_in_bytes", limits.memory.to_string());
             Ok(())
         }
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn version_one_is_found_by_the_lines_of_the_kernel() {
+    fn version_one_groups_are_found_from_proc_self_cgroup() {
         let root = tempfile::tempdir().unwrap();
         for path in ["memory/user/x", "pids", "cpu,cpuacct"] {
             dir(root.path(), path);
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(parents[&Controller::Memory], root.path().join("memory/user/x"));
         assert_eq!(parents[&Controller::Processes], root.path().join("pids"));
         assert!(!parents.contains_key(&Controller::Freezer));
-        // One folder for two controllers, as many systems have it, is used for both.
+        // Many systems use one directory for two controllers; it serves both.
         assert_eq!(parents[&Controller::Cpu], parents[&Controller::CpuTime]);
         let group = tree.create("guest", &crate::Limits::default()).unwrap();
         assert!(group.has(Controller::Cpu) && group.has(Controller::CpuTime));
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn version_two_is_changed_by_making_a_group_and_not_by_looking() {
+    fn version_two_tree_changes_only_when_a_group_is_created() {
         let root = tempfile::tempdir().unwrap();
         dir(root.path(), "service/main");
         fs::write(root.path().join("cgroup.controllers"), "memory pids cpu").unwrap();
@@ -189,18 +190,18 @@ mod tests {
         assert_eq!(tree.version, Version::Two);
         let asked = |it: &Path| it.join("cgroup.subtree_control").exists();
         assert!(!asked(&service) && !asked(&main));
-        // Ours holds this process, and so the kernel refuses; a file that cannot be written stands for that.
+        // The kernel refuses because our group contains this process; a file that cannot be written simulates that.
         dir(&main, "cgroup.subtree_control");
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
         let group = tree.create("guest", &crate::Limits::default()).unwrap();
         assert_eq!(group.dirs(), [service.join("guest")]);
-        // What is passed on already is not asked for again.
+        // Controllers that are already enabled are not enabled again.
         let passed = fs::read_to_string(service.join("cgroup.subtree_control")).unwrap();
         assert_eq!(passed, "cpu memory pids");
     }
 
     #[test]
-    fn a_group_that_can_have_groups_below_it_keeps_its_guests() {
+    fn own_group_is_preferred_if_it_can_have_children() {
         let root = tempfile::tempdir().unwrap();
         dir(root.path(), "service");
         fs::write(root.path().join("cgroup.controllers"), "memory").unwrap();

@@ -1,4 +1,4 @@
-//! Builds guest images from Debian's packages.
+//! Builds guest images from Debian packages.
 
 use std::{
     collections::BTreeMap,
@@ -11,9 +11,10 @@ use super::{
     Images, KernelError, MANIFEST, MODULES, Manifest, VERSION, cpio::Archive, kernel, sha256,
 };
 
-/// A package that only depends on the current kernel for cloud machines: few drivers, virtio among them.
+/// A meta package that depends on the current kernel for cloud machines, which has few drivers, virtio among them.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
-/// What CPython and its standard library need, the interpreter itself left out: its name has its version.
+/// Packages that CPython and its standard library need, without the interpreter itself: its package name contains its
+/// version.
 const PYTHON_LIBRARIES: [&str; 13] = [
     "libc6",
     "libgcc-s1",
@@ -29,12 +30,12 @@ const PYTHON_LIBRARIES: [&str; 13] = [
     "media-types",
     "busybox-static",
 ];
-/// The commands of the shell that a Python image has.
+/// Shell commands in the Python image.
 const SHELL_COMMANDS: [&str; 22] = [
     "sh", "ls", "cat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "echo", "env", "head", "tail",
     "grep", "sed", "sleep", "sort", "wc", "true", "false", "dd", "ps",
 ];
-/// What no program in a guest reads.
+/// Directories that no program in a guest reads.
 const EXCLUDED_DIRS: [&str; 6] =
     ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "etc", "var"];
 
@@ -42,45 +43,45 @@ const EXCLUDED_DIRS: [&str; 6] =
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A program of Debian failed, or is not here.
+    /// A Debian tool failed or is not installed.
     #[error(
-        "`{command}` failed: {problem}; images are built on Debian and systems like it, with apt and dpkg"
+        "`{command}` failed: {problem}; building images requires apt and dpkg, as on Debian and its derivatives"
     )]
     Command {
         /// The command.
         command: String,
-        /// What it said.
+        /// What went wrong.
         problem: String,
     },
-    /// A package that is not what apt's list says.
-    #[error("{0} does not have the SHA-256 that apt's list gives; remove it and try again")]
+    /// A downloaded package differs from apt's package list.
+    #[error("the SHA-256 of `{0}` differs from apt's package list; delete the file and try again")]
     HashMismatch(PathBuf),
-    /// A package without a part that is needed.
-    #[error("the packages hold no {0}")]
+    /// The packages lack a part that is needed.
+    #[error("the packages do not contain {0}")]
     Missing(String),
-    /// A kernel that cannot be unpacked.
-    #[error("the kernel {path}: {source}")]
+    /// The kernel cannot be extracted.
+    #[error("cannot extract the kernel from `{path}`: {source}")]
     Kernel {
-        /// The file.
+        /// The kernel image.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: KernelError,
     },
-    /// A file that cannot be read or written.
-    #[error("{path}: {source}")]
+    /// A file cannot be read or written.
+    #[error("cannot access `{path}`: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Builds the kernel and all images into a folder, and says which packages they are of.
+/// Builds the kernel and all images in a directory and returns the packages that they were built from.
 ///
-/// The packages are kept beside them, so a second build fetches only what has changed; where nothing has, and the files
-/// are the ones that were built, nothing is done. Two builds into one folder wait for each other, and whoever reads the
-/// folder meanwhile finds whole files.
+/// Downloaded packages are kept in the directory, so a later build downloads only what has changed. If the packages,
+/// the files and the way to build them are unchanged, nothing is built. Concurrent builds in one directory wait for
+/// each other, and readers of the directory always see complete files.
 pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     create_dir(dir)?;
     let _lock = lock(&dir.join("lock"))?;
@@ -116,9 +117,10 @@ pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     }
     remove_dir(&trees)?;
     let manifest = Manifest { version: VERSION, files: sums, packages: sources, recipe: recipe() };
-    let text = serde_json::to_vec_pretty(&manifest).expect("a map of texts is JSON");
+    let text =
+        serde_json::to_vec_pretty(&manifest).expect("a map of strings can be written as JSON");
     write(&temporary_path(dir, MANIFEST), &text)?;
-    // All at once, and the list last: a build that failed in the middle is not taken for one.
+    // Rename all files only now, the manifest last: a build that failed halfway does not pass as complete.
     for name in files.iter().map(|(name, _)| *name).chain([MANIFEST]) {
         let path = dir.join(name);
         fs::rename(temporary_path(dir, name), &path)
@@ -127,7 +129,7 @@ pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     Ok(names)
 }
 
-/// Whether a folder holds what would be built from these packages.
+/// Returns whether a directory already contains what would be built from these packages.
 fn is_up_to_date(dir: &Path, packages: &BTreeMap<String, String>) -> bool {
     let Ok(images) = Images::open(dir) else { return false };
     let Images { manifest, .. } = &images;
@@ -140,7 +142,8 @@ fn is_up_to_date(dir: &Path, packages: &BTreeMap<String, String>) -> bool {
         && manifest.files.iter().all(is_unchanged)
 }
 
-/// Stands for how images are made from packages: the text of this module and of those that it makes them with.
+/// Returns a hash of the code that turns packages into images: the source of this module and of the modules that it
+/// uses.
 fn recipe() -> String {
     let parts = [
         include_str!("build.rs"),
@@ -151,7 +154,7 @@ fn recipe() -> String {
     sha256(parts.concat().as_bytes())
 }
 
-/// What a file is called until it is all there.
+/// Returns the path of a file until it is complete.
 fn temporary_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.new"))
 }
@@ -161,7 +164,7 @@ fn lock(path: &Path) -> Result<fs::File, BuildError> {
     locked.map_err(|source| BuildError::Io { path: path.to_path_buf(), source })
 }
 
-/// Unpacks packages into a new folder, over each other; those that are not here are fetched.
+/// Downloads missing packages and unpacks all of them into one new directory.
 fn unpack(packages: &[Package], downloads: &Path, tree: PathBuf) -> Result<PathBuf, BuildError> {
     download_missing(packages, downloads)?;
     create_dir(&tree)?;
@@ -171,7 +174,7 @@ fn unpack(packages: &[Package], downloads: &Path, tree: PathBuf) -> Result<PathB
     Ok(tree)
 }
 
-/// The folders of every guest, and the modules that its agent loads.
+/// The directories of every guest, and the modules that its agent loads.
 fn base_image(kernel_tree: &Path) -> Result<Archive, BuildError> {
     let mut archive = Archive::default();
     for dir in ["dev", "proc", "sys", "tmp", "workspace", "modules"] {
@@ -193,7 +196,7 @@ fn python_image(kernel_tree: &Path, tree: &Path, interpreter: &str) -> Result<Ar
     let version = interpreter.trim_end_matches("-minimal");
     let mut archive = base_image(kernel_tree)?;
     archive.tree(tree).map_err(|source| BuildError::Io { path: tree.to_path_buf(), source })?;
-    // Newer packages have everything below `usr`, and count on these links.
+    // Newer packages keep everything below `usr` and expect these links.
     for dir in ["bin", "lib", "lib64"] {
         if !tree.join(dir).exists() {
             archive.link(dir, &format!("usr/{dir}"));
@@ -221,12 +224,14 @@ fn python_packages(interpreter: &str) -> Vec<String> {
     python.into_iter().chain(PYTHON_LIBRARIES.map(str::to_owned)).collect()
 }
 
-/// The package that another one only stands for.
+/// Returns the package that a meta package depends on.
 fn find_dependency(package: &str, prefix: &str) -> Result<String, BuildError> {
     let output = run_command(Command::new("apt-cache").args(["depends", package]))?;
     let names = output.lines().filter_map(|line| line.split_once("Depends: "));
     let found = names.map(|(_, name)| name.trim()).find(|it| it.starts_with(prefix));
-    found.map(str::to_owned).ok_or_else(|| BuildError::Missing(format!("{prefix}… for {package}")))
+    found
+        .map(str::to_owned)
+        .ok_or_else(|| BuildError::Missing(format!("a dependency `{prefix}…` of `{package}`")))
 }
 
 struct Package {
@@ -235,18 +240,18 @@ struct Package {
     sha256: String,
 }
 
-/// What apt's list says of packages. It is signed, so its hashes say what is Debian's.
+/// Reads the entries of packages in apt's package list. The list is signed, so its hashes are authentic.
 fn list_packages(names: &[String], dir: &Path) -> Result<Vec<Package>, BuildError> {
     let listed =
         run_command(Command::new("apt-get").args(["download", "--print-uris", "-qq"]).args(names))?;
     let parsed = listed.lines().map(|line| {
         let package = parse_uri_line(line, dir);
-        package.ok_or_else(|| BuildError::Missing(format!("SHA-256 in apt's list: {line}")))
+        package.ok_or_else(|| BuildError::Missing(format!("a SHA-256 in apt's line `{line}`")))
     });
     parsed.collect()
 }
 
-/// Fetches packages that are not here yet.
+/// Downloads the packages that are missing and verifies all of them.
 fn download_missing(packages: &[Package], dir: &Path) -> Result<(), BuildError> {
     let mut missing = Vec::new();
     for package in packages {
@@ -265,7 +270,7 @@ fn download_missing(packages: &[Package], dir: &Path) -> Result<(), BuildError> 
     }
 }
 
-/// Reads a line `'URI' name_version_architecture.deb size SHA256:sum`.
+/// Parses a line `'URI' name_version_architecture.deb size SHA256:sum`.
 fn parse_uri_line(line: &str, dir: &Path) -> Option<Package> {
     let mut words = line.split_whitespace().skip(1);
     let file = words.next()?;
@@ -279,7 +284,7 @@ fn is_downloaded(package: &Package) -> Result<bool, BuildError> {
     Ok(package.file.is_file() && sha256(&read(&package.file)?) == package.sha256)
 }
 
-/// The first file of the folder, by name, whose name begins with this.
+/// Returns the first file in a directory tree, in name order, whose name starts with `prefix`.
 fn find_file(dir: &Path, prefix: &str) -> Result<PathBuf, BuildError> {
     fn walk(dir: &Path, prefix: &str) -> io::Result<Option<PathBuf>> {
         let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
@@ -299,7 +304,7 @@ fn find_file(dir: &Path, prefix: &str) -> Result<PathBuf, BuildError> {
     }
     let found =
         walk(dir, prefix).map_err(|source| BuildError::Io { path: dir.to_path_buf(), source })?;
-    found.ok_or_else(|| BuildError::Missing(prefix.to_owned()))
+    found.ok_or_else(|| BuildError::Missing(format!("a file `{prefix}…`")))
 }
 
 fn run_command(command: &mut Command) -> Result<String, BuildError> {
@@ -344,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_apts_list() {
+    fn apt_uri_line_is_parsed() {
         let line = "'http://mirror/pool/l/libc6_2.36-9_amd64.deb' libc6_1%3a2.36-9_amd64.deb 2757 SHA256:ab12";
         let package = parse_uri_line(line, Path::new("/p")).unwrap();
         assert_eq!(package.id, "libc6=1:2.36-9");
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_built_of_the_same_in_the_same_way_is_not_built_again() {
+    fn unchanged_images_are_not_rebuilt() {
         let dir = tempfile::tempdir().unwrap();
         let of = |version: &str| BTreeMap::from([(format!("libc6={version}"), "ab".to_owned())]);
         let list = |recipe: String| {
@@ -372,12 +377,12 @@ mod tests {
         assert!(!is_up_to_date(dir.path(), &of("2")), "another package");
         fs::write(dir.path().join("vmlinux"), "another").unwrap();
         assert!(!is_up_to_date(dir.path(), &of("1")), "another file");
-        list("another way".to_owned());
-        assert!(!is_up_to_date(dir.path(), &of("1")), "another way to build it");
+        list("another recipe".to_owned());
+        assert!(!is_up_to_date(dir.path(), &of("1")), "another build recipe");
     }
 
     #[test]
-    fn a_command_that_fails_is_named_with_its_words() {
+    fn failed_command_is_reported_with_its_output() {
         let error =
             run_command(Command::new("sh").args(["-c", "echo no such package >&2; exit 1"]));
         let words = error.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The reaper: removes what owners that are no more have left behind.
+//! The reaper: removes the leftovers of owners that no longer exist.
 
 use std::{
     collections::BTreeSet,
@@ -21,50 +21,52 @@ use super::{
 };
 use crate::cgroup;
 
-/// How long a sandbox directory may take to be made.
+/// Time that creating a sandbox directory may take. Younger directories are left alone.
 const CREATION_GRACE: Duration = Duration::from_secs(60);
 
-/// How long things have to be gone.
+/// How long to wait for leftovers to disappear.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemovalTimeouts {
-    /// What the kernel has for processes and control groups.
+    /// Time that the kernel gets to end processes and to release control groups.
     kernel: Duration,
-    /// How long an engine that knows no such container may still be about to make it; `None` asks no engine.
+    /// How long an engine that does not know the container may still be creating it. `None`: do not contact engines.
     engine_grace: Option<Duration>,
 }
 
 impl RemovalTimeouts {
-    /// For whoever drops a sandbox directory, and may be a task that others wait for.
+    /// For dropping a sandbox directory, possibly in a task that others wait for.
     pub(super) const ON_DROP: Self = Self { kernel: Duration::from_millis(50), engine_grace: None };
-    /// For a thread of its own, which comes right after whoever made things.
+    /// For a dedicated thread that starts right after the sandbox directory was dropped.
     pub(super) const IN_BACKGROUND: Self =
         Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::from_secs(2)) };
-    /// For what a crash has left.
+    /// For leftovers of a crash.
     const AFTER_CRASH: Self =
         Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::ZERO) };
 }
 
-/// Removes what crashed owners left in this folder, in the usual one, and wherever else this user has had sandbox directories; says
-/// of how many sandboxes.
+/// Removes what crashed owners left in this state directory, in the default one, and in all others where this user has
+/// had sandbox directories. Returns the number of sandboxes removed.
 pub(crate) fn remove_all_orphans(state: &Path) -> usize {
     let registry = Registry::in_default_dir();
     let mut dirs = BTreeSet::from([state.to_owned(), default_state_dir()]);
     dirs.extend(registry.state_dirs());
     let reaped = dirs.iter().map(|it| remove_orphans(it)).sum();
     registry.remove_empty_entries();
-    // A folder may be gone with all its lists; the groups that they named are not.
+    // A state directory may have been deleted together with its lists, which does not delete the control groups that
+    // they named.
     cgroup::remove_unused(|id| dirs.iter().any(|it| it.join(id).exists()), CREATION_GRACE);
     reaped
 }
 
-/// Removes what crashed owners left behind below a folder, and says of how many sandboxes.
+/// Removes what crashed owners left in a state directory and returns the number of sandboxes removed.
 ///
-/// Nothing is looked at in a folder that somebody else could have put files in, and nothing but sandbox directories is removed. Where
-/// something on a sandbox directory's list cannot be removed the sandbox directory stays, and whoever comes next tries again.
+/// A state directory in which another user could have placed files is not read at all, and nothing but sandbox
+/// directories is removed. If something on the list of a sandbox directory cannot be removed, the directory stays, and
+/// the next call tries again.
 pub fn remove_orphans(state: &Path) -> usize {
     if let Err(error) = check_private_dir(state) {
         if error.kind() != io::ErrorKind::NotFound {
-            tracing::warn!(dir = %state.display(), %error, "what crashed processes left here stays");
+            tracing::warn!(dir = %state.display(), %error, "leftovers of crashed processes in this state directory are not removed");
         }
         return 0;
     }
@@ -72,25 +74,25 @@ pub fn remove_orphans(state: &Path) -> usize {
     entries.filter(|it| has_sandbox_dir_name(&it.path()) && remove_if_orphaned(it)).count()
 }
 
-/// Removes a sandbox directory if it is an orphan, and says whether it did.
+/// Removes a sandbox directory if it is orphaned, and returns whether it did.
 fn remove_if_orphaned(entry: &DirEntry) -> bool {
     let dir = entry.path();
     let Ok(lock) = File::open(dir.join(LOCK_FILE)) else {
         return is_past_creation_grace(entry) && remove_orphan_without_lock(&dir);
     };
-    // Its owner is about to take the lock.
+    // The owner is about to take the lock.
     if entry.file_name().to_string_lossy().starts_with(INCOMPLETE_PREFIX)
         && !is_past_creation_grace(entry)
     {
         return false;
     }
     match lock.try_lock() {
-        // Somebody else has removed it, and let go of the lock before this one had it.
+        // Another process removed the directory and released the lock before we acquired it.
         Ok(()) if lock.metadata().is_ok_and(|it| it.nlink() == 0) => false,
         Ok(()) => remove_orphan(&dir),
         Err(TryLockError::WouldBlock) => false,
         Err(TryLockError::Error(error)) => {
-            tracing::warn!(dir = %dir.display(), %error, "an orphan cannot be looked at");
+            tracing::warn!(dir = %dir.display(), %error, "cannot lock an orphaned sandbox directory");
             false
         }
     }
@@ -101,13 +103,13 @@ fn is_past_creation_grace(entry: &DirEntry) -> bool {
     modified.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > CREATION_GRACE)
 }
 
-/// Removes a sandbox directory that has no lock, for its owner was killed before it made one, or while it removed the rest. What it
-/// holds tells it from a folder of somebody else's.
+/// Removes a sandbox directory without a lock file. Its owner was killed before it created the lock, or while it
+/// removed the directory. The contents tell it apart from a directory that belongs to something else.
 fn remove_orphan_without_lock(dir: &Path) -> bool {
     let Ok(entries) = fs::read_dir(dir) else { return false };
     let names: Vec<_> = entries.flatten().map(|it| it.file_name()).collect();
     if names.is_empty() {
-        // Nobody has anything to lose by it, nor had anything in it.
+        // Nothing is lost by removing an empty directory, and it does not count as a sandbox.
         let _ = fs::remove_dir(dir);
         return false;
     }
@@ -116,10 +118,10 @@ fn remove_orphan_without_lock(dir: &Path) -> bool {
 
 fn remove_orphan(dir: &Path) -> bool {
     let list = fs::read_to_string(dir.join(LEFTOVERS_FILE)).unwrap_or_default();
-    // A line that was cut short by the crash names something that was never made.
+    // A line that the crash cut short names something that was never created.
     let leftovers: Vec<Leftover> =
         list.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
-    tracing::info!(dir = %dir.display(), leftovers = leftovers.len(), "removing an orphan");
+    tracing::info!(dir = %dir.display(), leftovers = leftovers.len(), "removing an orphaned sandbox");
     let left = remove_leftovers(leftovers, RemovalTimeouts::AFTER_CRASH);
     if left.is_empty() {
         remove_dir(dir);
@@ -129,10 +131,10 @@ fn remove_orphan(dir: &Path) -> bool {
     left.is_empty()
 }
 
-/// Removes a sandbox directory's folder. Its lock goes last: if this process ends in the middle, the next start finds an orphan.
+/// Removes a sandbox directory, its lock file last: if this process ends halfway, the next start still finds an orphan.
 pub(super) fn remove_dir(dir: &Path) {
     let remove = || {
-        // Read before anything is removed: what a folder says of itself while it changes may not be all.
+        // Read all entries before removing any: a listing of a directory that changes meanwhile may be incomplete.
         let entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
         for entry in entries {
             match entry.file_type()?.is_dir() {
@@ -147,7 +149,7 @@ pub(super) fn remove_dir(dir: &Path) {
         }
     };
     if let Err(error) = remove() {
-        tracing::warn!(dir = %dir.display(), %error, "a sandbox's folder stays behind");
+        tracing::warn!(dir = %dir.display(), %error, "cannot remove the directory of a sandbox");
     }
 }
 
@@ -155,25 +157,25 @@ pub(super) fn warn_incomplete_removal(dir: &Path, left: &[Leftover]) {
     tracing::warn!(
         dir = %dir.display(),
         ?left,
-        "a sandbox is not removed altogether; the next start tries again"
+        "cannot remove all leftovers of a sandbox; the next start tries again"
     );
 }
 
-/// Removes things, and gives back those that are still there.
+/// Removes leftovers and returns those that still exist.
 pub(super) fn remove_leftovers(
     leftovers: Vec<Leftover>,
     timeouts: RemovalTimeouts,
 ) -> Vec<Leftover> {
     let deadline = Instant::now() + timeouts.kernel;
     for leftover in &leftovers {
-        // A process that is stopped by its group cannot die.
+        // A frozen process cannot die.
         if let Leftover::Cgroup(dir) = leftover
             && cgroup::is_ours(dir)
         {
             cgroup::thaw(dir);
         }
     }
-    // Groups can be removed only after their processes.
+    // A control group can be removed only after its processes.
     let (processes, others): (Vec<_>, Vec<_>) = leftovers
         .into_iter()
         .partition(|it| matches!(it, Leftover::Process { .. } | Leftover::ProcessGroup { .. }));
@@ -181,7 +183,7 @@ pub(super) fn remove_leftovers(
     all.filter(|it| !remove_leftover(it, deadline, timeouts.engine_grace)).collect()
 }
 
-/// Removes one thing, and says whether it is gone.
+/// Removes one leftover and returns whether it is gone.
 fn remove_leftover(leftover: &Leftover, deadline: Instant, engine_grace: Option<Duration>) -> bool {
     match leftover {
         Leftover::Process { boot, .. } | Leftover::ProcessGroup { boot, .. }
@@ -199,9 +201,9 @@ fn remove_leftover(leftover: &Leftover, deadline: Instant, engine_grace: Option<
         Leftover::Container { host, name } if name.starts_with(CONTAINER_PREFIX) => {
             engine_grace.is_some_and(|grace| remove_container(host, name, grace))
         }
-        // A list of ours has no such thing: nothing is done to it.
+        // Our own lists never contain this, so leave it alone.
         Leftover::Cgroup(_) | Leftover::Container { .. } => {
-            tracing::warn!(?leftover, "this does not belong to a sandbox");
+            tracing::warn!(?leftover, "ignoring a leftover that does not belong to a sandbox");
             true
         }
     }
@@ -214,11 +216,15 @@ fn remove_container(host: &str, name: &str, grace: Duration) -> bool {
 
 #[cfg(not(feature = "docker"))]
 fn remove_container(host: &str, name: &str, _: Duration) -> bool {
-    tracing::warn!(host, name, "a container stays behind: this program has no back end `docker`");
+    tracing::warn!(
+        host,
+        name,
+        "cannot remove a container: this program was built without the back end `docker`"
+    );
     false
 }
 
-/// ProcessSet end is meant.
+/// Which processes to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KillScope {
     Process,
@@ -226,10 +232,11 @@ enum KillScope {
     Group,
 }
 
-/// Ends a process, if it is still the one that was noted, and waits deadline it is gone.
+/// Kills a process if it still is the recorded one, waits until the deadline for its end, and returns whether it is
+/// gone.
 fn kill_process(pid: u32, started: u64, deadline: Instant, scope: KillScope) -> bool {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
-    // Opened before the look at its start: from here on the descriptor means this process and no later one.
+    // Open the pidfd before reading the start time: from here on it refers to this process, even if the id is reused.
     let process = match pidfd_open(raw, PidfdFlags::empty()) {
         Ok(process) => process,
         Err(error) => return error == Errno::SRCH,
@@ -238,7 +245,7 @@ fn kill_process(pid: u32, started: u64, deadline: Instant, scope: KillScope) -> 
         return true;
     }
     if scope == KillScope::Group {
-        // While its leader is there, and no other has its number, the group is the one that was noted.
+        // While the leader exists, no other process can have its id, so the group is the recorded one.
         let _ = kill_process_group(raw, Signal::KILL);
     }
     match pidfd_send_signal(&process, Signal::KILL) {
@@ -248,27 +255,27 @@ fn kill_process(pid: u32, started: u64, deadline: Instant, scope: KillScope) -> 
     wait_for_exit(&process, deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Waits for a process that was killed, and says whether it has ended.
+/// Waits for a killed process and returns whether it has ended.
 pub(crate) fn wait_for_exit(process: &OwnedFd, timeout: Duration) -> bool {
     let timeout = Timespec::try_from(timeout).ok();
     let mut watched = [PollFd::new(process, PollFlags::IN)];
     poll(&mut watched, timeout.as_ref()).is_ok_and(|it| it > 0)
 }
 
-/// When a process was started, in the kernel's own count.
+/// Returns the start time of a process in clock ticks since boot.
 pub(super) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// What the kernel calls this start of the machine; empty where it does not say.
+/// Returns the boot id of the running kernel, or an empty string if it is not available.
 pub(super) fn current_boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }
 
-/// Whether something is of an earlier start of the machine, and so is gone.
+/// Returns whether a process belongs to an earlier boot of the machine and therefore no longer exists.
 fn is_from_earlier_boot(boot: &str) -> bool {
     !boot.is_empty() && boot != current_boot_id()
 }

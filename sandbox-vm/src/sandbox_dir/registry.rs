@@ -1,7 +1,8 @@
-//! The registry: which folders this user has sandbox directories in, so that any later start finds what a crash has left there.
+//! Registry of all state directories in which this user has sandbox directories, so that any later start finds what a
+//! crash left in them.
 //!
-//! It is a folder of links beside the usual sandbox directories. An entry is made before the first sandbox directory, and removed once there are
-//! none.
+//! It is a directory of symbolic links next to the sandbox directories of the default state directory. An entry is
+//! created before the first sandbox directory, and removed when none is left.
 
 use std::{
     fs::{self, File},
@@ -18,7 +19,7 @@ const LOCK_FILE: &str = "lock";
 
 #[derive(Clone, Debug)]
 pub(super) struct Registry {
-    /// Where the usual sandbox directories are: they need no entry.
+    /// Default state directory, which needs no entry.
     default_dir: PathBuf,
 }
 
@@ -31,7 +32,8 @@ impl Registry {
         Self { default_dir }
     }
 
-    /// Notes a folder, and makes something in it before anybody can find it empty.
+    /// Registers a state directory and calls `create`, which creates a directory in it, while the registry is locked:
+    /// nobody can find the state directory empty in between and remove its entry.
     pub(super) fn register(
         &self,
         state: &Path,
@@ -40,22 +42,22 @@ impl Registry {
         if state == self.default_dir {
             return create();
         }
-        // Held until the thing is made.
+        // Held until `create` has returned.
         let _lock = self.add_entry(state).inspect_err(|error| {
             tracing::warn!(
                 dir = %state.display(), registry = %self.dir().display(), %error,
-                "what a crash leaves in this folder is found only by a start with the same folder"
+                "cannot register this state directory; only a start that uses it again removes what a crash leaves in it"
             );
         });
         create()
     }
 
-    /// The folders that are noted.
+    /// Returns the registered state directories.
     pub(super) fn state_dirs(&self) -> Vec<PathBuf> {
         self.entries().into_iter().map(|(_, state)| state).collect()
     }
 
-    /// Forgets folders that have no sandbox directories.
+    /// Removes the entries of state directories without sandbox directories.
     pub(super) fn remove_empty_entries(&self) {
         if self.entries().is_empty() {
             return;
@@ -79,7 +81,7 @@ impl Registry {
         }
     }
 
-    /// The links and where they point. Those that somebody else could have made are none.
+    /// Returns the links and their targets. If another user could have created links, there are no entries.
     fn entries(&self) -> Vec<(PathBuf, PathBuf)> {
         if check_private_dir(&self.default_dir)
             .and_then(|()| check_private_dir(&self.dir()))
@@ -105,7 +107,7 @@ impl Registry {
     }
 }
 
-/// Whether a folder has no sandbox directories; one that cannot be looked at may have some.
+/// Returns whether a state directory contains no sandbox directories. One that cannot be read may contain some.
 fn is_empty(state: &Path) -> bool {
     match fs::read_dir(state) {
         Ok(entries) => !entries.flatten().any(|it| has_sandbox_dir_name(&it.path())),

@@ -16,7 +16,8 @@ fn id() -> String {
     CheckpointId::next().to_string()
 }
 
-/// A state folder with one sandbox directory as a crash leaves it: a list, and nobody who holds the lock. The process is on it.
+/// A state directory with one sandbox directory as a crash leaves it: a list that names the returned process, and an
+/// unlocked lock file.
 fn crashed() -> (TempDir, PathBuf, Child) {
     let dir = tempfile::tempdir().unwrap();
     let process = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -29,19 +30,19 @@ fn crashed() -> (TempDir, PathBuf, Child) {
     (dir, dead, process)
 }
 
-/// A sandbox directory that no other test's start finds.
+/// A sandbox directory that is not in the registry of the user, so that concurrent tests do not find it.
 fn sandbox_dir(state: &Path) -> SandboxDir {
     SandboxDir::create_registered(&Registry::beside(state.to_owned()), state, &id()).unwrap()
 }
 
-/// Makes a folder so old that whoever made it is done with it.
+/// Makes a directory older than the time that creating it may take.
 fn age(dir: &Path) {
     let hours_ago = SystemTime::now() - Duration::from_secs(7200);
     File::open(dir).unwrap().set_modified(hours_ago).unwrap();
 }
 
 #[test]
-fn a_berth_in_use_is_left_alone_and_an_orphan_is_removed() {
+fn orphans_are_removed_and_directories_in_use_are_kept() {
     let (state, dead, mut process) = crashed();
     let sandbox_dir = sandbox_dir(state.path());
     assert_eq!(remove_orphans(state.path()), 1);
@@ -53,14 +54,14 @@ fn a_berth_in_use_is_left_alone_and_an_orphan_is_removed() {
 }
 
 #[test]
-fn a_folder_that_others_can_write_to_is_refused() {
+fn state_directory_writable_by_others_is_rejected() {
     let state = tempfile::tempdir().unwrap();
     fs::set_permissions(state.path(), Permissions::from_mode(0o777)).unwrap();
     assert!(SandboxDir::create(state.path(), "x").is_err());
 }
 
 #[test]
-fn nothing_is_done_that_a_folder_of_somebody_else_asks_for() {
+fn state_directory_of_another_user_is_ignored() {
     let (state, dead, mut process) = crashed();
     fs::set_permissions(state.path(), Permissions::from_mode(0o777)).unwrap();
     assert_eq!(remove_orphans(state.path()), 0);
@@ -75,7 +76,7 @@ fn nothing_is_done_that_a_folder_of_somebody_else_asks_for() {
 }
 
 #[test]
-fn folders_that_are_no_berths_are_left_alone_though_they_look_like_orphans() {
+fn unrelated_directories_are_kept() {
     let state = tempfile::tempdir().unwrap();
     let [letters, locked] = ["letters", "locked"].map(|it| state.path().join(it));
     let [empty, full] = [id(), format!("probe-{}", id())].map(|it| state.path().join(it));
@@ -93,9 +94,10 @@ fn folders_that_are_no_berths_are_left_alone_though_they_look_like_orphans() {
     assert!(!empty.exists());
 }
 
-/// Whoever is ended while it removes a sandbox directory leaves some of it; the next start finds all of that.
+/// An owner that is killed while it removes its sandbox directory leaves any part of it; the next start removes every
+/// such part.
 #[test]
-fn a_berth_that_is_removed_in_part_is_removed_by_the_next_start() {
+fn partially_removed_directory_is_removed_by_the_next_start() {
     let state = tempfile::tempdir().unwrap();
     let contents = ["lock", "leftovers", "workspace"];
     for left in 0..1 << contents.len() {
@@ -111,12 +113,12 @@ fn a_berth_that_is_removed_in_part_is_removed_by_the_next_start() {
     }
     remove_orphans(state.path());
     let there = fs::read_dir(state.path()).unwrap().count();
-    assert_eq!(there, 0, "folders that no start removes");
+    assert_eq!(there, 0, "directories that no start removes");
 }
 
-/// One that is removed keeps its lock to the last: until then it is known for what it is.
+/// While a sandbox directory is being removed, its lock file identifies it until the end.
 #[test]
-fn the_lock_of_a_berth_goes_last() {
+fn lock_file_is_removed_last() {
     let state = tempfile::tempdir().unwrap();
     let sandbox_dir = sandbox_dir(state.path());
     let dir = sandbox_dir.path().to_owned();
@@ -136,20 +138,23 @@ fn the_lock_of_a_berth_goes_last() {
 }
 
 #[test]
-fn a_process_of_an_earlier_start_of_the_machine_is_gone() {
+fn process_of_an_earlier_boot_counts_as_gone() {
     let (state, dead, mut process) = crashed();
     let known = serde_json::to_string(&Leftover::process(process.id())).unwrap();
     let boot = super::reaper::current_boot_id();
     assert!(known.contains(&boot) && !boot.is_empty(), "{known}");
     fs::write(dead.join("leftovers"), known.replace(&boot, "another")).unwrap();
     assert_eq!(remove_orphans(state.path()), 1);
-    assert!(process.try_wait().unwrap().is_none(), "it has the number and the time of another");
+    assert!(
+        process.try_wait().unwrap().is_none(),
+        "killed a process that only has the id and the start time of the recorded one"
+    );
     process.kill().unwrap();
     process.wait().unwrap();
 }
 
 #[test]
-fn a_group_is_ended_with_its_leader() {
+fn process_group_is_killed_with_its_leader() {
     use std::os::unix::process::CommandExt;
     let state = tempfile::tempdir().unwrap();
     let sandbox_dir = sandbox_dir(state.path());
@@ -166,13 +171,13 @@ fn a_group_is_ended_with_its_leader() {
     let stat = PathBuf::from(format!("/proc/{}/stat", member.trim()));
     let until = std::time::Instant::now() + Duration::from_secs(10);
     while fs::read_to_string(&stat).is_ok_and(|it| !it.contains(") Z")) {
-        assert!(std::time::Instant::now() < until, "the member of the group is still there");
+        assert!(std::time::Instant::now() < until, "the member of the group is still running");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn a_list_is_no_longer_than_what_may_be_there() {
+fn list_is_truncated_when_all_leftovers_are_gone() {
     let state = tempfile::tempdir().unwrap();
     let sandbox_dir = sandbox_dir(state.path());
     for pid in 1..=100 {
@@ -184,7 +189,7 @@ fn a_list_is_no_longer_than_what_may_be_there() {
 }
 
 #[test]
-fn a_list_of_leftovers_names_no_command() {
+fn commands_in_a_list_of_leftovers_are_not_run() {
     let state = tempfile::tempdir().unwrap();
     let (dead, trace) = (state.path().join(id()), state.path().join("trace"));
     fs::create_dir(&dead).unwrap();
@@ -196,7 +201,7 @@ fn a_list_of_leftovers_names_no_command() {
 }
 
 #[test]
-fn nobody_else_can_look_into_a_berth() {
+fn sandbox_directory_is_private() {
     let state = tempfile::tempdir().unwrap();
     fs::set_permissions(state.path(), Permissions::from_mode(0o755)).unwrap();
     let sandbox_dir = sandbox_dir(state.path());
@@ -204,7 +209,7 @@ fn nobody_else_can_look_into_a_berth() {
 }
 
 #[test]
-fn a_berth_that_is_being_made_is_left_alone_and_one_that_never_was_is_removed() {
+fn incomplete_directory_is_removed_only_after_the_grace_period() {
     let state = tempfile::tempdir().unwrap();
     let [young, old] = [id(), id()].map(|it| state.path().join(format!("{INCOMPLETE_PREFIX}{it}")));
     for dir in [&young, &old] {
@@ -216,9 +221,9 @@ fn a_berth_that_is_being_made_is_left_alone_and_one_that_never_was_is_removed() 
     assert!(young.exists() && !old.exists());
 }
 
-/// Makers and reapers at once: none makes another fail.
+/// Creating and removing concurrently: neither makes the other fail.
 #[test]
-fn berths_are_made_while_others_reap() {
+fn directories_are_created_while_orphans_are_removed() {
     let state = tempfile::tempdir().unwrap();
     std::thread::scope(|it| {
         for _ in 0..2 {
@@ -231,7 +236,7 @@ fn berths_are_made_while_others_reap() {
 }
 
 #[test]
-fn what_is_left_when_a_berth_is_dropped_is_removed() {
+fn dropping_a_directory_removes_its_leftovers() {
     let state = tempfile::tempdir().unwrap();
     let sandbox_dir = sandbox_dir(state.path());
     let mut process = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -242,9 +247,9 @@ fn what_is_left_when_a_berth_is_dropped_is_removed() {
     assert!(!dir.exists());
 }
 
-/// A container of an engine that is not there cannot be removed, nor said to be gone.
+/// A container of an unreachable engine can neither be removed nor reported as gone.
 #[test]
-fn a_berth_stays_for_the_next_start_while_something_of_it_does() {
+fn directory_stays_while_a_leftover_cannot_be_removed() {
     let state = tempfile::tempdir().unwrap();
     let sandbox_dir = sandbox_dir(state.path());
     let host = format!("unix://{}", state.path().join("no-engine").display());
@@ -252,7 +257,7 @@ fn a_berth_stays_for_the_next_start_while_something_of_it_does() {
     sandbox_dir.record_leftovers(Leftover::Container { host, name }).unwrap();
     let dir = sandbox_dir.path().to_owned();
     drop(sandbox_dir);
-    // Its thread lets go of the lock when it gives up; a start meanwhile leaves it alone.
+    // The clean-up thread releases the lock when it gives up; until then a start leaves the directory alone.
     let list = loop {
         assert_eq!(remove_orphans(state.path()), 0);
         let lock = File::open(dir.join("lock")).unwrap();
@@ -267,7 +272,7 @@ fn a_berth_stays_for_the_next_start_while_something_of_it_does() {
 }
 
 #[test]
-fn folders_with_berths_are_known_until_they_have_none() {
+fn state_directories_are_registered_until_they_are_empty() {
     let dir = tempfile::tempdir().unwrap();
     let [usual, other] = ["usual", "other"].map(|it| dir.path().join(it));
     let registry = Registry::beside(usual.clone());
@@ -284,11 +289,11 @@ fn folders_with_berths_are_known_until_they_have_none() {
 }
 
 #[test]
-fn links_that_somebody_else_could_have_made_are_not_followed() {
+fn links_in_a_registry_writable_by_others_are_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let [usual, other] = ["usual", "other"].map(|it| dir.path().join(it));
     let registry = Registry::beside(usual.clone());
-    let _berth = SandboxDir::create_registered(&registry, &other, &id()).unwrap();
+    let _sandbox_dir = SandboxDir::create_registered(&registry, &other, &id()).unwrap();
     assert_eq!(registry.state_dirs().len(), 1);
     fs::set_permissions(&usual, Permissions::from_mode(0o777)).unwrap();
     assert!(registry.state_dirs().is_empty());

@@ -1,4 +1,4 @@
-//! A container as a whole.
+//! Handle of a container.
 
 use std::{
     collections::HashMap,
@@ -28,18 +28,19 @@ use crate::{
     sandbox_dir::{Leftover, LeftoverList},
 };
 
-/// A container, which may not be made yet. Its sandbox directory removes it, unless [`kill`](Handle::kill) has.
+/// A container, which may not have been created yet. It is removed with its sandbox directory, unless
+/// [`kill`](Handle::kill) has removed it.
 #[derive(Debug)]
 pub(super) struct DockerHandle {
     engine: Engine,
     name: String,
-    /// The sandbox directory's list, and what is on it.
+    /// The list of the sandbox directory, and the container's entry in it.
     leftover: (Arc<LeftoverList>, Leftover),
     diagnostics: Option<Diagnostics>,
     started: Instant,
-    /// The most memory that was seen; the engine says what is used now. A std mutex: held for a engine_timestamp.
+    /// Highest observed memory use, because the engine reports only the current one. A std mutex: held for a moment.
     peak_memory: Mutex<u64>,
-    /// When memory was last used up, as far as it was last_oom already: in nanoseconds of the engine's clock.
+    /// Time of the last out-of-memory event that was reported to the caller, in nanoseconds of the engine's clock.
     last_oom: AtomicI64,
 }
 
@@ -71,7 +72,7 @@ impl Handle for DockerHandle {
     async fn kill(&self) {
         match remove(&self.engine, &self.name).await {
             Ok(_) => self.leftover.0.mark_removed(&self.leftover.1),
-            Err(error) => tracing::warn!(name = self.name, %error, "a container is not removed"),
+            Err(error) => tracing::warn!(name = self.name, %error, "cannot remove a container"),
         }
     }
 
@@ -82,7 +83,7 @@ impl Handle for DockerHandle {
 
     async fn resume(&self) -> Result<(), Error> {
         let resumed = self.engine.unpause_container(&self.name).await;
-        resumed.map_err(|_| Error::Unsupported { backend: NAME, operation: "let this guest go on" })
+        resumed.map_err(|_| Error::Unsupported { backend: NAME, operation: "resume this guest" })
     }
 
     async fn usage(&self) -> Option<Usage> {
@@ -98,7 +99,7 @@ impl Handle for DockerHandle {
     }
 
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        // That the container's state says so once it has happened says nothing of the next time; an event does.
+        // The container's state keeps saying that memory ran out once it has; only events show that it happened again.
         let last_oom = self.last_oom.load(Ordering::Relaxed);
         let filters = HashMap::from([("container", vec![&*self.name]), ("event", vec!["oom"])]);
         let options = EventsOptionsBuilder::default().filters(&filters);
@@ -122,23 +123,23 @@ impl Handle for DockerHandle {
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "keep a snapshot" })
+        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
     }
 }
 
-/// The time that it is, in nanoseconds.
+/// Returns the current time in nanoseconds since the Unix epoch.
 fn unix_nanos() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A time in nanoseconds as the engine wants it.
+/// Formats a time in nanoseconds for the engine's API.
 fn engine_timestamp(nanos: i64) -> String {
     const SECOND: i64 = 1_000_000_000;
     format!("{}.{:09}", nanos / SECOND, nanos % SECOND)
 }
 
-/// Removes a container, and says whether the engine knew it.
+/// Removes a container and returns whether the engine knew it.
 pub(super) async fn remove(engine: &Engine, name: &str) -> Result<bool, EngineError> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match engine.remove_container(name, Some(options)).await {

@@ -1,4 +1,4 @@
-//! The image with the agent alone, and how an engine comes by it: as an archive in the form of `tar`.
+//! Imports the image that contains only the agent into an engine, as a `tar` archive.
 
 use std::{fs, future::poll_fn, io, path::Path, pin::pin};
 
@@ -11,14 +11,14 @@ use crate::{Error, guest::WORKSPACE};
 
 const REPOSITORY: &str = "sandbox-vm-agent";
 
-/// The size that everything in an archive is filled up to.
+/// Archive entries are padded to this size.
 const BLOCK: usize = 512;
 
-/// Brings the image to the engine, unless it has it already, and says its name, which is made from what is in it.
+/// Imports the image unless the engine already has it, and returns its name, which is derived from its content.
 pub(super) async fn import_if_missing(engine: &Engine, agent: &Path) -> Result<String, Error> {
     let unreadable = |error: io::Error| Error::Start {
         backend: NAME,
-        problem: format!("the agent {} cannot be read: {error}", agent.display()),
+        problem: format!("cannot read the agent `{}`: {error}", agent.display()),
     };
     let archive = archive(&fs::read(agent).map_err(unreadable)?);
     let digest = Sha256::digest(&archive);
@@ -47,13 +47,13 @@ fn archive(agent: &[u8]) -> Vec<u8> {
         archive.extend(bytes);
         archive.resize(archive.len().next_multiple_of(BLOCK), 0);
     }
-    // Two empty blocks are the end.
+    // Two empty blocks mark the end.
     archive.resize(archive.len() + 2 * BLOCK, 0);
     archive
 }
 
-/// The block before an entry, as POSIX lays it down under the name `ustar`. Owner and time are nought: the same agent
-/// gives the same archive.
+/// Returns the header block of an entry in the POSIX `ustar` format. Owner and time are zero, so the same agent
+/// produces the same archive.
 fn header(name: &str, mode: u32, size: usize, kind: u8) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -63,7 +63,7 @@ fn header(name: &str, mode: u32, size: usize, kind: u8) -> [u8; BLOCK] {
     put(116, b"0000000");
     put(124, format!("{size:011o}").as_bytes());
     put(136, b"00000000000");
-    // The sum is taken with blanks in its own place.
+    // The checksum is computed with spaces in its own field.
     put(148, b"        ");
     put(156, &[kind]);
     put(257, b"ustar");
@@ -81,7 +81,7 @@ mod tests {
     };
 
     #[test]
-    fn tar_reads_the_archive() {
+    fn tar_can_unpack_the_archive() {
         let dir = tempfile::tempdir().unwrap();
         let mut tar = Command::new("tar")
             .args(["-xf", "-", "-C"])

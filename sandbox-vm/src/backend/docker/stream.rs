@@ -1,4 +1,4 @@
-//! A container's standard streams as a channel, and what it says on its standard error apart from it.
+//! Turns a container's standard streams into a channel, with its standard error kept separate.
 
 use std::future::poll_fn;
 
@@ -7,10 +7,10 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split}
 
 use crate::backend::diagnostics::Diagnostics;
 
-/// How many bytes may be on their way.
+/// Capacity of a stream in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Joins the streams that the engine has attached. They part when either side ends.
+/// Connects the streams that the engine has attached. The connection closes when either side ends.
 pub(super) fn connect(attached: AttachContainerResults) -> (DuplexStream, Diagnostics) {
     let (ours, engine_side) = duplex(BUFFER);
     let (error, diagnostics) = duplex(BUFFER);

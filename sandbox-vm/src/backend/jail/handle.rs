@@ -1,4 +1,4 @@
-//! A jailed guest as a whole.
+//! Handle of a jailed guest.
 
 use std::{
     io,
@@ -26,22 +26,22 @@ use crate::{
     sandbox_dir,
 };
 
-/// How long the kernel has to end a process that was killed.
+/// How long the kernel may take to end a killed process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(in crate::backend) struct JailHandle {
-    /// The back end whose guest it is.
+    /// Name of the back end that the guest belongs to.
     backend: &'static str,
-    /// The outer stage. Killed when dropped, and the guest with it.
+    /// The outer stage. It is killed on drop, and the guest dies with it.
     outer: tokio::sync::Mutex<Option<Child>>,
     guest: Option<OwnedFd>,
-    /// Closing it ends the guest too, though this process be killed.
+    /// Closing it ends the guest as well, even if this process is killed.
     lifeline: Option<BufReader<ChildStdout>>,
     cgroup: Option<Cgroup>,
-    // Std mutexes: held for a moment, never over an await.
+    // Std mutexes: held for a moment, never across an await.
     last_hits: Mutex<LimitHits>,
-    /// The most memory that was seen, where no control group counts it.
+    /// Highest observed memory use, for guests without a control group that measures it.
     peak_memory: Mutex<u64>,
     diagnostics: Option<Diagnostics>,
     started: Instant,
@@ -70,7 +70,7 @@ impl JailHandle {
         *self.outer.get_mut() = Some(outer);
     }
 
-    /// Takes hold of the guest itself, whose process id the outer stage has said.
+    /// Opens the guest process whose id the outer stage has reported in `line`.
     pub(super) fn attach_guest(
         &mut self,
         line: &str,
@@ -82,7 +82,8 @@ impl JailHandle {
         };
         let pid = pid().ok_or(io::ErrorKind::InvalidData)?;
         let guest = pidfd_open(pid, PidfdFlags::empty())?;
-        // Looked at after it was opened: a guest that ended before may have left its number to somebody else.
+        // Check the parent only after opening the pidfd: the guest may have ended before, and its id may have been
+        // reused.
         let stage = self.outer.get_mut().as_ref().and_then(Child::id);
         if parent_pid(pid).is_some_and(|it| Some(it) != stage) {
             return Err(io::ErrorKind::NotFound.into());
@@ -92,18 +93,19 @@ impl JailHandle {
         Ok(())
     }
 
-    /// Sends a signal to process 1 of the guest, which for the kernel stands for all of it only if it is to die.
+    /// Sends a signal to process 1 of the guest. Only `KILL` affects the whole guest: the kernel ends the process
+    /// namespace when its process 1 dies.
     pub(in crate::backend) fn signal(&self, signal: Signal) -> io::Result<()> {
         let guest = self.guest.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(pidfd_send_signal(guest, signal)?)
     }
 
-    /// What the guest says outside its channel.
+    /// What the guest writes outside its channel.
     pub(in crate::backend) fn diagnostics(&self) -> Option<&Diagnostics> {
         self.diagnostics.as_ref()
     }
 
-    /// Waits for the end of a guest that did not start, and for what it says of it.
+    /// Waits for the diagnostics of a guest that failed to start, and kills it.
     pub(in crate::backend) async fn collect_diagnostics_and_kill(&mut self) -> String {
         let diagnostics = self.diagnostic_output().await;
         self.kill().await;
@@ -115,10 +117,10 @@ impl JailHandle {
 impl Handle for JailHandle {
     async fn kill(&self) {
         if let Some(cgroup) = &self.cgroup {
-            // A process that is stopped does not die before it goes on.
+            // A frozen process does not die before it is thawed.
             let _ = cgroup.set_freezer(FreezerState::Thawed);
         }
-        // When process 1 dies the kernel ends all of its namespace before anybody hears of it.
+        // When process 1 dies, the kernel ends everything in its namespace before anyone is notified.
         if let Some(guest) = &self.guest
             && pidfd_send_signal(guest, Signal::KILL).is_ok()
             && let Ok(guest) = guest.try_clone()
@@ -126,13 +128,13 @@ impl Handle for JailHandle {
             let wait = move || sandbox_dir::wait_for_exit(&guest, KILL_TIMEOUT);
             let _ = tokio::task::spawn_blocking(wait).await;
         }
-        // The outer stage hears of it then, and ends in turn; one that is stopped does not.
+        // The outer stage then notices and exits by itself, unless it is stopped.
         if let Some(outer) = self.outer.lock().await.as_mut() {
             let _ = outer.start_kill();
             let _ = timeout(KILL_TIMEOUT, outer.wait()).await;
         }
         if let Some(cgroup) = self.cgroup.clone() {
-            // A group that stays is on the sandbox directory's list.
+            // If the group cannot be removed, it is still on the sandbox directory's list.
             let _ = tokio::task::spawn_blocking(move || cgroup.remove()).await;
         }
     }
@@ -166,12 +168,12 @@ impl Handle for JailHandle {
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: self.backend, operation: "keep a snapshot" })
+        Err(Error::Unsupported { backend: self.backend, operation: "create a snapshot" })
     }
 }
 
 impl JailHandle {
-    /// Looks at the guest's processes themselves.
+    /// Measures the guest's processes directly.
     async fn sample_usage(&self) -> Option<Usage> {
         let outer = self.outer.lock().await.as_ref()?.id()?;
         let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;
@@ -191,7 +193,7 @@ impl JailHandle {
     }
 }
 
-/// The process that started this one, where the kernel shows it to us.
+/// Returns the parent of a process, if the kernel shows it to us.
 fn parent_pid(pid: Pid) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
@@ -199,7 +201,7 @@ fn parent_pid(pid: Pid) -> Option<u32> {
 }
 
 impl Drop for JailHandle {
-    /// Its control group is on the list of its sandbox directory, and removed with that.
+    /// The control group is on the list of the sandbox directory and is removed with it.
     fn drop(&mut self) {
         if let Some(guest) = &self.guest {
             let _ = pidfd_send_signal(guest, Signal::KILL);

@@ -1,4 +1,4 @@
-//! The inner stage: process 1 of the guest builds its root, locks the door behind itself and serves.
+//! The inner stage: process 1 of the guest builds its root, restricts itself and serves.
 
 use std::{
     fs::File,
@@ -21,23 +21,23 @@ pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
     serve(&plan.bounds, channel, agent)
 }
 
-/// Builds the root around this process and gives it its channel; its doors are still open.
+/// Builds the root around this process and returns its channel. No restrictions are applied yet.
 pub(in crate::backend) fn enter_root(plan: &InitPlan) -> Result<StdStream, StageError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(StageError::new("end with its host"))?;
-    let channel = take_channel().map_err(StageError::new("take its channel"))?;
+        .map_err(StageError::new("arrange to be killed when its parent ends"))?;
+    let channel = take_channel().map_err(StageError::new("take over its channel"))?;
     root::build(plan)?;
-    rustix::system::sethostname(b"sandbox").map_err(StageError::new("take a host name"))?;
+    rustix::system::sethostname(b"sandbox").map_err(StageError::new("set its host name"))?;
     Ok(channel)
 }
 
-/// Closes the doors of a guest whose root is built, and serves on the channel until the host is done.
+/// Restricts a guest whose root is built, and serves on the channel until the host is done.
 pub(in crate::backend) fn serve(
     bounds: &GuestLimits,
     channel: StdStream,
     agent: Agent,
 ) -> Result<(), StageError> {
-    confine::confine(bounds, CapabilitySet::empty()).map_err(StageError::new("close its doors"))?;
+    confine::confine(bounds, CapabilitySet::empty()).map_err(StageError::new("restrict itself"))?;
     let stream = || {
         channel.set_nonblocking(true)?;
         Ok(UnixStream::from_std(channel)?.into_split())
@@ -45,7 +45,7 @@ pub(in crate::backend) fn serve(
     serve_blocking(agent, stream).map_err(StageError::new("serve"))
 }
 
-/// The channel is standard input; nothing that is started later may find it there.
+/// Moves the channel away from standard input, so that programs started later do not inherit it there.
 pub(in crate::backend) fn take_channel() -> io::Result<StdStream> {
     let channel = io::stdin().as_fd().try_clone_to_owned()?;
     let null = File::open("/dev/null")?;

@@ -1,4 +1,4 @@
-//! The root of a jail: a small read-only tree that holds the image and nothing else of the host.
+//! The root of a jail: a small read-only tree that contains the image and nothing else of the host.
 
 use std::{
     collections::BTreeMap,
@@ -23,41 +23,41 @@ use crate::{
     sys,
 };
 
-/// Where the new root is put together. Any folder does: the mount is seen by this process alone.
+/// Where the new root is assembled. Any directory works: only this process sees the mount.
 const STAGING_DIR: &str = "/tmp";
 
-/// Devices without any power.
+/// Devices that are harmless.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Folders of the host that hold its programs and libraries.
+/// Directories of the host with its programs and libraries.
 const SYSTEM_DIRS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
-/// Builds the root and moves into it.
+/// Builds the root and switches to it.
 pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
     let step = |what: &'static str| StageError::new::<io::Error>(what);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(StageError::new("keep its mounts to itself"))?;
-    // Taken before anything covers them.
+        .map_err(StageError::new("make its mounts private"))?;
+    // Clone these before a mount covers them.
     let mut entries = collect_entries(plan).map_err(step("find its image"))?;
     entries.extend(shared_dirs(&plan.shared_dirs)?);
     let base = Path::new(STAGING_DIR);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
     mount("root", base, "tmpfs", safe, c"mode=0755,size=1m,nr_inodes=256")
-        .map_err(StageError::new("make a root"))?;
-    confine::mount_workspace(base, &plan.bounds).map_err(step("make the workspace"))?;
-    fs::create_dir(base.join("dev")).map_err(step("place its devices"))?;
-    mount_entries(base, entries).map_err(step("place its image"))?;
-    confine::populate_root(base).map_err(step("furnish its root"))?;
-    mount_proc(base).map_err(step("show its processes"))?;
-    enter(base).map_err(step("move into its root"))
+        .map_err(StageError::new("mount its root"))?;
+    confine::mount_workspace(base, &plan.bounds).map_err(step("mount the workspace"))?;
+    fs::create_dir(base.join("dev")).map_err(step("create /dev"))?;
+    mount_entries(base, entries).map_err(step("mount its image"))?;
+    confine::populate_root(base).map_err(step("populate its root"))?;
+    mount_proc(base).map_err(step("mount /proc"))?;
+    enter(base).map_err(step("switch to its root"))
 }
 
-/// The whole tree of a jail.
+/// Collects everything that the tree of a jail contains.
 fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
-    // Where the way to the agent is closed to nobody the guest lives without: it runs already.
+    // If nobody cannot reach the agent's file, the guest does without it: the agent is already running.
     let mut entries: Vec<_> = agent_entry().into_iter().collect();
     for device in DEVICES {
-        // Whoever maps this one has shared memory.
+        // Mapping it would create shared memory.
         if device == "zero" && plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
             continue;
         }
@@ -68,16 +68,16 @@ fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
     Ok(entries)
 }
 
-/// A entry of the host's tree, taken out of it.
+/// A clone of a mount of the host, detached from its tree.
 pub(in crate::backend) struct ClonedMount {
     tree: OwnedFd,
     to: PathBuf,
     is_dir: bool,
-    /// Whether it needs no more to be done to it once it is in its place.
+    /// Whether it is already read-only and needs no remount after it is attached.
     is_restricted: bool,
 }
 
-/// A entry of a guest's root.
+/// An entry in a guest's root.
 pub(in crate::backend) enum RootEntry {
     Tree(ClonedMount),
     /// On most systems `/bin` is a link into `/usr`.
@@ -87,13 +87,13 @@ pub(in crate::backend) enum RootEntry {
     },
 }
 
-/// This program, which is the guest's agent.
+/// The current program, which is the guest's agent.
 pub(in crate::backend) fn agent_entry() -> io::Result<RootEntry> {
-    // By its path, since the kernel clones no mount of another namespace, which the open file belongs to.
+    // By path, because the open file belongs to a mount of another namespace, which the kernel does not clone.
     clone_mount(&fs::read_link("/proc/self/exe")?, "/agent")
 }
 
-/// What an image has besides the agent.
+/// What an image contains besides the agent.
 pub(in crate::backend) fn image_entries(image: &Image) -> io::Result<Vec<RootEntry>> {
     match image {
         Image::Python => host_dirs(&SYSTEM_DIRS),
@@ -101,18 +101,18 @@ pub(in crate::backend) fn image_entries(image: &Image) -> io::Result<Vec<RootEnt
     }
 }
 
-/// Folders of the host that the guest is shown, by their names at its root.
+/// The host directories that are shared with the guest, by their names in its root.
 pub(in crate::backend) fn shared_dirs(
     dirs: &BTreeMap<String, PathBuf>,
 ) -> Result<Vec<RootEntry>, StageError> {
     let clone_shared =
         |(name, from): (&String, &PathBuf)| clone_mount(from, Path::new("/").join(name));
     dirs.iter().map(clone_shared).collect::<io::Result<_>>().map_err(StageError::new(
-        "show its guest a folder of the host; every user has to be able to reach it",
+        "share a host directory with the guest; every user must be able to reach it",
     ))
 }
 
-/// Folders of the host that are there, at the same place in the guest.
+/// The given host directories that exist, at the same paths in the guest.
 pub(in crate::backend) fn host_dirs(dirs: &[&str]) -> io::Result<Vec<RootEntry>> {
     let mut entries = Vec::new();
     for dir in dirs {
@@ -127,19 +127,19 @@ pub(in crate::backend) fn host_dirs(dirs: &[&str]) -> io::Result<Vec<RootEntry>>
     Ok(entries)
 }
 
-/// Takes a file or a folder of the host out of its tree, to be read only, or a device.
+/// Clones the mount of a file or directory of the host, read-only, or of a device.
 pub(in crate::backend) fn clone_mount(
     from: &Path,
     to: impl Into<PathBuf>,
 ) -> io::Result<RootEntry> {
     let (to, is_dir) = (to.into(), from.is_dir());
     let whole = open_clone(from, OpenTreeFlags::AT_RECURSIVE)?;
-    // A device has to be written to, and `nodev` would make it useless.
+    // Devices have to be writable, and `nodev` would disable them.
     let done = if to.starts_with("/dev") { Ok(()) } else { sys::restrict_mount_tree(&whole) };
     let (tree, is_restricted) = match done {
         Ok(()) => (whole, true),
-        // An old kernel can do this only to one mount at a time. So what is mounted in it is left out, or refused where
-        // the kernel does not allow that.
+        // An old kernel can restrict only one mount at a time. So mounts below this one are left out; if the kernel
+        // does not allow that, the call fails.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             (open_clone(from, OpenTreeFlags::empty())?, false)
         }
@@ -157,7 +157,7 @@ fn with_path(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!("{}: {error}", path.display()))
 }
 
-/// Puts the entries below a folder.
+/// Attaches the entries below `base`.
 pub(in crate::backend) fn mount_entries(base: &Path, entries: Vec<RootEntry>) -> io::Result<()> {
     for entry in entries {
         match entry {
@@ -183,9 +183,9 @@ pub(in crate::backend) fn mount_entries(base: &Path, entries: Vec<RootEntry>) ->
     Ok(())
 }
 
-/// A `/proc` of the guest's own processes; nothing of the kernel's settings is in it.
+/// Mounts a `/proc` with only the guest's own processes, without kernel settings.
 ///
-/// In a container that hides parts of its own `/proc` the kernel may refuse; the guest then lives without.
+/// In a container that hides parts of its own `/proc` the kernel may refuse; the guest then does without.
 fn mount_proc(base: &Path) -> io::Result<()> {
     let at = base.join("proc");
     fs::create_dir(&at)?;
@@ -199,10 +199,10 @@ fn enter(base: &Path) -> io::Result<()> {
     std::env::set_current_dir(WORKSPACE)
 }
 
-/// Makes a folder the root, and read-only; nothing of the old one is left.
+/// Makes a directory the read-only root. Nothing of the old root stays reachable.
 pub(in crate::backend) fn pivot_into(base: &Path) -> io::Result<()> {
     std::env::set_current_dir(base)?;
-    // Puts the old root on top of the new one, from where it is taken away.
+    // This stacks the old root on top of the new one, where it is then unmounted.
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;

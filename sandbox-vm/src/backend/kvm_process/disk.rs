@@ -1,7 +1,7 @@
-//! The guest's files: a tree in the monitor's memory, bounded in bytes and in number.
+//! The guest's files: a tree in the monitor's memory with a limited size and number of files.
 //!
-//! It knows nothing of descriptors or of guest memory. Nothing in it is a file of the host. The guest writes below
-//! `/workspace` and `/tmp`; the root itself is read-only.
+//! It does not know about descriptors or guest memory, and nothing in it is a file of the host. The guest can write
+//! below `/workspace` and `/tmp`; the root itself is read-only.
 
 mod directory;
 mod walk;
@@ -13,34 +13,34 @@ use rustix::io::Errno;
 use self::directory::Directory;
 pub(super) use self::walk::PathTail;
 
-/// The root of the tree.
+/// Node of the root directory.
 pub(super) const ROOT: u64 = 1;
 
-/// Files take whole pages, as on any disk.
+/// Files occupy whole pages, as on any disk.
 const BLOCK: u64 = 4096;
 
-/// The longest name.
+/// Maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
 
-/// What the disk may hold.
+/// Maximum size and number of files of a disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
     pub(super) bytes: u64,
     pub(super) files: u64,
 }
 
-/// A tree of files.
+/// A file tree.
 #[derive(Debug)]
 pub(super) struct Disk {
     nodes: BTreeMap<u64, Node>,
     next: u64,
     capacity: Capacity,
     used: u64,
-    /// The time that changes are marked with.
+    /// The time stamp for changes.
     pub(super) now: Duration,
 }
 
-/// Keeps a file while it is open, though it be removed.
+/// Keeps a file while it is open, even after it was removed.
 pub(super) type NodeRef = Rc<u64>;
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Node {
     reference: NodeRef,
     content: Content,
     changed: Duration,
-    /// Whether a folder has it; the root counts as if one had.
+    /// Whether a directory contains it. The root counts as contained.
     is_linked: bool,
     mode: u32,
 }
@@ -60,7 +60,7 @@ enum Content {
     Link(Vec<u8>),
 }
 
-/// What kind of file it is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     File,
@@ -68,7 +68,7 @@ pub(super) enum FileKind {
     Link,
 }
 
-/// What is known of a file.
+/// Metadata of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Metadata {
     pub(super) node: u64,
@@ -78,10 +78,10 @@ pub(super) struct Metadata {
     pub(super) changed: Duration,
 }
 
-/// An entry of a folder.
+/// An entry of a directory.
 #[derive(Debug)]
 pub(super) struct DirEntry {
-    /// Its number, after which a listing goes on.
+    /// Its number, after which a listing can continue.
     pub(super) number: u64,
     pub(super) node: u64,
     pub(super) kind: FileKind,
@@ -89,7 +89,7 @@ pub(super) struct DirEntry {
 }
 
 impl Disk {
-    /// A disk with the folders that a guest may write to.
+    /// Creates a disk with the directories that the guest may write to.
     pub(super) fn new(capacity: Capacity, writable: &[&str]) -> Self {
         let mut disk = Self {
             nodes: BTreeMap::new(),
@@ -101,8 +101,8 @@ impl Disk {
             used: 0,
             now: Duration::ZERO,
         };
-        let made = disk.insert(Content::Directory(Directory::new(ROOT)), 0o755);
-        debug_assert_eq!(made, Ok(ROOT), "the root is the first");
+        let root = disk.insert(Content::Directory(Directory::new(ROOT)), 0o755);
+        debug_assert_eq!(root, Ok(ROOT), "the root is the first node");
         for name in writable {
             let name = name.trim_start_matches('/').as_bytes();
             let dir = disk.insert(Content::Directory(Directory::new(ROOT)), 0o777);
@@ -113,7 +113,7 @@ impl Disk {
         disk
     }
 
-    /// How much there is, and how much of it is free.
+    /// Returns the capacity, and the part of it that is free.
     pub(super) fn capacity_and_free(&self) -> (Capacity, Capacity) {
         let files = self.capacity.files.saturating_sub(self.nodes.len() as u64);
         (self.capacity, Capacity { bytes: self.capacity.bytes - self.used, files })
@@ -129,12 +129,12 @@ impl Disk {
         Ok(Metadata { node, kind, size, mode: it.mode, changed: it.changed })
     }
 
-    /// Keeps a file for as long as this lives, and until it is [let go](Self::release).
+    /// Keeps a file alive until the reference is [released](Self::release).
     pub(super) fn acquire(&self, node: u64) -> Result<NodeRef, Errno> {
         Ok(self.node(node)?.reference.clone())
     }
 
-    /// Removes a file that no folder has, once nobody holds it either.
+    /// Releases a reference. Removes the file if no directory contains it and nothing else refers to it.
     pub(super) fn release(&mut self, reference: NodeRef) {
         let node = *reference;
         drop(reference);
@@ -153,7 +153,7 @@ impl Disk {
         }
     }
 
-    /// Writes, as far as there is room.
+    /// Writes as many bytes as fit.
     pub(super) fn write(&mut self, node: u64, at: u64, from: &[u8]) -> Result<usize, Errno> {
         let old = self.metadata(node)?.size;
         let end = at.checked_add(from.len() as u64).ok_or(Errno::FBIG)?;
@@ -175,7 +175,7 @@ impl Disk {
         Ok(end - start)
     }
 
-    /// Cuts a file off, or fills it up with zeros.
+    /// Truncates a file, or extends it with zeros.
     pub(super) fn resize(&mut self, node: u64, size: u64) -> Result<(), Errno> {
         let old = self.metadata(node)?.size;
         if size > old && size > self.max_size(old) {
@@ -187,7 +187,7 @@ impl Disk {
         it.changed = now;
         let new = usize::try_from(size).map_err(|_| Errno::FBIG)?;
         if new > bytes.capacity() {
-            // A little ahead, but not the double that a vector takes by itself.
+            // Reserve a little ahead, but not twice the size as a vector would by itself.
             let ahead = (new / 8).next_multiple_of(BLOCK as usize);
             bytes.reserve_exact(new + ahead - bytes.len());
         }
@@ -197,7 +197,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The entries of a folder after this number, first the folder itself and the one above it.
+    /// Returns the entries of a directory after this number, starting with the directory itself and its parent.
     pub(super) fn list(
         &self,
         node: u64,
@@ -215,7 +215,7 @@ impl Disk {
         }))
     }
 
-    /// Makes an empty file.
+    /// Creates an empty file.
     pub(super) fn make_file(&mut self, tail: PathTail<'_>, mode: u32) -> Result<u64, Errno> {
         self.create(tail, Content::File(Vec::new()), mode)
     }
@@ -240,7 +240,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes what is no folder.
+    /// Removes an entry that is not a directory.
     pub(super) fn remove_file(&mut self, tail: PathTail<'_>) -> Result<(), Errno> {
         let node = self.lookup(tail)?;
         if self.metadata(node)?.kind == FileKind::Directory {
@@ -249,7 +249,7 @@ impl Disk {
         self.unlink(tail)
     }
 
-    /// Removes an empty folder.
+    /// Removes an empty directory.
     pub(super) fn remove_dir(&mut self, tail: PathTail<'_>) -> Result<(), Errno> {
         let node = self.lookup(tail)?;
         if !self.dir(node)?.entries.is_empty() {
@@ -258,13 +258,13 @@ impl Disk {
         self.unlink(tail)
     }
 
-    /// Moves an entry; a file that is in its way is replaced, and so is an empty folder by a folder.
+    /// Moves an entry. It replaces an existing file; a directory replaces an existing empty directory.
     pub(super) fn rename(&mut self, from: PathTail<'_>, to: PathTail<'_>) -> Result<(), Errno> {
         check_name(to)?;
         let node = self.lookup(from)?;
         self.check_writable(from.dir).and_then(|()| self.check_writable(to.dir))?;
         let is_dir = self.metadata(node)?.kind == FileKind::Directory;
-        // A folder that is moved into itself would be reached from nowhere.
+        // A directory that is moved into itself would become unreachable.
         if is_dir && self.is_below(to.dir, node)? {
             return Err(Errno::INVAL);
         }
@@ -309,7 +309,7 @@ impl Disk {
     fn check_writable(&self, dir: u64) -> Result<(), Errno> {
         match dir {
             ROOT => Err(Errno::ROFS),
-            // A folder that was removed while it was open takes nothing any more.
+            // A directory that was removed while it was open accepts no entries.
             _ if !self.node(dir)?.is_linked => Err(Errno::NOENT),
             _ => Ok(()),
         }
@@ -345,7 +345,7 @@ impl Disk {
         }
     }
 
-    /// The most that a file of this size can grow to.
+    /// Returns the maximum size that a file of this size can grow to.
     fn max_size(&self, size: u64) -> u64 {
         (self.capacity.bytes - self.used).saturating_add(blocks(size)) / BLOCK * BLOCK
     }

@@ -1,4 +1,4 @@
-//! A guest and its monitor, as a whole.
+//! Handle of a guest and its monitor.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     limits::{ExceededLimit, Usage},
 };
 
-/// The monitor is a guest of the jail; what it knows more than the jail is why its own guest ended.
+/// The monitor is a guest of the jail. In addition to the jail, it knows why its own guest ended.
 #[derive(Debug)]
 pub(super) struct MonitorHandle {
     jail: Arc<dyn Handle>,
@@ -22,10 +22,10 @@ impl MonitorHandle {
         Self { jail }
     }
 
-    /// What the monitor said of its guest's end.
+    /// Returns the line in which the monitor reported the end of its guest.
     async fn monitor_error(&self) -> Option<String> {
         let output = self.jail.diagnostic_output().await;
-        // A line of the guest's own has another start.
+        // Lines of the guest itself start differently.
         let is_monitor_error = |it: &&str| it.starts_with(ERROR_PREFIX) && it.contains(GUEST_ENDED);
         output.lines().rfind(is_monitor_error).map(str::to_owned)
     }
@@ -65,6 +65,6 @@ impl Handle for MonitorHandle {
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "keep a snapshot" })
+        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
     }
 }

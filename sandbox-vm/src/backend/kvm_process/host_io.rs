@@ -1,4 +1,4 @@
-//! The outside of a guest: the channel, the time, randomness, and somebody who hears what it says.
+//! Access to the host for a guest: the channel, time, randomness, and diagnostic output.
 
 use std::{
     io::{self, Read, Write},
@@ -15,10 +15,10 @@ use rustix::{
 
 use super::kernel::{Clock, HostIo, Readiness};
 
-/// What stands before each line that the guest says, so that nobody takes it for the monitor's.
+/// Prefix of each line that the guest writes, so that it is not mistaken for one of the monitor's.
 const LINE_PREFIX: &[u8] = b"guest: ";
 
-/// The real outside.
+/// Access to the real host.
 #[derive(Debug)]
 pub(super) struct SystemHost {
     channel: UnixStream,
@@ -45,7 +45,7 @@ impl HostIo for SystemHost {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, wanted.input);
         flags.set(PollFlags::OUT, wanted.output);
-        // A channel that nobody wants to hear of is not watched: it would end a wait for time alone.
+        // If the caller does not want the channel, do not poll it: its hang-up would end a wait for the timeout alone.
         let mut watched = [PollFd::new(&self.channel, flags)];
         let watched = if flags.is_empty() { &mut [][..] } else { &mut watched[..] };
         let timeout = timeout.map(|it| Timespec {
@@ -55,7 +55,7 @@ impl HostIo for SystemHost {
         if flags.is_empty() && timeout.is_none() {
             return Readiness::default();
         }
-        // A signal ends a wait early, as it may.
+        // A signal may end the wait early, which callers allow.
         let _ = rustix::event::poll(watched, timeout.as_ref());
         let is = watched.first().map_or(PollFlags::empty(), PollFd::revents);
         let hangup = is.intersects(PollFlags::HUP | PollFlags::ERR);
@@ -75,7 +75,7 @@ impl HostIo for SystemHost {
             prefixed.push(*byte);
             self.is_mid_line = *byte != b'\n';
         }
-        // Nobody may be listening any more.
+        // The reader may be gone.
         let _ = io::stderr().write_all(&prefixed);
     }
 

@@ -1,8 +1,9 @@
-//! What answers the guest's system calls.
+//! Answers the guest's system calls.
 //!
-//! A short list is answered, all from the monitor's own memory: nothing is handed on to the host's kernel but bytes on
-//! the one channel, the time, and randomness ([`HostIo`]). Every number of the guest is hostile; every address goes
-//! through [`AddressSpace`], which reaches guest memory alone. It needs no KVM, so it is tested and fuzzed without.
+//! It answers a short list of calls, all from the monitor's own memory. Only bytes on the one channel, the time, and
+//! randomness come from the host's kernel ([`HostIo`]). Every number from the guest is treated as hostile, and every
+//! address goes through [`AddressSpace`], which gives access to guest memory only. The module does not need KVM, so it
+//! is tested and fuzzed without it.
 
 mod descriptors;
 mod dispatch;
@@ -35,79 +36,80 @@ use super::{
 };
 use crate::guest::WORKSPACE;
 
-/// A system call, as the guest makes it.
+/// A system call as the guest makes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) number: u64,
     pub(super) args: [u64; 6],
 }
 
-/// What comes of a system call.
+/// The result of a system call.
 #[derive(Debug)]
 pub(super) enum CallOutcome {
-    /// It returns this: a value, or an error as a small negative number.
+    /// Returns this value, or an error as a small negative number.
     Return(u64),
-    /// The guest's thread has its variables there; the call returns zero.
+    /// Sets the thread pointer (`fs` base) to this address and returns zero.
     SetThreadPointer(u64),
-    /// The guest is over.
+    /// Ends the guest.
     Exit(GuestExit),
 }
 
 /// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GuestExit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By a signal that it sent to itself.
+    /// It sent itself this signal.
     Signal(i32),
-    /// It did what the processor does not let it do.
+    /// It did something that the processor does not permit.
     Fault(String),
-    /// It waits for something that nobody but itself could do.
+    /// It waits for something that only another thread could do.
     Deadlock,
 }
 
 impl fmt::Display for GuestExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Code(code) => write!(f, "the guest ended with code {code}"),
-            Self::Signal(signal) => write!(f, "the guest ended by signal {signal}"),
+            Self::Code(code) => write!(f, "the guest exited with code {code}"),
+            Self::Signal(signal) => write!(f, "the guest was ended by signal {signal}"),
             Self::Fault(what) => write!(f, "the guest {what}"),
-            Self::Deadlock => write!(f, "the guest waits for a thread, and there is only one"),
+            Self::Deadlock => write!(f, "the guest waits for another thread, but it has only one"),
         }
     }
 }
 
-/// All that a guest can reach outside its own memory.
+/// Everything that a guest can reach outside its own memory.
 pub(super) trait HostIo {
-    /// Takes what has come on the channel; zero bytes where the host has closed it.
+    /// Receives from the channel. Returns zero bytes once the host has closed it.
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Sends on the channel, as much as there is room for.
+    /// Sends as many bytes on the channel as it accepts.
     fn send(&mut self, from: &[u8]) -> Result<usize, Errno>;
 
-    /// Waits for the channel to be ready in a wanted way, or for the time to pass. Without either it returns at once.
+    /// Waits until the channel is ready for one of the wanted operations or the timeout has passed. Returns immediately
+    /// if there is neither.
     fn wait(&mut self, wanted: Readiness, timeout: Option<Duration>) -> Readiness;
 
-    /// Takes what the guest says outside the channel.
+    /// Writes what the guest says outside the channel.
     fn write_diagnostics(&mut self, bytes: &[u8]);
 
-    /// Fills bytes that nobody can guess.
+    /// Fills a buffer with unpredictable bytes.
     fn fill_random(&mut self, into: &mut [u8]) -> Result<(), Errno>;
 
-    /// The time since the epoch, or since the machine started.
+    /// Reads a clock.
     fn clock(&self, clock: Clock) -> Duration;
 }
 
-/// What a time is counted from.
+/// A clock that the guest can read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Clock {
     Realtime,
     Monotonic,
-    /// Processor time that was used.
+    /// Processor time used by this process.
     ProcessCpu,
 }
 
-/// Why a call does not return a value.
+/// Why a call returns no value.
 enum CallFailure {
     Errno(Errno),
     Exit(GuestExit),
@@ -121,19 +123,19 @@ impl From<Errno> for CallFailure {
 
 type CallResult = Result<u64, CallFailure>;
 
-/// What answers the guest's system calls.
+/// Answers the guest's system calls.
 pub(super) struct Kernel<O> {
     space: AddressSpace,
     heap: Heap,
     disk: Disk,
     descriptors: Descriptors,
-    /// The folder that relative paths start at.
+    /// The directory at which relative paths start.
     cwd: NodeRef,
     host: O,
 }
 
 impl<O: HostIo> Kernel<O> {
-    /// A kernel for a program that is in this memory, with its heap after it.
+    /// Creates a kernel for a program that is loaded in this address space, with its heap at `heap`.
     pub(super) fn new(space: AddressSpace, heap: u64, capacity: Capacity, host: O) -> Self {
         let disk = Disk::new(capacity, &[WORKSPACE, "/tmp"]);
         let cwd = disk.resolve(ROOT, WORKSPACE.as_bytes()).and_then(|it| disk.acquire(it));
@@ -165,21 +167,21 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Reads a number of the guest's.
+    /// Reads a fixed number of bytes from guest memory.
     fn read_array<const N: usize>(&self, at: u64) -> Result<[u8; N], Errno> {
         let mut bytes = [0; N];
         self.space.read(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads `len` bytes, which the caller has bounded.
+    /// Reads `len` bytes from guest memory. The caller has to limit `len`.
     fn read_bytes(&self, at: u64, len: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; len];
         self.space.read(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads a text that ends with a zero, page by page.
+    /// Reads a NUL-terminated string from guest memory, page by page.
     fn read_c_string(&self, at: u64) -> Result<Vec<u8>, Errno> {
         const MAX: u64 = 4096;
         let mut text = Vec::new();

@@ -1,5 +1,5 @@
-//! The machine: one VM with one processor, which runs the guest's program from system call to system call.
-#![expect(unsafe_code, reason = "KVM is given memory by its address")]
+//! The machine: a VM with one processor, which runs the guest's program from system call to system call.
+#![expect(unsafe_code, reason = "KVM takes memory by its address")]
 
 use std::{
     fmt, io,
@@ -20,7 +20,7 @@ use super::{
     space::{AddressSpace, USER},
 };
 
-/// Flags that a guest may have set when a system call returns: those that are its own affair.
+/// Flags that the guest may set for itself when a system call returns.
 const USER_FLAGS: u64 = 0x0024_0cd5;
 
 /// Where a program starts.
@@ -33,29 +33,30 @@ pub(super) struct EntryPoint {
 /// A VM with a program in its memory.
 #[derive(Debug)]
 pub(super) struct Machine {
-    // In the order in which they are dropped: the memory goes last.
+    // In drop order: the memory has to outlive the VM.
     processor: VcpuFd,
     _vm: VmFd,
     _memory: Rc<Mapping>,
     syscall_privilege: SyscallPrivilege,
 }
 
-/// How this host's KVM makes a guest's system call.
+/// How KVM on this host executes a guest's system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyscallPrivilege {
-    /// With the rights of a kernel, as the processor itself does; an instruction of ours returns.
+    /// In kernel mode, as the processor itself does. Our `sysretq` instruction returns to the guest.
     Kernel,
-    /// Without: the jump is made and the rights stay. Then the monitor returns.
+    /// In user mode: it jumps without changing the privilege level. Then the monitor returns to the guest.
     User,
 }
 
 impl Machine {
-    /// Makes a VM on the memory of the address space.
+    /// Creates a VM on the memory of the address space.
     pub(super) fn new(kvm: OwnedFd, space: &mut AddressSpace) -> Result<Self, MachineError> {
-        boot::write(space).map_err(io::Error::from).map_err(failed_to("lay out its memory"))?;
-        // SAFETY: the descriptor is open and given away; it was opened as `/dev/kvm`, and ioctls fail if it was not.
+        boot::write(space).map_err(io::Error::from).map_err(failed_to("write its boot tables"))?;
+        // SAFETY: the descriptor is open and its ownership is transferred. It was opened as `/dev/kvm`; if it is
+        // something else, its ioctls fail.
         let kvm = unsafe { Kvm::from_raw_fd(kvm.into_raw_fd()) };
-        let vm = kvm.create_vm().map_err(failed_to("make a VM"))?;
+        let vm = kvm.create_vm().map_err(failed_to("create a VM"))?;
         let region = kvm_userspace_memory_region {
             slot: 0,
             flags: 0,
@@ -63,10 +64,11 @@ impl Machine {
             memory_size: space.ram().len(),
             userspace_addr: space.ram().host_address(),
         };
-        // SAFETY: the region is the mapping of `Ram`, whole, and the machine holds it for as long as there is a VM.
-        // The guest writes to it only while this thread is in `run`, where nobody else looks at it.
-        unsafe { vm.set_user_memory_region(region) }.map_err(failed_to("give it memory"))?;
-        let processor = vm.create_vcpu(0).map_err(failed_to("make a processor"))?;
+        // SAFETY: the region is the complete mapping of `Ram`, and the machine keeps the mapping alive for as long as
+        // the VM exists. The guest writes to it only while this thread is in `run`, and no other code accesses it then.
+        unsafe { vm.set_user_memory_region(region) }
+            .map_err(failed_to("assign memory to the VM"))?;
+        let processor = vm.create_vcpu(0).map_err(failed_to("create a virtual processor"))?;
         configure_processor(&kvm, &processor, space)?;
         let memory = space.ram().mapping();
         let mut machine = Self {
@@ -79,7 +81,7 @@ impl Machine {
         if machine.syscall_privilege == SyscallPrivilege::Kernel {
             boot::close_call_port(space)
                 .map_err(io::Error::from)
-                .map_err(failed_to("close its port"))?;
+                .map_err(failed_to("close the system call port"))?;
         }
         let sregs = machine.sregs()?;
         let user = boot::sregs(space.root(), sregs);
@@ -87,7 +89,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Makes a system call of our own, before the guest can do anything, and sees with which rights it arrives.
+    /// Makes a system call of our own, before the guest has run, and checks with which privilege it arrives.
     fn probe_syscall_privilege(&mut self) -> Result<SyscallPrivilege, MachineError> {
         let regs = kvm_regs { rip: boot::PROBE_CALL, rflags: 2, ..Default::default() };
         self.processor.set_regs(&regs).map_err(failed_to("set its registers"))?;
@@ -97,7 +99,7 @@ impl Machine {
                 Err(error) if is_interrupted(&error) => {}
                 other => {
                     let other = io::Error::other(format!("{other:?}"));
-                    return Err(failed_to("make a system call in it")(other));
+                    return Err(failed_to("make a test system call")(other));
                 }
             }
         }
@@ -119,9 +121,13 @@ impl Machine {
         loop {
             let port = match self.processor.run() {
                 Ok(VcpuExit::IoOut(port, _)) => port,
-                Ok(other) => return Ok(GuestExit::Fault(format!("left its machine: {other:?}"))),
+                Ok(other) => {
+                    return Ok(GuestExit::Fault(format!(
+                        "caused an unexpected VM exit: {other:?}"
+                    )));
+                }
                 Err(error) if is_interrupted(&error) => continue,
-                Err(error) => return Err(failed_to("run")(error)),
+                Err(error) => return Err(failed_to("run the virtual processor")(error)),
             };
             match port {
                 CALL_PORT => {
@@ -153,7 +159,10 @@ impl Machine {
         }
         if self.syscall_privilege == SyscallPrivilege::User {
             if !USER.contains(&regs.rcx) {
-                return Ok(Some(GuestExit::Fault(format!("returns to {:#x}", regs.rcx))));
+                return Ok(Some(GuestExit::Fault(format!(
+                    "returned from a system call to {:#x}, which is outside its memory",
+                    regs.rcx
+                ))));
             }
             regs.rip = regs.rcx;
             regs.rflags = regs.r11 & USER_FLAGS | 2;
@@ -162,28 +171,28 @@ impl Machine {
         Ok(None)
     }
 
-    /// What an exception was, in words.
+    /// Describes an exception.
     fn describe_exception(&self, port: u16, space: &AddressSpace) -> Result<String, MachineError> {
         let (regs, sregs) = (self.regs()?, self.sregs()?);
         let vector = port.wrapping_sub(FAULT_PORT);
         if vector >= EXCEPTIONS || sregs.cs.dpl != 0 {
             return Ok(format!("wrote to port {port:#x}"));
         }
-        // Some exceptions come with a code before the address.
+        // Some exceptions push an error code before the address.
         let has_code = matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30);
         let mut at = [0; 8];
         let slot = regs.rsp.wrapping_add(if has_code { 8 } else { 0 });
         let _ = space.ram().read(slot, &mut at);
         let at = u64::from_le_bytes(at);
-        let name = match vector {
-            0 => "a division by zero",
-            1 | 3 => "a trap",
-            6 => "an instruction that does not exist",
-            13 => "an instruction that is not allowed",
-            14 => return Ok(format!("reached for {:#x} at {at:#x}", sregs.cr2)),
+        let what = match vector {
+            0 => "divided by zero",
+            1 | 3 => "hit a debug trap",
+            6 => "executed an instruction that does not exist",
+            13 => "executed an instruction that is not allowed",
+            14 => return Ok(format!("accessed {:#x} without permission at {at:#x}", sregs.cr2)),
             _ => return Ok(format!("caused exception {vector} at {at:#x}")),
         };
-        Ok(format!("came to {name} at {at:#x}"))
+        Ok(format!("{what} at {at:#x}"))
     }
 
     fn regs(&self) -> Result<kvm_regs, MachineError> {
@@ -200,29 +209,31 @@ fn configure_processor(
     processor: &VcpuFd,
     space: &AddressSpace,
 ) -> Result<(), MachineError> {
-    let features =
-        kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed_to("know its features"))?;
-    processor.set_cpuid2(&features).map_err(failed_to("set its features"))?;
+    let features = kvm
+        .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
+        .map_err(failed_to("read the supported CPU features"))?;
+    processor.set_cpuid2(&features).map_err(failed_to("set the CPU features"))?;
     let before = processor.get_sregs().map_err(failed_to("read its registers"))?;
     processor
         .set_sregs(&boot::sregs(space.root(), before))
         .map_err(failed_to("set its registers"))?;
-    /// The state of a program that has registers of up to 512 bits.
+    /// Processor state components of programs with vector registers of up to 512 bits.
     const VECTORS: u64 = 0xe7;
     let states = features.as_slice().iter().find(|it| it.function == 0xd && it.index == 0);
     let value = states.map_or(1, |it| u64::from(it.eax)) & VECTORS;
     let mut registers = kvm_xcrs { nr_xcrs: 1, ..Default::default() };
     registers.xcrs[0] = kvm_xcr { xcr: 0, value, ..Default::default() };
     processor.set_xcrs(&registers).map_err(failed_to("set its vector registers"))?;
-    // As a program expects to find it: all exceptions of its arithmetic masked.
+    // As programs expect it: all floating-point exceptions are masked.
     let fpu = kvm_fpu { fcw: 0x37f, mxcsr: 0x1f80, ..Default::default() };
-    processor.set_fpu(&fpu).map_err(failed_to("set its arithmetic"))?;
+    processor.set_fpu(&fpu).map_err(failed_to("set its floating-point state"))?;
     let entries = boot::msrs();
-    let msrs = Msrs::from_entries(&entries)
-        .map_err(|error| failed_to("list its registers")(io::Error::other(format!("{error:?}"))))?;
-    let done = processor.set_msrs(&msrs).map_err(failed_to("set where its calls go"))?;
+    let msrs = Msrs::from_entries(&entries).map_err(|error| {
+        failed_to("build the list of MSRs")(io::Error::other(format!("{error:?}")))
+    })?;
+    let done = processor.set_msrs(&msrs).map_err(failed_to("set the system call MSRs"))?;
     if done < entries.len() {
-        return Err(failed_to("set where its calls go")(io::Error::from(
+        return Err(failed_to("set the system call MSRs")(io::Error::from(
             io::ErrorKind::Unsupported,
         )));
     }
@@ -234,7 +245,7 @@ fn is_interrupted(error: &kvm_ioctls::Error) -> bool {
     codes.iter().any(|it| it.raw_os_error() == error.errno())
 }
 
-/// Why there is no machine, or none any more.
+/// Why the machine could not be created or cannot continue.
 #[derive(Debug)]
 pub(super) struct MachineError {
     what: &'static str,
@@ -243,7 +254,7 @@ pub(super) struct MachineError {
 
 impl fmt::Display for MachineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the machine cannot {}: {}", self.what, self.source)
+        write!(f, "cannot {}: {}", self.what, self.source)
     }
 }
 

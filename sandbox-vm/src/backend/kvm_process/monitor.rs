@@ -1,4 +1,4 @@
-//! The monitor: a jailed process that holds one machine and answers for it.
+//! The monitor: a jailed process that owns one machine and answers its system calls.
 
 use std::{
     fs::File,
@@ -28,39 +28,40 @@ use crate::{
     guest::{Agent, GuestArgs, ServeError, serve_blocking},
 };
 
-/// Builds the jail around this process, makes a machine in it whose program is this one, and runs it to its end.
+/// Builds the jail around this process, creates a machine in it that runs this same program, and runs it until it ends.
 ///
-/// Standard output is `/dev/kvm`, which the stage before has opened: this one has no right to.
+/// Standard output is `/dev/kvm`. The previous stage has opened it, because this one is not permitted to.
 pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let program = File::open("/proc/self/exe");
     let program = program.map_err(StageError::new("read the guest's program"))?;
-    let kvm = take_kvm().map_err(StageError::new("take over KVM"))?;
+    let kvm = take_kvm().map_err(StageError::new("take over the KVM device"))?;
     let channel = jail::init::enter_root(&plan.jail)?;
     let mut host = SystemHost::new(channel).map_err(StageError::new("use its channel"))?;
 
-    let ram = Ram::new(plan.memory).map_err(StageError::new("have so much memory"))?;
-    let mut space =
-        AddressSpace::new(ram, boot::RESERVED).map_err(StageError::new("have memory"))?;
+    let ram = Ram::new(plan.memory).map_err(StageError::new("reserve the guest's memory"))?;
+    let mut space = AddressSpace::new(ram, boot::RESERVED)
+        .map_err(StageError::new("create the guest's address space"))?;
     let machine = Machine::new(kvm, &mut space);
-    let mut machine = machine.map_err(StageError::new("use KVM"))?;
-    let guest_args = GuestArgs::KvmGuest.to_args().map_err(StageError::new("name the guest"))?;
+    let mut machine = machine.map_err(StageError::new("set up the VM"))?;
+    let guest_args =
+        GuestArgs::KvmGuest.to_args().map_err(StageError::new("encode the guest's arguments"))?;
     let argv: Vec<String> = ["/agent".to_owned()].into_iter().chain(guest_args).collect();
     let mut args = ProgramArgs { args: &argv, random: [0; 16] };
-    host.fill_random(&mut args.random).map_err(StageError::new("be unpredictable"))?;
+    host.fill_random(&mut args.random).map_err(StageError::new("read random bytes"))?;
     let loaded = elf::load(&program, &args, &mut space);
-    let loaded = loaded.map_err(StageError::new("start the guest's program"))?;
+    let loaded = loaded.map_err(StageError::new("load the guest's program"))?;
     drop(program);
 
     let filter =
-        seccomp::monitor_filter().map_err(StageError::new("read the list of system calls"))?;
+        seccomp::monitor_filter().map_err(StageError::new("compile its seccomp filter"))?;
     confine::confine_with_filter(plan.jail.bounds(), CapabilitySet::empty(), &filter)
-        .map_err(StageError::new("close its doors"))?;
+        .map_err(StageError::new("restrict itself"))?;
     let capacity = Capacity { bytes: plan.disk, files: plan.files.into() };
     let mut kernel = Kernel::new(space, loaded.heap, capacity, host);
-    let exit = machine.run(loaded.entry, &mut kernel).map_err(StageError::new("go on"))?;
+    let exit = machine.run(loaded.entry, &mut kernel).map_err(StageError::new("run the guest"))?;
     match exit {
         GuestExit::Code(0) => Ok(()),
-        // Whatever else a guest without memory does, this is why.
+        // Once memory has run out, it is the reason, however the guest ended.
         exit if kernel.space().ran_out_of_memory() => {
             Err(StageError::new(GUEST_ENDED)(format!("{OUT_OF_MEMORY}; {exit}")))
         }
@@ -68,7 +69,7 @@ pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     }
 }
 
-/// Serves as the guest's program: on standard input, which is the channel.
+/// Serves as the guest's program. Standard input is the channel.
 pub fn guest(agent: Agent) -> Result<(), ServeError> {
     let connect = || {
         let channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -78,7 +79,7 @@ pub fn guest(agent: Agent) -> Result<(), ServeError> {
     serve_blocking(agent, connect)
 }
 
-/// Takes what was opened for this process, and leaves nothing in its place.
+/// Takes the KVM device from standard output and replaces it with `/dev/null`.
 fn take_kvm() -> io::Result<std::os::fd::OwnedFd> {
     let kvm = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;

@@ -1,8 +1,8 @@
-//! The guest's address space: page tables that the monitor writes, and all access of the monitor to guest memory.
+//! The guest's address space: page tables written by the monitor, and every access of the monitor to guest memory.
 //!
-//! No page is ever writable and executable, and what the guest could not read or write itself the monitor does not
-//! read or write for it. Tables are never given back: an entry that leads to a table leads to it for good, so only the
-//! last level has entries that change.
+//! No page is ever both writable and executable, and the monitor never reads or writes on behalf of the guest what the
+//! guest could not read or write itself. Tables are never freed: an entry that refers to a table refers to it forever,
+//! so only entries of the last level change.
 
 #[cfg(any(test, feature = "testkit"))]
 mod audit;
@@ -16,24 +16,24 @@ use rustix::io::Errno;
 use self::{ranges::RangeSet, runs::FrameRuns};
 use super::ram::{PAGE, Ram};
 
-/// Where the guest's addresses start; what the processor needs lies below.
+/// The guest's addresses. Below are the structures that the processor needs.
 pub(super) const USER: Range<u64> = 0x40_0000..0x4000_0000_0000;
 
-/// Where room is looked for when the guest does not say where it wants it.
+/// Where mappings are placed if the guest does not ask for an address.
 const MMAP_AREA: Range<u64> = 0x1000_0000_0000..USER.end;
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
 const USER_ACCESSIBLE: u64 = 1 << 2;
-/// Accessed and dirty: set from the start, so that nobody else has to write the tables.
+/// Accessed and dirty, set from the start so that the processor never has to write the tables.
 const ACCESSED_DIRTY: u64 = 0b11 << 5;
 const NO_EXECUTE: u64 = 1 << 63;
 const FRAME_MASK: u64 = 0x000f_ffff_ffff_f000;
 
-/// How many tables a new page may need, besides one for each 512 pages.
+/// Number of tables that new pages may need, besides one for each 512 pages.
 const SPARE_TABLES: u64 = 8;
 
-/// What may be done with a page.
+/// Access rights of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     None,
@@ -59,15 +59,15 @@ pub(super) struct AddressSpace {
     ram: Ram,
     root: u64,
     taken: RangeSet,
-    /// The first frame that was never used.
+    /// The first frame that has never been used.
     next_unused: u64,
-    /// Frames that were given back, and are zero.
+    /// Frames that were returned and are zero.
     free: Vec<u64>,
     out_of_memory: bool,
 }
 
 impl AddressSpace {
-    /// An empty address space in this memory, whose first bytes are not its own.
+    /// Creates an empty address space in this memory, whose first `reserved` bytes are used otherwise.
     pub(super) fn new(mut ram: Ram, reserved: u64) -> io::Result<Self> {
         let root = reserved.next_multiple_of(PAGE);
         ram.write(root, &[0; PAGE as usize]).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -90,17 +90,18 @@ impl AddressSpace {
         &mut self.ram
     }
 
-    /// The address of the first table.
+    /// Returns the address of the top-level table.
     pub(super) fn root(&self) -> u64 {
         self.root
     }
 
-    /// Whether the guest was ever refused memory because there was none left.
+    /// Returns whether the guest was ever refused memory because none was left.
     pub(super) fn ran_out_of_memory(&self) -> bool {
         self.out_of_memory
     }
 
-    /// Maps a page below the guest's addresses to the frame of the same number, for the processor alone or for both.
+    /// Maps a page below the guest's addresses to the frame with the same address, for the processor only or also for
+    /// the guest.
     pub(super) fn map_system(&mut self, page: u64, entry: SystemPage) -> Result<(), Errno> {
         let bits = match entry {
             SystemPage::Data => PRESENT | ACCESSED_DIRTY | NO_EXECUTE,
@@ -113,7 +114,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Maps new, empty pages; what was there is no more.
+    /// Maps new, zeroed pages and replaces what was mapped there.
     pub(super) fn map(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
         check_range(range)?;
         self.unmap(range)?;
@@ -127,7 +128,8 @@ impl AddressSpace {
         }
     }
 
-    /// Maps pages of a file, which can be written here and are not written there. Nothing may be mapped there yet.
+    /// Maps pages of a file privately and writable; writes do not reach the file. Nothing may be mapped in the range
+    /// yet.
     pub(super) fn map_file(
         &mut self,
         range: &Range<u64>,
@@ -136,7 +138,7 @@ impl AddressSpace {
     ) -> Result<(), Errno> {
         check_range(range)?;
         self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
-        // First all tables, so that the frames follow one another.
+        // Create all tables first, so that the frames are contiguous.
         for page in range.clone().step_by(PAGE as usize) {
             self.leaf_entry_or_create(page)?;
         }
@@ -153,13 +155,13 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// A free range of this many bytes.
+    /// Finds a free range of at least `len` bytes.
     pub(super) fn find_free(&self, len: u64) -> Result<Range<u64>, Errno> {
         let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
         self.taken.find_gap(len, MMAP_AREA).ok_or(Errno::NOMEM)
     }
 
-    /// Whether nothing is mapped there.
+    /// Returns whether nothing is mapped in the range.
     pub(super) fn is_free(&self, range: &Range<u64>) -> bool {
         self.taken.is_free(range)
     }
@@ -181,12 +183,12 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Empties pages that stay mapped.
+    /// Zeroes pages that stay mapped.
     pub(super) fn clear(&mut self, range: &Range<u64>) -> Result<(), Errno> {
         check_range(range)?;
         let mut runs = FrameRuns::default();
         self.each_entry(range, |_, _, entry| {
-            // What may not be written may not be emptied either: it would be another program.
+            // Pages that are not writable must not be zeroed either: that would change the program.
             if entry & WRITABLE != 0 {
                 runs.add(entry & FRAME_MASK);
             }
@@ -194,7 +196,7 @@ impl AddressSpace {
         runs.0.into_iter().try_for_each(|it| self.ram.discard(it)).map_err(|_| Errno::NOMEM)
     }
 
-    /// Changes what may be done with pages that are mapped.
+    /// Changes the access rights of mapped pages.
     pub(super) fn protect(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
         check_range(range)?;
         if !self.taken.covers(range) {
@@ -221,7 +223,7 @@ impl AddressSpace {
         }
     }
 
-    /// Gives frames to the pages that have none.
+    /// Allocates frames for the pages that have none.
     fn allocate_missing(
         &mut self,
         range: &Range<u64>,
@@ -246,7 +248,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Reads what the guest itself could read.
+    /// Reads memory that the guest itself could read.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Errno> {
         let mut rest = into;
         self.each_piece(at, rest.len(), 0, |frame, len| {
@@ -256,12 +258,12 @@ impl AddressSpace {
         })
     }
 
-    /// Whether the guest itself could write there.
+    /// Checks that the guest itself could write to the range.
     pub(super) fn check_writable(&self, at: u64, len: usize) -> Result<(), Errno> {
         self.each_piece(at, len, WRITABLE, |_, _| Some(()))
     }
 
-    /// Writes what the guest itself could write.
+    /// Writes memory that the guest itself could write.
     pub(super) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Errno> {
         let mut pieces = Vec::new();
         self.each_piece(at, from.len(), WRITABLE, |frame, len| {
@@ -277,7 +279,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Calls `each` with the places in memory of a range of the guest's addresses, page by page.
+    /// Translates a range of the guest's addresses and calls `each` with the address in memory and the length of each
+    /// part, page by page.
     fn each_piece(
         &self,
         at: u64,
@@ -304,7 +307,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Calls `each` with the place and the value of all entries of a range that have a table.
+    /// Calls `each` with the address and the value of every entry of a range that has a table.
     fn each_entry(&mut self, range: &Range<u64>, mut each: impl FnMut(&mut Self, u64, u64)) {
         let mut page = range.start;
         while page < range.end {
@@ -314,13 +317,13 @@ impl AddressSpace {
                     each(self, at, entry);
                     page += PAGE;
                 }
-                // A missing table is missing for all that it would describe.
+                // A missing table is missing for its complete span.
                 Err(MissingTable { span }) => page = (page / span + 1) * span,
             }
         }
     }
 
-    /// Where the entry of a page is.
+    /// Returns the address of a page's entry in the last level.
     fn leaf_entry(&self, page: u64) -> Result<u64, MissingTable> {
         let mut table = self.root;
         for level in (1..4).rev() {
@@ -339,7 +342,7 @@ impl AddressSpace {
             let at = table + index(page, level);
             if self.get(at) & PRESENT == 0 {
                 let frame = self.allocate_frame()?;
-                // What may be done with a page is said at the last level alone.
+                // Access rights are decided only at the last level.
                 self.set(at, frame | PRESENT | WRITABLE | USER_ACCESSIBLE | ACCESSED_DIRTY);
             }
             table = self.get(at) & FRAME_MASK;
@@ -347,7 +350,7 @@ impl AddressSpace {
         Ok(table + index(page, 0))
     }
 
-    /// A frame that is zero.
+    /// Returns a zeroed frame.
     fn allocate_frame(&mut self) -> Result<u64, Errno> {
         if let Some(frame) = self.free.pop() {
             return Ok(frame);
@@ -363,12 +366,14 @@ impl AddressSpace {
 
     fn get(&self, at: u64) -> u64 {
         let mut bytes = [0; 8];
-        self.ram.read(at, &mut bytes).expect("page tables lead to memory only");
+        self.ram.read(at, &mut bytes).expect("page tables refer only to memory that exists");
         u64::from_le_bytes(bytes)
     }
 
     fn set(&mut self, at: u64, entry: u64) {
-        self.ram.write(at, &entry.to_le_bytes()).expect("page tables lead to memory only");
+        self.ram
+            .write(at, &entry.to_le_bytes())
+            .expect("page tables refer only to memory that exists");
     }
 }
 
@@ -378,11 +383,11 @@ pub(super) enum SystemPage {
     Data,
     Stack,
     Code,
-    /// Code that the guest may run too, and read.
+    /// Code that the guest can execute and read as well.
     SharedCode,
 }
 
-/// There is no table for so many bytes around.
+/// There is no table for the aligned `span` bytes around an address.
 struct MissingTable {
     span: u64,
 }
@@ -391,7 +396,7 @@ fn index(page: u64, level: u32) -> u64 {
     (page >> (12 + 9 * level) & 0x1ff) * 8
 }
 
-/// A range of the guest's own pages.
+/// Checks that a range consists of whole pages in the guest's addresses.
 fn check_range(range: &Range<u64>) -> Result<(), Errno> {
     let whole = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
     let inside = USER.start <= range.start && range.start < range.end && range.end <= USER.end;

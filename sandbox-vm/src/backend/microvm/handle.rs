@@ -1,4 +1,4 @@
-//! A VM as a whole: QEMU in its walls.
+//! Handle of a VM: QEMU in a jail.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(super) struct VmHandle {
     /// QEMU is process 1 of a jail.
     pub(super) jail: JailHandle,
     pub(super) monitor: Arc<Mutex<QmpClient>>,
-    /// What a snapshot of the machine is bound to.
+    /// What a snapshot of the machine has to match when it is restored.
     pub(super) identity: MachineIdentity,
 }
 
@@ -39,7 +39,7 @@ impl Handle for VmHandle {
 
     async fn resume(&self) -> Result<(), Error> {
         let error =
-            Error::Unsupported { backend: NAME, operation: "let a guest go on that has ended" };
+            Error::Unsupported { backend: NAME, operation: "resume a guest that has ended" };
         self.jail.signal(Signal::CONT).map_err(|_| error)
     }
 
@@ -48,8 +48,8 @@ impl Handle for VmHandle {
     }
 
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        // The guest's kernel says so on its console, when nothing but the agent is left to end. The host's knows of
-        // QEMU.
+        // The guest's kernel reports it on its console when only the agent is left to kill. The host's kernel knows
+        // only about QEMU.
         let out_of_memory =
             self.jail.diagnostics().is_some_and(|it| it.new_lines().contains("Out of memory"));
         let limit = self.jail.exceeded_limit().await;
@@ -62,12 +62,14 @@ impl Handle for VmHandle {
 
     async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error> {
         let (monitor, identity, at) = (self.monitor.clone(), self.identity.clone(), dir.clone());
-        // A task of its own: though nobody wait for the snapshot any more, the machine has to go on.
+        // A separate task: the machine has to resume even if the caller stops waiting for the snapshot.
         let work = tokio::spawn(async move {
             let mut monitor = monitor.lock().await;
             snapshot::save(&mut monitor, &identity, &at).await
         });
-        work.await.map_err(|error| Error::io("a snapshot")(io::Error::other(error))).flatten()?;
+        work.await
+            .map_err(|error| Error::io("cannot create a snapshot")(io::Error::other(error)))
+            .flatten()?;
         Ok(Snapshot { backend: NAME, dir })
     }
 }

@@ -1,4 +1,4 @@
-//! The first file system of a guest: its image, and the agent as its first program.
+//! The initrd of a guest: its image, followed by the agent as the first program.
 
 use std::{fs, path::Path};
 
@@ -6,21 +6,21 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, image::cpio::Archive};
 
-/// What comes behind the image.
+/// The archive that is appended to the image.
 pub(super) struct AgentArchive {
     /// The agent, and a link that makes it the first program.
     pub(super) archive: Vec<u8>,
-    /// Stands for the image with the agent.
+    /// Hash of the image together with the agent.
     pub(super) hash: String,
 }
 
-/// Reads the agent that is to be the first program of an image.
+/// Reads the agent and packs it as the first program of an image.
 pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, Error> {
-    let failed = Error::io(format!("the guest's program {}", agent.display()));
+    let failed = Error::io(format!("cannot read the guest's program `{}`", agent.display()));
     let program = fs::read(agent).map_err(failed)?;
     if is_dynamically_linked(&program) {
         let problem = format!(
-            "{} is no static program, and a guest has no libraries for it; build it with \
+            "`{}` is not statically linked, and the guest has no libraries; build it with \
              RUSTFLAGS='-C target-feature=+crt-static' and --target x86_64-unknown-linux-gnu",
             agent.display()
         );
@@ -36,7 +36,7 @@ pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, 
     Ok(AgentArchive { archive: archive.finish(), hash })
 }
 
-/// Whether an ELF file names an interpreter, which would load libraries for it.
+/// Returns whether an ELF file names an interpreter, which would load shared libraries.
 fn is_dynamically_linked(program: &[u8]) -> bool {
     const INTERPRETER: u32 = 3;
     let number = |at: usize, size: usize| -> Option<usize> {

@@ -1,4 +1,4 @@
-//! What QEMU is made of: the files that its root has to hold, and no others.
+//! Finds the files that QEMU's root has to contain, and no others.
 
 use std::{
     fs, io,
@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 use super::qemu::PROGRAM;
 use crate::backend;
 
-/// Where distributions put the parts of QEMU that it loads when it needs them.
+/// Where distributions install the modules that QEMU loads on demand.
 const MODULE_DIRS: [&str; 3] =
     ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib64/qemu", "/usr/lib/qemu"];
 
-/// Of these it needs the one that runs the instructions.
+/// The only modules that are needed: those that run instructions.
 const ACCELERATOR_PREFIX: &str = "accel-";
 
-/// Where they put firmware, which links lead from one of these to another.
+/// Where distributions install firmware; links lead from one of these directories to another.
 const DATA_DIRS: [&str; 3] = ["/usr/share/qemu", "/usr/share/seabios", "/usr/share/qboot"];
 
-/// By this the loader knows libraries that do not lie where they mostly do.
+/// Tells the loader about libraries outside the standard directories.
 const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 
-/// The files and folders of a QEMU that is installed.
+/// The files and directories of an installed QEMU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct QemuFiles {
     pub(super) program: PathBuf,
-    /// All of them, the program included.
+    /// All of them, including the program.
     pub(super) paths: Vec<PathBuf>,
 }
 
 impl QemuFiles {
-    /// Finds them.
+    /// Finds the installed QEMU and everything it needs.
     pub(super) fn find() -> io::Result<Self> {
         let found = backend::find_in_path(PROGRAM).ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, format!("{PROGRAM} is not installed"))
@@ -42,7 +42,7 @@ impl QemuFiles {
         let mut paths = vec![program.clone()];
         paths.extend(libraries(&program)?);
         paths.extend(accelerators());
-        // As it looks for it: beside its own folder.
+        // QEMU looks for its data relative to its own directory.
         let beside = program.parent().map(|it| it.join("../share/qemu"));
         let data = beside.and_then(|it| it.canonicalize().ok()).into_iter();
         let usual = DATA_DIRS.iter().chain(&[LIBRARY_CACHE]).map(PathBuf::from);
@@ -53,7 +53,8 @@ impl QemuFiles {
     }
 }
 
-/// Asks the loader, which says so in place of starting the program. A program without libraries says its version.
+/// Asks the dynamic loader, which lists the libraries instead of starting the program. A statically linked program
+/// ignores the variable and prints its version.
 fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let mut command = Command::new(program);
     command.arg("--version").env_clear().env("LD_TRACE_LOADED_OBJECTS", "1").current_dir("/");
@@ -61,7 +62,7 @@ fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(parse_loader_output(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The paths in lines like `libz.so.1 => /lib/libz.so.1 (0x7f00)` and `/lib64/ld-linux-x86-64.so.2 (0x7f00)`.
+/// Returns the paths in lines like `libz.so.1 => /lib/libz.so.1 (0x7f00)` and `/lib64/ld-linux-x86-64.so.2 (0x7f00)`.
 fn parse_loader_output(lines: &str) -> Vec<PathBuf> {
     let path =
         |line: &str| line.split_whitespace().find(|it| it.starts_with('/')).map(PathBuf::from);
@@ -80,7 +81,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn libraries_are_read_from_what_the_loader_says() {
+    fn libraries_are_parsed_from_loader_output() {
         let lines = "\tlinux-vdso.so.1 (0x01)\n\tlibz.so.1 => /lib/libz.so.1 (0x02)\n\tgone.so => not found\n\
                      \t/lib64/ld-linux-x86-64.so.2 (0x03)\nQEMU emulator version 7.2\n";
         let expected = ["/lib/libz.so.1", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! The way to QEMU itself: its client, which speaks JSON in lines.
+//! Client for QEMU's monitor, which speaks QMP: JSON, one object per line.
 
 use std::{fs::File, io, os::fd::AsFd, time::Duration};
 
@@ -10,23 +10,23 @@ use tokio::{
 
 use crate::backend::fd_passing;
 
-/// How long QEMU has for an answer; none of them waits for the guest.
+/// How long to wait for a reply. No command waits for the guest.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a line may be. A guest may have taken QEMU over, so it is not believed more than a guest.
+/// Maximum length of a line in bytes. The guest may have taken over QEMU, so QEMU is not trusted more than a guest.
 const MAX_LINE: u64 = 64 << 10;
 
-/// The connection to QEMU's client.
+/// Connection to QEMU's monitor.
 #[derive(Debug)]
 pub(super) struct QmpClient {
     stream: BufReader<UnixStream>,
     version: String,
-    /// How many last_id were given: the number of the last one.
+    /// Id of the last command.
     last_id: u64,
 }
 
 impl QmpClient {
-    /// Exchanges greetings with QEMU.
+    /// Reads QEMU's greeting and enables commands.
     pub(super) async fn open(stream: UnixStream) -> io::Result<Self> {
         let mut client =
             Self { stream: BufReader::new(stream), version: String::new(), last_id: 0 };
@@ -36,12 +36,12 @@ impl QmpClient {
         Ok(client)
     }
 
-    /// Which QEMU it is, its packaging included.
+    /// Returns QEMU's version, including the package version.
     pub(super) fn version(&self) -> &str {
         &self.version
     }
 
-    /// Gives QEMU an order and waits for its answer.
+    /// Executes a command and waits for its reply.
     pub(super) async fn execute(&mut self, command: &str, arguments: Value) -> io::Result<Value> {
         let line = self.encode_command(command, &arguments);
         with_timeout(async {
@@ -51,12 +51,12 @@ impl QmpClient {
         .await
     }
 
-    /// Gives QEMU an open file under a name: it may have no right to open it itself.
+    /// Passes an open file to QEMU under a name, because QEMU may not be permitted to open it itself.
     pub(super) async fn send_fd(&mut self, name: &str, file: &File) -> io::Result<()> {
         let line = self.encode_command("getfd", &json!({ "fdname": name }));
         with_timeout(async {
             let stream = self.stream.get_ref();
-            // It is far shorter than what a socket takes at once.
+            // The line is far shorter than what a socket accepts in one call.
             let send = || fd_passing::send(stream, &line, &[file.as_fd()]);
             stream.async_io(Interest::WRITABLE, send).await?;
             self.read_reply().await.map(drop)
@@ -72,7 +72,7 @@ impl QmpClient {
         line
     }
 
-    /// The answer to the last order. Events, and answers that nobody waits for any more, are passed over.
+    /// Reads the reply to the last command. Events and late replies to earlier commands are skipped.
     async fn read_reply(&mut self) -> io::Result<Value> {
         loop {
             let mut line = self.read_line().await?;
@@ -83,7 +83,10 @@ impl QmpClient {
                 return Ok(answer.take());
             }
             if let Some(error) = line.get("error") {
-                return Err(io::Error::other(format!("QEMU refuses: {}", error["desc"])));
+                return Err(io::Error::other(format!(
+                    "QEMU rejected the command: {}",
+                    error["desc"]
+                )));
             }
         }
     }

@@ -1,7 +1,8 @@
-//! Snapshots: a machine's whole state in a file, and a list beside it of what the machine was.
+//! Snapshots: a machine's complete state in a file, with a manifest that describes the machine.
 //!
-//! The state goes on in the same machine only: the same QEMU, kernel, image, agent and limits. What is in it was the
-//! guest's, and QEMU reads it; so it is taken from a folder that nobody but this user can write to.
+//! A state can be restored only in the same machine: same QEMU, kernel, image, agent and limits. The guest determines
+//! the content of the state, and QEMU parses it, so it is read only from a directory that nobody but this user can
+//! write to.
 
 use std::{
     fs::{self, File},
@@ -23,51 +24,52 @@ use crate::{
 const STATE_FILE: &str = "state";
 const MANIFEST_FILE: &str = "machine.json";
 
-/// The name under which QEMU is given the file of the state.
+/// Name under which QEMU gets the state file.
 const FD_NAME: &str = "snapshot";
 
-/// How often QEMU is asked whether it is done.
+/// How often to ask QEMU whether it is done.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long QEMU has to write or to read a state.
+/// How long QEMU may take to write or read a state.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a machine is, as far as its state depends on it.
+/// The properties of a machine that its state depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MachineIdentity {
-    /// Who runs the machine: QEMU's version, and what runs the instructions.
+    /// QEMU's version, and what runs the instructions.
     #[serde(rename = "by")]
     pub(super) qemu: String,
-    /// What stands for the kernel, the image and the agent: their hashes.
+    /// Hashes of the kernel, the image and the agent.
     #[serde(rename = "of")]
     pub(super) content: String,
-    /// What the guest may use, as it was told at its start.
+    /// The guest's limits, as they were set at its start.
     #[serde(rename = "within")]
     pub(super) limits: String,
 }
 
-/// What lies beside a state.
+/// The manifest next to a state.
 #[derive(Debug, Serialize, Deserialize)]
 struct SnapshotManifest {
     #[serde(flatten)]
     identity: MachineIdentity,
-    /// How long the file of the state is.
+    /// Length of the state file in bytes.
     length: u64,
-    /// Its SHA-256.
+    /// SHA-256 of the state file.
     sha256: String,
 }
 
-/// Writes the state of a machine into a folder. The machine stands still meanwhile.
+/// Writes the state of a machine to a directory. The machine is stopped meanwhile.
 ///
-/// It must not be dropped before it is done: the machine would stand still for ever.
+/// The future must not be dropped before it completes, because the machine would stay stopped forever.
 pub(super) async fn save(
     monitor: &mut QmpClient,
     identity: &MachineIdentity,
     dir: &Path,
 ) -> Result<(), Error> {
-    let failed = |error| Error::io(format!("a snapshot in {}", dir.display()))(error);
+    let failed =
+        |error| Error::io(format!("cannot write a snapshot to `{}`", dir.display()))(error);
     create_private_dir(dir).map_err(failed)?;
-    // Last written and first removed: a folder without it holds no snapshot.
+    // The manifest is written last and removed first: a directory without it contains no snapshot.
     match fs::remove_file(dir.join(MANIFEST_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -75,7 +77,7 @@ pub(super) async fn save(
     let state = create_private_file(&dir.join(STATE_FILE)).map_err(failed)?;
     let saved = save_state(monitor, &state).await;
     if saved.is_err() {
-        // Otherwise it would go on writing beside the machine.
+        // Otherwise QEMU would continue writing while the machine runs.
         let _ = monitor.execute("migrate_cancel", json!({})).await;
     }
     monitor.execute("cont", json!({})).await.map_err(failed)?;
@@ -85,7 +87,7 @@ pub(super) async fn save(
     written.await.map_err(io::Error::other).flatten().map_err(failed)
 }
 
-/// Writes the list, once the state is where a loss of power does not reach it.
+/// Writes the manifest, after the state has been synced to disk.
 fn write_manifest(identity: MachineIdentity, mut state: File, dir: &Path) -> io::Result<()> {
     state.sync_all()?;
     let (length, sha256) = length_and_hash(&mut state)?;
@@ -96,7 +98,7 @@ fn write_manifest(identity: MachineIdentity, mut state: File, dir: &Path) -> io:
     File::open(dir)?.sync_all()
 }
 
-/// The length of a file and its SHA-256.
+/// Returns the length and the SHA-256 of a file.
 fn length_and_hash(file: &mut File) -> io::Result<(u64, String)> {
     file.rewind()?;
     let (mut hash, mut length) = (Sha256::new(), 0);
@@ -105,7 +107,7 @@ fn length_and_hash(file: &mut File) -> io::Result<(u64, String)> {
         hash.update(&buffer[..count]);
         length += count as u64;
     }
-    // Whoever reads it next begins at its beginning.
+    // The next reader starts at the beginning.
     file.rewind()?;
     Ok((length, hash.finalize().iter().map(|it| format!("{it:02x}")).collect()))
 }
@@ -118,7 +120,7 @@ fn create_private_file(path: &Path) -> io::Result<File> {
 async fn save_state(monitor: &mut QmpClient, state: &File) -> io::Result<()> {
     monitor.execute("stop", json!({})).await?;
     monitor.send_fd(FD_NAME, state).await?;
-    // A machine that stands still need not be spared.
+    // The machine is stopped, so there is no need to throttle the transfer.
     let unbounded = json!({ "max-bandwidth": 1_u64 << 40 });
     monitor.execute("migrate-set-parameters", unbounded).await?;
     monitor.execute("migrate", json!({ "uri": format!("fd:{FD_NAME}") })).await?;
@@ -131,14 +133,18 @@ async fn wait_until_saved(monitor: &mut QmpClient) -> io::Result<()> {
         match status["status"].as_str() {
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => {
-                return Err(io::Error::other(format!("QEMU failed: {}", status["error-desc"])));
+                return Err(io::Error::other(format!(
+                    "QEMU could not save the state: {}",
+                    status["error-desc"]
+                )));
             }
             _ => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }
 
-/// Opens the state in a folder, if it is whole and this machine can go on from it; who runs it is seen later.
+/// Opens the state in a directory if it is complete and was created by a machine with the same content and limits. The
+/// caller has to compare the QEMU version later.
 pub(super) fn open(
     dir: &Path,
     identity: &MachineIdentity,
@@ -151,28 +157,28 @@ pub(super) fn open(
         serde_json::from_slice(&text).map_err(|it| refused(it.to_string()))?;
     let mut state = File::open(dir.join(STATE_FILE)).map_err(unreadable)?;
     if state.metadata().map_err(unreadable)?.len() != manifest.length {
-        return Err(refused("the file of its state has another length".to_owned()));
+        return Err(refused("its state file has the wrong length".to_owned()));
     }
     if manifest.identity.content != identity.content {
-        return Err(refused("it is of another kernel, image or agent".to_owned()));
+        return Err(refused("it belongs to another kernel, image or agent".to_owned()));
     }
     if manifest.identity.limits != identity.limits {
         let (then, now) = (&manifest.identity.limits, &identity.limits);
-        return Err(refused(format!("its guest had other limits: {then}, and not {now}")));
+        return Err(refused(format!("its guest had other limits: {then} instead of {now}")));
     }
-    // Last of all, since it takes longest.
+    // Checked last because it takes longest.
     if length_and_hash(&mut state).map_err(unreadable)?.1 != manifest.sha256 {
-        return Err(refused("the file of its state was changed".to_owned()));
+        return Err(refused("its state file was modified".to_owned()));
     }
     Ok((state, manifest.identity))
 }
 
-/// Lets a machine that was started for it go on from a state.
+/// Restores a state in a machine that was started to wait for it.
 pub(super) async fn load(monitor: &mut QmpClient, state: &File) -> io::Result<()> {
     monitor.send_fd(FD_NAME, state).await?;
     monitor.execute("migrate-incoming", json!({ "uri": format!("fd:{FD_NAME}") })).await?;
     with_timeout(wait_until_loaded(monitor)).await?;
-    // It stood still when its state was written, and so it does now.
+    // The machine was stopped when its state was saved, so it is stopped now.
     monitor.execute("cont", json!({})).await.map(drop)
 }
 
@@ -187,7 +193,8 @@ async fn with_timeout(work: impl Future<Output = io::Result<()>>) -> io::Result<
     match tokio::time::timeout(TRANSFER_TIMEOUT, work).await {
         Ok(done) => done,
         Err(_) => {
-            let problem = format!("QEMU was not done with the state after {TRANSFER_TIMEOUT:?}");
+            let problem =
+                format!("QEMU did not finish transferring the state within {TRANSFER_TIMEOUT:?}");
             Err(io::Error::new(io::ErrorKind::TimedOut, problem))
         }
     }

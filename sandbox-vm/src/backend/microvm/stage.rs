@@ -1,7 +1,7 @@
-//! The stage around QEMU: process 1 of the namespaces builds a root that holds QEMU, and becomes QEMU in it.
+//! The stage around QEMU: process 1 of the namespaces builds a root that contains QEMU and becomes QEMU in it.
 //!
-//! A guest that takes QEMU over finds itself there: nobody, without a capability or a way to one, in a read-only root
-//! with QEMU's own files, without a network, among no other processes.
+//! A guest that takes over QEMU is nobody there, without capabilities or a way to gain any, in a read-only root with
+//! QEMU's own files, without a network and without other processes.
 
 use std::{
     fs::{self, File},
@@ -32,13 +32,13 @@ use crate::backend::{
     jail::{StageError, init, root},
 };
 
-/// Where the root is put together. Any folder does: the mount is seen by this process alone.
+/// Where the root is assembled. Any directory works: only this process sees the mount.
 const STAGING_DIR: &str = "/tmp";
 
-/// How many descriptors QEMU may have.
+/// Maximum number of file descriptors of QEMU.
 const MAX_FDS: u64 = 256;
 
-/// What the stage has to know.
+/// What the stage needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QemuPlan {
     pub(super) qemu: QemuFiles,
@@ -46,7 +46,7 @@ pub struct QemuPlan {
 }
 
 impl QemuPlan {
-    /// The group without which QEMU could not open its device.
+    /// Returns the group without which QEMU could not open its device.
     pub(crate) fn group(&self) -> Option<Gid> {
         if self.has_kvm() { qemu::kvm_group() } else { None }
     }
@@ -56,7 +56,8 @@ impl QemuPlan {
     }
 }
 
-/// Puts bytes where QEMU can read them though it can open no file of the host's, and where nobody can change them.
+/// Stores bytes in a sealed memory file: QEMU can read it without being able to open files of the host, and nobody can
+/// change it.
 pub(super) fn sealed_memfd(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
     use std::io::Write;
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -67,19 +68,20 @@ pub(super) fn sealed_memfd(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Builds the root and becomes QEMU; returns if that fails. Standard input is the channel, and in it, before anything
-/// else, lie the monitor, the kernel and the first file system.
+/// Builds the root and becomes QEMU. Returns only on failure. Standard input is the channel; the first thing that
+/// arrives through it are the descriptors of the monitor, the kernel and the initrd.
 pub fn become_qemu(plan: &QemuPlan) -> Result<(), StageError> {
     let failed_to = |what: &'static str| StageError::new::<io::Error>(what);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(StageError::new("end with its host"))?;
-    let channel = OwnedFd::from(init::take_channel().map_err(failed_to("take its channel"))?);
+        .map_err(StageError::new("arrange to be killed when its parent ends"))?;
+    let channel = OwnedFd::from(init::take_channel().map_err(failed_to("take over its channel"))?);
     let [monitor, kernel, initrd] =
-        fd_passing::receive(&channel).map_err(failed_to("take its kernel"))?;
+        fd_passing::receive(&channel).map_err(failed_to("receive its kernel and initrd"))?;
     build_root(plan)?;
-    rustix::system::sethostname(b"sandbox").map_err(StageError::new("take a host name"))?;
-    // The guest's console is heard where QEMU's complaints are.
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(StageError::new("be heard"))?;
+    rustix::system::sethostname(b"sandbox").map_err(StageError::new("set its host name"))?;
+    // The guest's console goes to the same place as QEMU's error messages.
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())
+        .map_err(StageError::new("redirect its console"))?;
     restrict(plan)?;
     let fds = QemuFds {
         channel: channel.as_raw_fd(),
@@ -89,7 +91,7 @@ pub fn become_qemu(plan: &QemuPlan) -> Result<(), StageError> {
     };
     for descriptor in [&channel, &monitor, &kernel, &initrd] {
         rustix::io::fcntl_setfd(descriptor.as_fd(), FdFlags::empty())
-            .map_err(StageError::new("give QEMU its files"))?;
+            .map_err(StageError::new("pass its files to QEMU"))?;
     }
     let mut command = Command::new(&plan.qemu.program);
     command.args(plan.machine.args(fds)).env_clear().current_dir("/");
@@ -98,12 +100,12 @@ pub fn become_qemu(plan: &QemuPlan) -> Result<(), StageError> {
 
 fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(StageError::new("keep its mounts to itself"))?;
+        .map_err(StageError::new("make its mounts private"))?;
     let mut paths: Vec<&Path> = plan.qemu.paths.iter().map(|it| it.as_path()).collect();
     paths.extend(plan.has_kvm().then_some(Path::new(qemu::KVM_DEVICE)));
     let base = Path::new(STAGING_DIR);
     let mount_all = || -> io::Result<()> {
-        // Taken before anything covers them.
+        // Clone these before a mount covers them.
         let entries: io::Result<Vec<_>> =
             paths.iter().map(|it| root::clone_mount(it, it)).collect();
         let entries = entries?;
@@ -113,16 +115,16 @@ fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
             fs::create_dir_all(confine::path_in_root(base, dir))?;
         }
         root::mount_entries(base, entries)?;
-        // QEMU reads its kernel by the path that a descriptor has here.
+        // QEMU opens its kernel through the path of a descriptor in here.
         let processes = base.join("proc");
         fs::create_dir(&processes)?;
         mount("proc", &processes, "proc", safe | MountFlags::NOEXEC, c"subset=pid")?;
         root::pivot_into(base)
     };
-    mount_all().map_err(StageError::new("make a root for QEMU"))
+    mount_all().map_err(StageError::new("build a root for QEMU"))
 }
 
-/// Takes from this process all that QEMU does not need.
+/// Removes everything from this process that QEMU does not need.
 fn restrict(plan: &QemuPlan) -> Result<(), StageError> {
     let limits = [
         (Resource::Core, 0),
@@ -132,11 +134,12 @@ fn restrict(plan: &QemuPlan) -> Result<(), StageError> {
     for (resource, limit) in limits {
         let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
         let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
-        rustix::process::setrlimit(resource, limit).map_err(StageError::new("bound QEMU"))?;
+        rustix::process::setrlimit(resource, limit)
+            .map_err(StageError::new("set QEMU's resource limits"))?;
     }
     confine::drop_capabilities(CapabilitySet::empty())
         .map_err(StageError::new("drop its capabilities"))?;
-    // Nothing is written but the device, where there is one.
+    // Nothing is writable except the device, if there is one.
     confine::apply_landlock(&[qemu::KVM_DEVICE])
         .map_err(StageError::new("restrict its files with landlock"))
 }

@@ -1,8 +1,8 @@
-//! A folder of the guest's files.
+//! A directory of the guest's files.
 
 use std::{collections::BTreeMap, rc::Rc};
 
-/// Entries have numbers that grow, so that a listing goes on where it was though entries come and go.
+/// Entries have increasing numbers, so that a listing can continue while entries are added and removed.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) parent: u64,
@@ -13,7 +13,7 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn new(parent: u64) -> Self {
-        // The first two numbers are those of the folder itself and of the one above it.
+        // The first two numbers belong to the directory itself and to its parent.
         Self { parent, names: BTreeMap::new(), entries: BTreeMap::new(), next: 3 }
     }
 

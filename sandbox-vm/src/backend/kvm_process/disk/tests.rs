@@ -32,7 +32,7 @@ fn files_are_written_read_moved_and_removed() {
     disk.rename(from, to).unwrap();
     assert_eq!(names(&disk, "/workspace"), [".", ".."]);
     assert_eq!(names(&disk, "/workspace/../tmp/."), [".", "..", "b"]);
-    // Whoever has it open still has it.
+    // An open file stays readable after it was removed.
     let reference = disk.acquire(node).unwrap();
     disk.remove_file(disk.resolve_parent(ROOT, b"/tmp/b").unwrap()).unwrap();
     assert_eq!(disk.resolve(ROOT, b"/tmp/b"), Err(Errno::NOENT));
@@ -43,10 +43,10 @@ fn files_are_written_read_moved_and_removed() {
 }
 
 #[test]
-fn room_and_number_are_bounded() {
+fn size_and_number_of_files_are_limited() {
     let mut disk = disk();
     let node = file(&mut disk, "/workspace/a").unwrap();
-    // As much as there is room for, and then nothing.
+    // A write stores as much as fits; the next one fails.
     assert_eq!(disk.write(node, 0, &vec![1; 100 << 10]), Ok(64 << 10));
     assert_eq!(disk.write(node, 64 << 10, b"x"), Err(Errno::NOSPC));
     assert_eq!(disk.write(node, u64::MAX - 1, b"x"), Err(Errno::NOSPC));
@@ -63,7 +63,7 @@ fn room_and_number_are_bounded() {
 }
 
 #[test]
-fn nothing_is_written_outside_its_folders() {
+fn root_directory_is_read_only() {
     let mut disk = disk();
     for path in ["/owned", "/workspace/../owned", "/tmp/../../owned"] {
         assert_eq!(file(&mut disk, path), Err(Errno::ROFS), "{path}");
@@ -82,7 +82,7 @@ fn nothing_is_written_outside_its_folders() {
 }
 
 #[test]
-fn links_and_folders_lead_round_no_circle() {
+fn link_and_directory_cycles_are_rejected() {
     let mut disk = disk();
     for (name, target) in [("/tmp/a", "b"), ("/tmp/b", "/tmp/a"), ("/tmp/c", "../workspace")] {
         disk.make_link(disk.resolve_parent(ROOT, name.as_bytes()).unwrap(), target.as_bytes())
@@ -105,7 +105,7 @@ fn links_and_folders_lead_round_no_circle() {
 }
 
 #[test]
-fn a_listing_goes_on_though_entries_go() {
+fn listing_continues_while_entries_are_removed() {
     let mut disk = disk();
     for number in 0..6 {
         file(&mut disk, &format!("/tmp/{number}")).unwrap();

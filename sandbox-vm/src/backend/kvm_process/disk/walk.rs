@@ -1,16 +1,16 @@
-//! Paths, from name to name.
+//! Path resolution.
 
 use rustix::io::Errno;
 
 use super::{Content, Disk, ROOT};
 
-/// How many links one path may lead through.
+/// Maximum number of symbolic links that one path may go through.
 const MAX_LINKS: u32 = 40;
 
-/// The longest path.
+/// Maximum length of a path in bytes.
 const MAX_PATH: usize = 4096;
 
-/// The last name of a path, and the folder that it is looked for in.
+/// The last component of a path, and the directory that should contain it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::backend::kvm_process) struct PathTail<'a> {
     pub(in crate::backend::kvm_process) dir: u64,
@@ -18,7 +18,7 @@ pub(in crate::backend::kvm_process) struct PathTail<'a> {
 }
 
 impl Disk {
-    /// The folder of the last name of a path, which starts at this folder unless it starts at the root.
+    /// Resolves everything but the last component of a path. Relative paths start at `from`.
     pub(in crate::backend::kvm_process) fn resolve_parent<'a>(
         &self,
         from: u64,
@@ -30,11 +30,11 @@ impl Disk {
         let (before, name) = trimmed.split_at(cut);
         let dir = self.walk(from, before, &mut 0)?;
         self.dir(dir)?;
-        // The root has no name of its own.
+        // The root has no name.
         Ok(PathTail { dir, name: if name.is_empty() { b"." } else { name } })
     }
 
-    /// What a path leads to; a link at its end is followed.
+    /// Resolves a path. A symbolic link at its end is followed.
     pub(in crate::backend::kvm_process) fn resolve(
         &self,
         from: u64,
@@ -44,7 +44,7 @@ impl Disk {
         self.walk(start, path, &mut 0)
     }
 
-    /// What a path leads to; a link at its end is not followed, unless the path says that it is a folder.
+    /// Resolves a path. A symbolic link at its end is not followed, unless the path ends with a slash.
     pub(in crate::backend::kvm_process) fn resolve_no_follow(
         &self,
         from: u64,
@@ -56,7 +56,7 @@ impl Disk {
         }
     }
 
-    /// What a folder has under this name.
+    /// Returns the entry of a directory with this name.
     pub(in crate::backend::kvm_process) fn lookup(&self, tail: PathTail<'_>) -> Result<u64, Errno> {
         let dir = self.dir(tail.dir)?;
         match tail.name {
@@ -69,7 +69,7 @@ impl Disk {
         }
     }
 
-    /// The path of a folder, from the root, if it is no deeper than this.
+    /// Returns the absolute path of a directory, if it is at most `depth` levels deep.
     pub(in crate::backend::kvm_process) fn path_of(
         &self,
         dir: u64,
@@ -100,7 +100,7 @@ impl Disk {
         }
     }
 
-    /// Walks a path, following all links; `links` counts them.
+    /// Follows a path and all symbolic links in it; `links` counts them.
     fn walk(&self, from: u64, path: &[u8], links: &mut u32) -> Result<u64, Errno> {
         let mut at = from;
         for name in path.split(|it| *it == b'/').filter(|it| !it.is_empty()) {
@@ -111,7 +111,7 @@ impl Disk {
                     if *links > MAX_LINKS {
                         return Err(Errno::LOOP);
                     }
-                    // No deeper than there may be links.
+                    // The limit on links also limits the recursion.
                     self.walk(self.start(at, target)?, target, links)?
                 }
                 _ => next,

@@ -1,4 +1,4 @@
-//! Descriptors: what the guest has open.
+//! The guest's file descriptors.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,34 +16,34 @@ use super::{
 };
 use crate::backend::kvm_process::disk::{FileKind, NodeRef};
 
-/// How many pipes there may be at once: each holds memory of the monitor's.
+/// Maximum number of pipes, because each uses memory of the monitor.
 const MAX_PIPES: usize = 64;
 
-/// Something that is open, by one or several descriptors.
+/// An open file, shared by one or more descriptors.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) object: Object,
     pub(super) is_nonblocking: Cell<bool>,
-    /// Position the next byte, or the next entry of a folder, is.
+    /// Position of the next byte, or of the next entry of a directory.
     pub(super) offset: Cell<u64>,
     pub(super) mode: AccessMode,
 }
 
-/// What may be done with it.
+/// How the file was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AccessMode {
     pub(super) read: bool,
     pub(super) write: bool,
-    /// Writing always goes to the end.
+    /// Every write appends.
     pub(super) append: bool,
 }
 
 /// What is open.
 #[derive(Debug)]
 pub(super) enum Object {
-    /// The one channel to the host.
+    /// The only channel to the host.
     Channel(EdgeCounts),
-    /// What the guest says outside the channel.
+    /// Output outside the channel.
     Diagnostics,
     Null,
     Node(NodeRef, FileKind),
@@ -67,7 +67,7 @@ impl OpenFile {
         Self { object, is_nonblocking, offset: Cell::new(0), mode }
     }
 
-    /// What happened to it, for those who want to hear of news only.
+    /// Returns the input and output edge counts, for edge-triggered waiting.
     pub(super) fn edge_counts(&self) -> (u64, u64) {
         let of = |input: &EdgeCounts, output: &EdgeCounts| (input.input.get(), output.output.get());
         match &self.object {
@@ -80,21 +80,22 @@ impl OpenFile {
         }
     }
 
-    /// Somebody read less of the channel than was asked for, and waits for news now, whatever the reason was.
+    /// Counts an input edge of the channel after a read returned less than requested, whatever the reason.
+    /// Edge-triggered readers then wait for a new event.
     pub(super) fn mark_input_drained(&self) {
         if let Object::Channel(edges) = &self.object {
             edges.bump_input();
         }
     }
 
-    /// The same for writing.
+    /// Counts an output edge of the channel after a write accepted less than requested.
     pub(super) fn mark_output_full(&self) {
         if let Object::Channel(edges) = &self.object {
             edges.bump_output();
         }
     }
 
-    /// What it is ready for, unless it is the channel, of which only the outside knows.
+    /// Returns what the file is ready for. Only the host knows that for the channel.
     pub(super) fn readiness(&self) -> Readiness {
         match &self.object {
             Object::PipeReader(it) => it.readiness(),
@@ -116,7 +117,7 @@ impl OpenFile {
     }
 }
 
-/// All descriptors.
+/// All descriptors of the guest.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     open: BTreeMap<u64, Descriptor>,
@@ -130,7 +131,7 @@ struct Descriptor {
 }
 
 impl Descriptors {
-    /// The first three: the channel, nothing, and what is said outside the channel.
+    /// Opens the first three: the channel, nothing, and the diagnostic output.
     pub(super) fn new(max: u64) -> Self {
         let mut descriptors = Self { open: BTreeMap::new(), max };
         for object in [Object::Channel(EdgeCounts::default()), Object::Null, Object::Diagnostics] {
@@ -141,12 +142,12 @@ impl Descriptors {
     }
 
     pub(super) fn get(&self, fd: u64) -> Result<Rc<OpenFile>, Errno> {
-        // A descriptor is an `int`: what is above its bits does not count.
+        // A descriptor is an `int`, so the upper bits are ignored.
         let fd = u64::from(fd as u32);
         self.open.get(&fd).map(|it| it.open.clone()).ok_or(Errno::BADF)
     }
 
-    /// The lowest free number from `from` on.
+    /// Adds a descriptor with the lowest free number that is at least `from`.
     pub(super) fn add(
         &mut self,
         open: Rc<OpenFile>,
@@ -174,7 +175,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// A file that was removed while it was open goes with its last descriptor.
+    /// Releases an open file. A file that was removed while it was open goes away with its last descriptor.
     pub(super) fn drop_open(&mut self, open: Rc<OpenFile>) {
         if let Some(OpenFile { object: Object::Node(node, _), .. }) = Rc::into_inner(open) {
             self.disk.release(node);
@@ -229,7 +230,7 @@ impl<O: HostIo> Kernel<O> {
         self.add_pair(ends, at, flags)
     }
 
-    /// Two ends of one conversation inside the guest; there are no other sockets.
+    /// Creates two connected sockets inside the guest; there are no other sockets.
     pub(super) fn socket_pair(&mut self, family: u64, kind: u64, at: u64) -> CallResult {
         let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64;
         if family != libc::AF_UNIX as u64 || kind & !flags != libc::SOCK_STREAM as u64 {

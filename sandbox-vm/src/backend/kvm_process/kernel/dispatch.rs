@@ -1,4 +1,4 @@
-//! The list of system calls that are answered. Any other fails as if there were no such call.
+//! The list of supported system calls. All others fail with `ENOSYS`.
 
 use nix::libc;
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ impl<O: HostIo> Kernel<O> {
             libc::SYS_epoll_wait | libc::SYS_epoll_pwait => self.epoll_wait(a, b, c, d),
             libc::SYS_poll => self.poll(a, b, c),
 
-            // Bytes.
+            // Reading and writing.
             libc::SYS_read => self.read(a, b, c),
             libc::SYS_write => self.write(a, b, c),
             libc::SYS_readv => self.read_vector(a, b, c),
@@ -79,7 +79,7 @@ impl<O: HostIo> Kernel<O> {
             libc::SYS_getrandom => self.getrandom(a, b),
             libc::SYS_futex => self.futex(a, b, c, d),
 
-            // What there is one of: a process, a thread, a user, a processor.
+            // Things that exist once: process, thread, user, processor.
             libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address => Ok(process_id()),
             libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => {
                 Ok(65_534)
@@ -89,10 +89,10 @@ impl<O: HostIo> Kernel<O> {
             libc::SYS_getrusage => self.usage(b),
             libc::SYS_uname => self.uname(a),
             libc::SYS_set_robust_list | libc::SYS_sched_yield => Ok(0),
-            // A thread too many is something that programs know; another process is something that does not exist.
+            // Programs handle a failure to create another thread; creating a process is not supported at all.
             libc::SYS_clone if a & libc::CLONE_THREAD as u64 != 0 => Err(Errno::AGAIN.into()),
 
-            // There is nobody to send a signal but the guest itself, and that ends it.
+            // Only the guest itself can send a signal, and that ends it.
             libc::SYS_rt_sigaction => self.ignore_signal_setup(c, 32),
             libc::SYS_rt_sigprocmask => self.ignore_signal_setup(c, 8),
             libc::SYS_sigaltstack => self.ignore_signal_setup(b, 24),
@@ -104,7 +104,7 @@ impl<O: HostIo> Kernel<O> {
     }
 }
 
-/// Not the first process, for that one would wait for the orphans of others.
+/// Not 1, because process 1 would be expected to wait for orphaned processes.
 pub(super) fn process_id() -> u64 {
     2
 }

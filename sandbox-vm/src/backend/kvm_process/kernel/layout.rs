@@ -1,4 +1,4 @@
-//! How metadata lie in the guest's memory, as the C headers of Linux on this processor lay them down.
+//! Layout of structures in guest memory, as in the C headers of Linux on x86-64.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use nix::libc;
 
 use crate::backend::kvm_process::disk::{Capacity, DirEntry, FileKind, Metadata};
 
-/// The only user.
+/// The only user: nobody.
 const USER: u32 = 65_534;
 
 const BLOCK: u64 = 4096;
 
-/// Seconds and nanoseconds.
+/// `struct timespec`.
 pub(super) fn time(time: Duration) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&time.as_secs().to_le_bytes());
@@ -19,7 +19,7 @@ pub(super) fn time(time: Duration) -> [u8; 16] {
     bytes
 }
 
-/// `struct rusage`, with nothing known but the time.
+/// `struct rusage`, with only the user time filled in.
 pub(super) fn rusage(used: Duration) -> Vec<u8> {
     let mut buffer = StructBuffer::new(144);
     buffer.put(0, &used.as_secs().to_le_bytes());
@@ -55,7 +55,7 @@ pub(super) fn stat(metadata: &Metadata) -> Vec<u8> {
     buffer.0
 }
 
-/// `struct statx`, with what `struct stat` has.
+/// `struct statx`, with the fields that `struct stat` has.
 pub(super) fn statx(metadata: &Metadata) -> Vec<u8> {
     const BASIC: u32 = 0x7ff;
     let mut buffer = StructBuffer::new(256);
@@ -120,7 +120,7 @@ fn mode(metadata: &Metadata) -> u32 {
     kind | metadata.mode
 }
 
-/// A structure, zero at first.
+/// A structure that is initially zero.
 struct StructBuffer(Vec<u8>);
 
 impl StructBuffer {

@@ -1,4 +1,4 @@
-//! Waiting until something is ready.
+//! Waiting until files are ready.
 
 use std::{
     cell::RefCell,
@@ -15,12 +15,12 @@ use super::{
     descriptors::{Object, OpenFile},
 };
 
-/// What something is ready for.
+/// What a file is ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::backend::kvm_process) struct Readiness {
     pub(in crate::backend::kvm_process) input: bool,
     pub(in crate::backend::kvm_process) output: bool,
-    /// The other side is gone.
+    /// The other side has closed.
     pub(in crate::backend::kvm_process) hangup: bool,
 }
 
@@ -33,7 +33,7 @@ impl Readiness {
         }
     }
 
-    /// As the bits that `poll` and `epoll` share.
+    /// Returns the bits that `poll` and `epoll` share.
     fn bits(self) -> u32 {
         let bit = |is: bool, bits: i32| if is { bits.cast_unsigned() } else { 0 };
         bit(self.input, libc::EPOLLIN)
@@ -51,7 +51,8 @@ struct Interest {
     open: Weak<OpenFile>,
     events: u32,
     data: u64,
-    /// The edges that were reported of last; `None` before anything was reported, or where it was asked for anew.
+    /// The edge counts (input, output) at the last report. `None` before the first report and after the interest was
+    /// modified.
     reported: (Option<u64>, Option<u64>),
 }
 
@@ -60,7 +61,7 @@ impl Interest {
         self.events & flag.cast_unsigned() != 0
     }
 
-    /// What is to be reported of it now: all it is ready for, or only what is news.
+    /// Returns what may be reported now: everything it is ready for or, if edge-triggered, only what is new.
     fn wants(&self, open: &OpenFile) -> Readiness {
         let (input, output) = open.edge_counts();
         let is_new =
@@ -73,13 +74,13 @@ impl Interest {
     }
 }
 
-/// The size of an event as the guest reads it.
+/// Size of an `epoll` event in guest memory.
 const EPOLL_EVENT: usize = 12;
 
-/// The size of an entry of `poll`.
+/// Size of a `poll` entry in guest memory.
 const POLL_ENTRY: usize = 8;
 
-/// How many events, or entries, one call is about at max.
+/// Maximum number of events or entries in one call.
 const MAX: u64 = 1024;
 
 impl<O: HostIo> Kernel<O> {
@@ -134,7 +135,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// What there is to tell, and what is wanted of the channel otherwise.
+    /// Returns the events to report. Adds to `wanted` what to wait for on the channel if there are none.
     fn collect_events(
         &mut self,
         interests: &mut Interests,
@@ -168,7 +169,7 @@ impl<O: HostIo> Kernel<O> {
                 } else {
                     interest.reported.1
                 };
-                // A hangup is reported with the direction that ends by it.
+                // A hang-up is reported together with the direction that it ends.
                 let bits = reported.bits() & (interest.events | libc::EPOLLHUP.cast_unsigned());
                 events.extend(bits.to_le_bytes());
                 events.extend(interest.data.to_le_bytes());
@@ -198,7 +199,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// What is to be reported of an entry of `poll`, and what is wanted of the channel otherwise.
+    /// Returns the events to report for a `poll` entry, and what to wait for on the channel if there are none.
     fn poll_entry(&mut self, entry: &[u8]) -> (u16, Readiness) {
         let number =
             |at: usize| entry.get(at..at + 2).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
@@ -220,7 +221,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// What something is ready for now; the outside is asked only for what is wanted of it.
+    /// Returns what a file is ready for now. Asks the host only about what is wanted.
     fn readiness(&mut self, open: &OpenFile, wants: Readiness) -> Readiness {
         match open.object {
             Object::Channel(_) if wants.input || wants.output => {
@@ -230,13 +231,13 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// When a wait of so many milliseconds is over; a negative number is for ever.
+    /// Returns when a wait of this many milliseconds ends. A negative number means never.
     fn deadline(&self, milliseconds: u64) -> Option<Duration> {
         let milliseconds = u64::try_from(milliseconds as i32).ok()?;
         Some(self.host.clock(Clock::Monotonic) + Duration::from_millis(milliseconds))
     }
 
-    /// Waits for the channel, and says whether the time is over.
+    /// Waits for the channel and returns whether the deadline has passed.
     fn wait_or_expire(
         &mut self,
         deadline: Option<Duration>,
@@ -249,7 +250,7 @@ impl<O: HostIo> Kernel<O> {
         }
         let wanted = Readiness { hangup: false, ..wanted };
         if left.is_none() && wanted == Readiness::default() {
-            // Nobody else is there who could make anything ready.
+            // No one else could make anything ready.
             return Err(super::CallFailure::Exit(GuestExit::Deadlock));
         }
         self.host.wait(wanted, left);

@@ -1,4 +1,4 @@
-//! What a process asks of itself and of the time.
+//! System calls about the process itself, time and signals.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::backend::kvm_process::space::USER;
 
-/// How many random bytes one call gives at most.
+/// Maximum number of random bytes in one call.
 const MAX_RANDOM: u64 = 1 << 16;
 
-/// The longest wait; nobody waits longer for a guest.
+/// Maximum wait; no host waits longer for a guest.
 const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
 
-/// Position the guest wants its thread's variables to be, if that is what it calls for.
+/// Returns the requested thread pointer if this call sets it.
 pub(super) fn thread_pointer_request(call: Call) -> Option<u64> {
     const ARCH_SET_FS: u64 = 0x1002;
     let [what, base, ..] = call.args;
@@ -76,7 +76,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(len)
     }
 
-    /// There is one thread, so nobody is woken, and a wait ends with its time or never.
+    /// There is only one thread, so nobody is woken, and a wait ends at its timeout or never.
     pub(super) fn futex(&mut self, at: u64, what: u64, value: u64, time: u64) -> CallResult {
         let command = what as i32 & libc::FUTEX_CMD_MASK;
         match command {
@@ -101,7 +101,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// The one processor.
+    /// The only processor.
     pub(super) fn affinity(&mut self, len: u64, at: u64) -> CallResult {
         if len < 8 {
             return Err(Errno::INVAL.into());
@@ -110,7 +110,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(8)
     }
 
-    /// There are no limits to ask for but those that the guest runs into, and none can be set.
+    /// Reports resource limits. The guest cannot change them.
     pub(super) fn resource_limits(&mut self, what: u64, new: u64, old: u64) -> CallResult {
         if new != 0 {
             return Err(Errno::PERM.into());
@@ -138,7 +138,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// Says that nothing was set before, and forgets what is set: no signal ever comes.
+    /// Reports that nothing was set before and ignores the new setting: no signal is ever delivered.
     pub(super) fn ignore_signal_setup(&mut self, old: u64, len: usize) -> CallResult {
         if old != 0 {
             self.space.write(old, &vec![0; len])?;
@@ -146,7 +146,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// A signal to the guest itself ends it; there is nobody else.
+    /// A signal to the guest itself ends it; there is no other process.
     pub(super) fn send_signal(&mut self, to: u64, signal: u64) -> CallResult {
         let signal = signal as i32;
         match to {

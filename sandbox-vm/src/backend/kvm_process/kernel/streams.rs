@@ -1,6 +1,6 @@
-//! Streams inside the guest: pipes, and counters that wake whoever waits for them.
+//! Streams inside the guest: pipes and event counters.
 //!
-//! Each counts its edges, the moments at which something came or went, for those who want to hear of news only.
+//! Each counts its edges, that is, how often its readiness may have changed, for edge-triggered waiting.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,10 +12,10 @@ use rustix::io::Errno;
 
 use super::poll::Readiness;
 
-/// How much a pipe holds.
+/// Capacity of a pipe in bytes.
 const CAPACITY: usize = 64 << 10;
 
-/// How often something happened, for those who read and for those who write.
+/// Number of changes for readers and for writers.
 #[derive(Debug, Default)]
 pub(super) struct EdgeCounts {
     pub(super) input: Cell<u64>,
@@ -41,7 +41,7 @@ pub(super) struct Pipe {
     pub(super) edges: EdgeCounts,
 }
 
-/// A pipe's two ends.
+/// Creates a pipe and returns its two ends.
 pub(super) fn pipe() -> (PipeReader, PipeWriter) {
     let pipe = Rc::new(Pipe {
         bytes: RefCell::default(),
@@ -52,11 +52,11 @@ pub(super) fn pipe() -> (PipeReader, PipeWriter) {
     (PipeReader(pipe.clone()), PipeWriter(pipe))
 }
 
-/// The end of a pipe that is read; the other end hears when it is dropped.
+/// Reading end of a pipe. The other end is notified when it is dropped.
 #[derive(Debug)]
 pub(super) struct PipeReader(pub(super) Rc<Pipe>);
 
-/// The end of a pipe that is written to; the other end hears when it is dropped.
+/// Writing end of a pipe. The other end is notified when it is dropped.
 #[derive(Debug)]
 pub(super) struct PipeWriter(pub(super) Rc<Pipe>);
 
@@ -114,11 +114,11 @@ impl Drop for PipeWriter {
     }
 }
 
-/// A counter that is read and reset, and added to.
+/// The counter of an `eventfd`.
 #[derive(Debug)]
 pub(super) struct EventCounter {
     count: Cell<u64>,
-    /// Whether reading takes one, and not all.
+    /// Whether reading subtracts one instead of resetting the counter.
     pub(super) is_semaphore: bool,
     pub(super) edges: EdgeCounts,
 }

@@ -28,7 +28,7 @@ fn text(kernel: &mut Kernel<FakeHost>, text: &str) -> u64 {
 }
 
 #[test]
-fn memory_is_mapped_within_its_bounds_and_never_for_both() {
+fn mappings_are_bounded_and_never_writable_and_executable() {
     let mut kernel = kernel();
     let (none, both) = (0, (libc::PROT_WRITE | libc::PROT_EXEC) as u64);
     let (rw, rx) =
@@ -57,7 +57,7 @@ fn memory_is_mapped_within_its_bounds_and_never_for_both() {
 }
 
 #[test]
-fn files_go_through_descriptors() {
+fn files_are_accessed_through_descriptors() {
     let mut kernel = kernel();
     let path = text(&mut kernel, "note");
     let flags = (libc::O_RDWR | libc::O_CREAT) as u64;
@@ -68,7 +68,7 @@ fn files_go_through_descriptors() {
     assert_eq!(call(&mut kernel, libc::SYS_lseek, &[fd, 1, 0]), Ok(1));
     assert_eq!(call(&mut kernel, libc::SYS_read, &[fd, PAGES + 100, 50]), Ok(4));
     assert_eq!(kernel.read_bytes(PAGES + 100, 4).unwrap(), b"ello");
-    // A file that cannot be paid for is written as far as there is room.
+    // A write far beyond the end of the file does not fit on the disk.
     assert_eq!(call(&mut kernel, libc::SYS_pwrite64, &[fd, PAGES, 5, 1 << 40]), Err(Errno::NOSPC));
     for path in ["/etc/passwd", "/proc/self/exe", "/dev/kvm", "../etc", ""] {
         let path = text(&mut kernel, path);
@@ -79,7 +79,7 @@ fn files_go_through_descriptors() {
 }
 
 #[test]
-fn a_channel_that_was_told_of_is_told_of_again_when_there_is_news() {
+fn channel_is_reported_again_after_new_input() {
     let mut kernel = kernel();
     let poll = call(&mut kernel, libc::SYS_epoll_create1, &[0]).unwrap();
     let event = [(libc::EPOLLIN | libc::EPOLLET) as u32, 42, 0].map(u32::to_le_bytes).concat();
@@ -94,7 +94,7 @@ fn a_channel_that_was_told_of_is_told_of_again_when_there_is_news() {
     assert_eq!(kernel.read_bytes(PAGES + 4, 8).unwrap(), 42_u64.to_le_bytes());
     assert_eq!(wait(&mut kernel), Ok(0), "reported twice");
     assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 6]), Ok(6));
-    assert_eq!(wait(&mut kernel), Ok(0), "reported though it can go on reading");
+    assert_eq!(wait(&mut kernel), Ok(0), "reported although it can continue reading");
     assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 100]), Ok(6));
     assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 100]), Err(Errno::AGAIN));
     kernel.host.inbox.extend(b"more");
@@ -102,7 +102,7 @@ fn a_channel_that_was_told_of_is_told_of_again_when_there_is_news() {
 }
 
 #[test]
-fn whoever_sent_less_than_it_wanted_hears_when_there_is_room() {
+fn short_write_is_followed_by_a_writable_event() {
     let mut kernel = kernel();
     let poll = call(&mut kernel, libc::SYS_epoll_create1, &[0]).unwrap();
     let event = [(libc::EPOLLOUT | libc::EPOLLET) as u32, 0, 0].map(u32::to_le_bytes).concat();
@@ -110,7 +110,7 @@ fn whoever_sent_less_than_it_wanted_hears_when_there_is_room() {
     call(&mut kernel, libc::SYS_epoll_ctl, &[poll, libc::EPOLL_CTL_ADD as u64, 0, PAGES]).unwrap();
     let wait = |kernel: &mut _| call(kernel, libc::SYS_epoll_wait, &[poll, PAGES, 8, 0]);
     assert_eq!((wait(&mut kernel), wait(&mut kernel)), (Ok(1), Ok(0)));
-    // More than one call moves, though the channel would take it all.
+    // More than one call transfers, although the channel would accept everything.
     let iovecs = [PAGES, PAGE].map(u64::to_le_bytes).concat().repeat(512);
     kernel.space.write(PAGES + PAGE, &iovecs).unwrap();
     assert_eq!(call(&mut kernel, libc::SYS_writev, &[0, PAGES + PAGE, 512]), Ok(1 << 20));
@@ -120,7 +120,7 @@ fn whoever_sent_less_than_it_wanted_hears_when_there_is_room() {
 }
 
 #[test]
-fn whoever_waits_for_itself_is_ended() {
+fn waiting_for_another_thread_ends_the_guest() {
     let mut kernel = kernel();
     let waits = [
         (libc::SYS_futex, [PAGES, libc::FUTEX_WAIT as u64, 0, 0]),
@@ -136,7 +136,7 @@ fn whoever_waits_for_itself_is_ended() {
 }
 
 #[test]
-fn what_is_not_listed_does_not_exist() {
+fn unlisted_calls_fail_with_enosys() {
     let mut kernel = kernel();
     for number in [
         libc::SYS_socket,
@@ -158,7 +158,7 @@ fn what_is_not_listed_does_not_exist() {
 
 proptest! {
     #[test]
-    fn nothing_that_a_guest_does_confuses_the_monitor(
+    fn arbitrary_guest_behaviour_keeps_the_monitor_consistent(
         bytes in proptest::collection::vec(any::<u8>(), 0..4096),
     ) {
         fuzz_kernel(&bytes);

@@ -12,13 +12,13 @@ use super::{
 };
 use crate::backend::kvm_process::disk::FileKind;
 
-/// How many bytes one call moves at most; more takes another call.
+/// Maximum number of bytes that one call transfers; more takes another call.
 const MAX: u64 = 1 << 20;
 
-/// How many iovecs one call moves at most.
+/// Maximum number of I/O vectors in one call.
 const MAX_IOVECS: u64 = 1024;
 
-/// A piece of guest memory: where it is, and how long.
+/// A range of guest memory: address and length.
 type IoVec = (u64, u64);
 
 impl<O: HostIo> Kernel<O> {
@@ -52,7 +52,7 @@ impl<O: HostIo> Kernel<O> {
         self.write_from(&open, &iovecs, Position::Current)
     }
 
-    /// Reads from what is a socket for the guest, which has one conversation and no addresses.
+    /// Reads from a socket. The guest's sockets are connected and have no addresses.
     pub(super) fn receive(
         &mut self,
         fd: u64,
@@ -77,7 +77,7 @@ impl<O: HostIo> Kernel<O> {
 
     fn connected_socket(&self, fd: u64, flags: u64, address: u64) -> Result<Rc<OpenFile>, Errno> {
         let open = self.open(fd)?;
-        // No signal comes of a closed end in any case; nothing else of what could be requested for is there.
+        // A closed end never raises a signal anyway; no other flags are supported.
         if flags & !(libc::MSG_NOSIGNAL as u64) != 0 {
             return Err(Errno::OPNOTSUPP);
         }
@@ -103,7 +103,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(to)
     }
 
-    /// Whether the guest can write there; requested before anything is taken from where it would be lost.
+    /// Checks that the guest can write to the range, before data that would be lost is taken from its source.
     pub(super) fn check_writable(&self, at: u64, len: u64) -> Result<(), Errno> {
         self.space.check_writable(at, usize::try_from(len).map_err(|_| Errno::FAULT)?)
     }
@@ -117,7 +117,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(bytes.chunks_exact(16).map(|it| (number(&it[..8]), number(&it[8..]))).collect())
     }
 
-    /// Reads into iovecs of guest memory.
+    /// Reads into ranges of guest memory.
     fn read_into(
         &mut self,
         open: &Rc<OpenFile>,
@@ -184,7 +184,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Writes iovecs of guest memory.
+    /// Writes ranges of guest memory.
     fn write_from(
         &mut self,
         open: &Rc<OpenFile>,
@@ -241,7 +241,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Waits until a blocking call can go on. Of all things only the channel has somebody at its other end.
+    /// Waits until a blocking call can continue. Only the channel has someone at its other end.
     fn wait_for(&mut self, open: &OpenFile, wanted: Readiness) -> Result<(), CallFailure> {
         if open.is_nonblocking.get() {
             return Err(Errno::AGAIN.into());
@@ -256,10 +256,10 @@ impl<O: HostIo> Kernel<O> {
     }
 }
 
-/// Position in a file is read or written.
+/// Where in a file to read or write.
 #[derive(Clone, Copy)]
 enum Position {
-    /// Position the last call ended.
+    /// Where the last call ended.
     Current,
     At(u64),
 }
@@ -283,7 +283,7 @@ fn total(iovecs: &[IoVec]) -> u64 {
     iovecs.iter().fold(0, |sum, it| sum.saturating_add(it.1))
 }
 
-/// The first iovecs, as far as one call goes.
+/// Returns the first ranges, up to the limit of one call.
 fn truncate_to_limit(iovecs: &[IoVec]) -> Vec<IoVec> {
     let mut left = MAX;
     let cut = |(at, len): &IoVec| {

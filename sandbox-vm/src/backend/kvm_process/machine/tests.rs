@@ -1,4 +1,4 @@
-//! Programs of a few instructions that try what a user may not do, in a real VM.
+//! Programs of a few instructions that try what user mode does not permit, in a real VM.
 
 use std::{fs::File, io::Write};
 
@@ -14,23 +14,23 @@ use crate::backend::kvm_process::{
     space::{AddressSpace, USER},
 };
 
-/// Lets the tests fail, and not skip, where there is no KVM.
+/// If set, the tests fail instead of being skipped where there is no KVM.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
-/// An address at which the programs map a page.
+/// Address at which the programs map a page.
 const AT: u64 = 0x5000_0000;
 
 const READ: i32 = libc::PROT_READ;
 const WRITE: i32 = libc::PROT_WRITE;
 const EXECUTE: i32 = libc::PROT_EXEC;
 
-/// Runs a program to its exit; `None` where the test is to be skipped.
+/// Runs a program until it ends. `None` if the test has to be skipped.
 fn run(code: &[u8]) -> Option<(GuestExit, FakeHost)> {
     let kvm = match File::options().read(true).write(true).open(KVM_DEVICE) {
         Ok(kvm) => kvm,
         Err(error) => {
             assert!(std::env::var_os(REQUIRE).is_none(), "{KVM_DEVICE}: {error}");
-            // Past the test harness, which shows nothing of a test that passes.
+            // Written directly to standard error, because the test harness hides the output of tests that pass.
             let _ = writeln!(std::io::stderr(), "SKIPPED: tests in KVM; {KVM_DEVICE}: {error}");
             return None;
         }
@@ -47,7 +47,7 @@ fn run(code: &[u8]) -> Option<(GuestExit, FakeHost)> {
     Some((exit, kernel.into_host()))
 }
 
-/// The smallest file that is a program.
+/// The smallest executable file.
 fn program(code: &[u8]) -> Vec<u8> {
     const HEADERS: u64 = 120;
     let base = USER.start;
@@ -112,7 +112,7 @@ fn with(at: u64, instruction: &[u8]) -> Vec<u8> {
     [&[0x48, 0xb9][..], &at.to_le_bytes(), instruction].concat()
 }
 
-/// `mov byte [rcx], 0xc3`, which is also a program that returns at once.
+/// `mov byte [rcx], 0xc3`; the byte is also a program that returns immediately.
 fn store(at: u64) -> Vec<u8> {
     with(at, &[0xc6, 0x01, 0xc3])
 }
@@ -131,14 +131,14 @@ fn exit(code: u64) -> Vec<u8> {
     call(libc::SYS_exit_group, &[code])
 }
 
-/// Ends with what was loaded last as its code.
+/// Exits with the last loaded value as its code.
 fn exit_with_loaded() -> Vec<u8> {
     call(libc::SYS_exit_group, &[])
 }
 
 #[track_caller]
 fn assert_faults(name: &str, code: &[u8], expected: &str) {
-    // Whoever gets through says so.
+    // Code that gets past the fault exits with 77.
     let Some((exit, _)) = run(&[code, &exit(77)].concat()) else { return };
     assert!(
         matches!(&exit, GuestExit::Fault(message) if message.contains(expected)),
@@ -147,9 +147,9 @@ fn assert_faults(name: &str, code: &[u8], expected: &str) {
 }
 
 #[test]
-fn a_program_speaks_and_ends() {
+fn program_writes_and_exits() {
     let text = b"hello, host";
-    // The text stands before the code that sends it: jump over it.
+    // The text precedes the code that sends it: jump over it.
     let mut code = vec![0xeb, text.len() as u8];
     code.extend(text);
     let at = USER.start + 120 + 2;
@@ -162,7 +162,7 @@ fn a_program_speaks_and_ends() {
 }
 
 #[test]
-fn what_only_a_kernel_may_do_ends_the_guest() {
+fn privileged_instructions_end_the_guest() {
     const REFUSED: &str = "an instruction that is not allowed";
     let cases: &[(&str, &[u8], &str)] = &[
         ("hlt", &[0xf4], REFUSED),
@@ -191,20 +191,21 @@ fn what_only_a_kernel_may_do_ends_the_guest() {
         ("swapgs", &[0x0f, 0x01, 0xf8], REFUSED),
         ("sysretq", &[0x48, 0x0f, 0x07], REFUSED),
         ("sysexit", &[0x0f, 0x35], REFUSED),
-        // With nowhere to go to they are not allowed, or do not exist: hosts differ.
+        // Without a target these are either not allowed or do not exist, depending on the host.
         ("sysenter", &[0x0f, 0x34], "an instruction that"),
         ("xsetbv", &[0x31, 0xc9, 0x0f, 0x01, 0xd1], REFUSED),
         ("int 0x80", &[0xcd, 0x80], "an instruction that"),
         ("int 14", &[0xcd, 0x0e], "an instruction that"),
         ("far return to the kernel's code", &[0x6a, 0x08, 0x50, 0x48, 0xcb], REFUSED),
-        // The kernel's stack segment, address, flags, code segment and address, and an interrupt's return to it.
+        // Pushes the kernel's stack segment, stack address, flags, code segment and address, and returns to it from an
+        // interrupt.
         (
             "iretq to the kernel's code",
             &[0x6a, 0x10, 0x54, 0x6a, 0x02, 0x6a, 0x08, 0x50, 0x48, 0xcf],
             REFUSED,
         ),
         ("ud2", &[0x0f, 0x0b], "an instruction that does not exist"),
-        ("division by zero", &[0x31, 0xc9, 0xf7, 0xf1], "a division by zero"),
+        ("division by zero", &[0x31, 0xc9, 0xf7, 0xf1], "divided by zero"),
     ];
     for (name, code, expected) in cases {
         assert_faults(name, code, expected);
@@ -212,7 +213,7 @@ fn what_only_a_kernel_may_do_ends_the_guest() {
 }
 
 #[test]
-fn what_is_not_the_guests_memory_is_out_of_reach() {
+fn memory_of_the_monitor_is_inaccessible() {
     for (name, at) in [
         ("nothing", 0),
         ("the descriptor tables", 0x1000),
@@ -220,25 +221,25 @@ fn what_is_not_the_guests_memory_is_out_of_reach() {
         ("the stack of exceptions", 0x4fff),
         ("the code of exceptions", 0x5000),
         ("the page tables", boot::RESERVED),
-        ("the end of its addresses", USER.exit),
+        ("the end of its addresses", USER.end),
         ("a kernel's addresses", 0xffff_8000_0000_0000),
     ] {
-        let expected = format!("reached for {at:#x}");
+        let expected = format!("accessed {at:#x}");
         assert_faults(&format!("read {name}"), &load(at), &expected);
         assert_faults(&format!("write {name}"), &store(at), &expected);
         assert_faults(&format!("run {name}"), &jump(at), &expected);
     }
-    assert_faults("write the code of system calls", &store(0x6000), "reached for 0x6000");
-    assert_faults("write its own code", &store(USER.start), "reached for 0x400000");
+    assert_faults("write the code of system calls", &store(0x6000), "accessed 0x6000");
+    assert_faults("write its own code", &store(USER.start), "accessed 0x400000");
     assert_faults("read no address", &load(1 << 63), "");
     assert_faults("run no address", &jump(1 << 63), "");
     // `jmp rsp`
-    assert_faults("run its stack", &[0xff, 0xe4], "reached for 0x7f");
+    assert_faults("run its stack", &[0xff, 0xe4], "accessed 0x7f");
 }
 
 #[test]
-fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
-    let reached = format!("reached for {AT:#x}");
+fn page_access_follows_the_requested_rights() {
+    let reached = format!("accessed {AT:#x}");
     let cases = [
         (
             "write what was made read-only",
@@ -310,9 +311,9 @@ fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
 }
 
 #[test]
-fn a_call_returns_to_the_guest_alone() {
-    // `mov rax, 0x6000; jmp rax`, with the address that the call is to return to in `rcx`.
-    for at in [0x5000, 0x6000, USER.exit, 0xffff_8000_0000_0000, 1 << 63] {
+fn system_calls_return_only_to_guest_memory() {
+    // `mov rax, 0x6000; jmp rax`, with the address that the call has to return to in `rcx`.
+    for at in [0x5000, 0x6000, USER.end, 0xffff_8000_0000_0000, 1 << 63] {
         let code = with(at, &[0x48, 0xc7, 0xc0, 0, 0x60, 0, 0, 0xff, 0xe0]);
         assert_faults(&format!("return to {at:#x}"), &code, "");
     }

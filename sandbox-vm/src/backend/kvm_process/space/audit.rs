@@ -1,12 +1,12 @@
-//! What has to hold of page tables whatever a guest has asked for, looked up entry by entry.
+//! Checks, entry by entry, the invariants of page tables that have to hold whatever a guest has requested.
 
 use std::collections::BTreeSet;
 
 use super::{AddressSpace, FRAME_MASK, NO_EXECUTE, PAGE, PRESENT, USER_ACCESSIBLE, WRITABLE};
 
 impl AddressSpace {
-    /// Panics unless every page has memory of its own, which is no table, and none that the guest reaches is writable
-    /// and executable.
+    /// Panics unless every page has its own frame, which is not a table, and no page that the guest can access is both
+    /// writable and executable.
     pub(in crate::backend::kvm_process) fn audit(&self) {
         let mut used = BTreeSet::from([self.root]);
         let mut tables = vec![self.root];
@@ -21,15 +21,18 @@ impl AddressSpace {
             self.claim(&mut used, entry & FRAME_MASK);
             let runs = entry & (PRESENT | NO_EXECUTE) == PRESENT;
             assert!(!(runs && entry & WRITABLE != 0), "{entry:#x} is writable and executable");
-            // What the processor needs lies before the first table.
+            // The structures that the processor needs are in front of the first table.
             let is_open = entry & USER_ACCESSIBLE != 0 && entry & WRITABLE != 0;
-            assert!(!is_open || entry & FRAME_MASK > self.root, "{entry:#x} is the processor's");
+            assert!(
+                !is_open || entry & FRAME_MASK > self.root,
+                "{entry:#x} is reserved for the processor"
+            );
         }
         self.free.iter().for_each(|it| self.claim(&mut used, *it));
     }
 
     fn claim(&self, used: &mut BTreeSet<u64>, frame: u64) {
-        assert!(frame + PAGE <= self.next_unused, "{frame:#x} was never given out");
+        assert!(frame + PAGE <= self.next_unused, "{frame:#x} was never allocated");
         assert!(used.insert(frame), "{frame:#x} is used twice");
     }
 

@@ -1,19 +1,19 @@
-//! Which addresses are taken: ranges that neither touch nor overlap.
+//! The set of addresses in use, as ranges that neither touch nor overlap.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// How many there may be: what the guest does is not to fill the monitor's memory.
+/// Maximum number of ranges, so that a guest cannot fill the monitor's memory.
 const MAX_RANGES: usize = 1 << 16;
 
-/// A set of addresses, as ranges.
+/// A set of addresses, stored as ranges.
 #[derive(Debug, Default)]
 pub(super) struct RangeSet {
-    /// Ends by starts.
+    /// End of each range, by its start.
     taken: BTreeMap<u64, u64>,
 }
 
 impl RangeSet {
-    /// Takes a range, though parts of it be taken. `None` where there are too many ranges.
+    /// Adds a range, parts of which may already be in the set. `None` if there are too many ranges.
     pub(super) fn insert(&mut self, mut range: Range<u64>) -> Option<()> {
         let touching = self.taken.range(..=range.end).rev();
         let touching = touching.take_while(|(_, end)| **end >= range.start);
@@ -29,7 +29,7 @@ impl RangeSet {
         Some(())
     }
 
-    /// Frees a range, though parts of it be free. `None` where there would be too many ranges.
+    /// Removes a range, parts of which may not be in the set. `None` if there would be too many ranges.
     pub(super) fn remove(&mut self, range: &Range<u64>) -> Option<()> {
         let overlapping = self.taken.range(..range.end).rev();
         let overlapping = overlapping.take_while(|(_, end)| **end > range.start);
@@ -49,19 +49,19 @@ impl RangeSet {
         Some(())
     }
 
-    /// Whether all of it is taken.
+    /// Returns whether the complete range is in the set.
     pub(super) fn covers(&self, range: &Range<u64>) -> bool {
         let before = self.taken.range(..=range.start).next_back();
         before.is_some_and(|(_, end)| *end >= range.end)
     }
 
-    /// Whether none of it is taken.
+    /// Returns whether no part of the range is in the set.
     pub(super) fn is_free(&self, range: &Range<u64>) -> bool {
         let before = self.taken.range(..range.end).next_back();
         before.is_none_or(|(_, end)| *end <= range.start)
     }
 
-    /// The first free range of this length in the window.
+    /// Returns the first free range of this length in the window.
     pub(super) fn find_gap(&self, len: u64, window: Range<u64>) -> Option<Range<u64>> {
         let mut start = window.start;
         for (taken, end) in &self.taken {
@@ -97,6 +97,6 @@ mod tests {
         ranges.insert(0..100).unwrap();
         assert!(ranges.covers(&(0..100)));
         ranges.remove(&(0..100)).unwrap();
-        assert!(ranges.is_free(&(0..u64::MAX_RANGES)));
+        assert!(ranges.is_free(&(0..u64::MAX)));
     }
 }

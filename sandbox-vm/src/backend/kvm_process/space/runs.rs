@@ -1,10 +1,10 @@
-//! Frames that something is done with together.
+//! Groups of frames that are processed together.
 
 use std::ops::Range;
 
 use crate::backend::kvm_process::ram::PAGE;
 
-/// Frames, as ranges where they follow one another.
+/// Frames, merged into ranges where they are adjacent.
 #[derive(Debug, Default)]
 pub(super) struct FrameRuns(pub(super) Vec<Range<u64>>);
 
