@@ -1,5 +1,5 @@
-//! Runs a graph in a jail. What it asks a model goes through the host, which alone knows the way there.
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+//! Runs a graph in a jail. Its model calls are made by the host, because the guest has no network and no API key.
+#![expect(clippy::print_stdout, reason = "examples print their results")]
 
 use graph_core::{Context, NodeError, START, State, StateGraph};
 use sandbox_vm::{
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("debate")).await?;
-    // Here a real host would call a model, with a key that never enters the guest.
+    // A real host would call a model here, with a key that never enters the guest.
     let model =
         async |_: String, request: Value| Ok::<_, CallError>(json!(format!("answer to {request}")));
     let policy = CallPolicy::new(model).allow("llm.chat").budget(10);

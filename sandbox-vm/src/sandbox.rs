@@ -1,4 +1,4 @@
-//! A sandbox: the handle to one guest.
+//! The handle to one sandbox.
 
 mod expiry;
 #[cfg(test)]
@@ -29,14 +29,14 @@ use crate::{
     spec::Spec,
 };
 
-/// How long a guest has for what takes no time.
+/// Time limit for commands that should complete immediately.
 pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a guest has to end. What is left of it then is left to whoever cleans up after a crash.
+/// Time limit for killing a guest. What remains after that is removed by the next process that cleans up orphans.
 const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One guest and what can be done with it. Cheap to clone; it lives until it is deleted or expires, though its
-/// [`Sandboxes`](crate::Sandboxes) be dropped before, or until nobody holds it.
+/// A handle to one guest. Cheap to clone. The sandbox lives until it is deleted, expires, or its last handle is
+/// dropped; dropping its [`Sandboxes`](crate::Sandboxes) does not end it while another handle exists.
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Inner>,
@@ -49,18 +49,18 @@ struct Inner {
     graphs: Vec<String>,
     session: Session,
     handle: Arc<dyn Handle>,
-    // Std mutexes: held for a moment, never over an await.
+    // Std mutexes: held briefly, never across an await.
     sandbox_dir: Mutex<Option<SandboxDir>>,
     expiry: Mutex<ExpiryTimer>,
-    /// Held by all that is under way, and alone by whoever takes a snapshot.
+    /// Locked shared by every operation, and exclusively while a snapshot is taken.
     activity: Arc<RwLock<()>>,
     termination: OnceLock<TerminationReason>,
-    /// Held while the guest is taken down, so that whoever else wants that waits for it.
+    /// Held while the guest is being terminated, so that concurrent callers wait for it.
     terminating: tokio::sync::Mutex<()>,
 }
 
 impl Sandbox {
-    /// Greets a guest that was started.
+    /// Performs the handshake with a guest that was just started.
     pub(crate) async fn connect(
         spec: Spec,
         (backend_name, isolated): (&'static str, bool),
@@ -76,7 +76,9 @@ impl Sandbox {
                 let problem = match tokio::time::timeout(KILL_TIMEOUT, refused).await {
                     Ok(problem) => problem,
                     Err(_) => {
-                        format!("it did not greet, and has not ended within {KILL_TIMEOUT:?}")
+                        format!(
+                            "the handshake failed, and the guest has not ended within {KILL_TIMEOUT:?}"
+                        )
                     }
                 };
                 return Err(Error::Start { backend: backend_name, problem });
@@ -98,53 +100,53 @@ impl Sandbox {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.inner.spec.name
     }
 
-    /// What it was made from.
+    /// Returns the spec it was created from.
     pub fn spec(&self) -> &Spec {
         &self.inner.spec
     }
 
-    /// What it is found by.
+    /// Returns its labels.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.inner.spec.labels
     }
 
-    /// The back end it runs on.
+    /// Returns the name of its back end.
     pub fn backend(&self) -> &'static str {
         self.inner.backend
     }
 
-    /// Whether it is isolated from the host; a run that is not has to say so wherever its result goes.
+    /// Returns whether it is isolated from the host. Results of a sandbox that is not isolated must say so.
     pub fn isolated(&self) -> bool {
         self.inner.isolated
     }
 
-    /// The graphs that its guest can run.
+    /// Returns the names of the graphs that its guest can run.
     pub fn graphs(&self) -> &[String] {
         &self.inner.graphs
     }
 
-    /// The files of its workspace.
+    /// Returns access to the files of its workspace.
     pub fn fs(&self) -> Files<'_> {
         Files::new(self)
     }
 
-    /// What it has used so far, as the host sees it; `None` where the back end cannot see it.
+    /// Returns the resources it has used so far, as measured by the host; `None` if the back end cannot measure them.
     pub async fn usage(&self) -> Option<Usage> {
         self.inner.handle.usage().await
     }
 
-    /// Waits for a sign of life.
+    /// Checks that the guest replies.
     pub async fn ping(&self) -> Result<(), Error> {
         self.command(&GuestCommand::Ping, REPLY_TIMEOUT).await
     }
 
-    /// Stops it until [`resume`](Self::resume), where the back end can; its time goes on. Nothing can be asked of it
-    /// meanwhile.
+    /// Pauses the guest until [`resume`](Self::resume), if the back end supports it. While it is paused, commands are
+    /// refused; its lifetime and idle time continue to count.
     pub async fn pause(&self) -> Result<(), Error> {
         self.ensure_alive()?;
         self.inner.handle.pause().await?;
@@ -152,7 +154,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Resumes a paused guest.
     pub async fn resume(&self) -> Result<(), Error> {
         self.ensure_alive()?;
         self.touch();
@@ -161,11 +163,11 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Keeps its whole state, where the back end can, in a folder that belongs to the caller. The sandbox goes on.
+    /// Writes the guest's whole state to a directory owned by the caller, if the back end supports it. The sandbox
+    /// continues to run.
     ///
-    /// The folder holds the guest's memory, with all secrets that are in it, and is made for this user alone; to
-    /// remove it is the caller's business. Nothing may be under way in the sandbox, and what is asked of it meanwhile
-    /// waits.
+    /// The directory contains the guest's memory, including any secrets in it, and is accessible only to this user; the
+    /// caller must delete it. No operation may be in progress; operations that start meanwhile wait.
     ///
     /// ```no_run
     /// # use sandbox_vm::{Error, Sandboxes, Spec};
@@ -184,8 +186,8 @@ impl Sandbox {
         let Ok(_exclusive) = self.inner.activity.try_write() else {
             return Err(Error::Busy { name: self.name().to_owned() });
         };
-        // Once this is answered nothing is on its way in either direction: a copy of the guest starts with a greeting,
-        // and not in the middle of a message.
+        // After this reply nothing is in transit in either direction, so that a copy of the guest starts with a
+        // handshake and not in the middle of a message.
         if let Err(error) =
             self.inner.session.request::<()>(&GuestCommand::Ping, REPLY_TIMEOUT).await
         {
@@ -194,19 +196,19 @@ impl Sandbox {
         self.inner.handle.snapshot(dir.into()).await
     }
 
-    /// Gives it fresh randomness and the time, as after a snapshot was restored.
+    /// Gives the guest new random state and the current time, as needed after a snapshot was restored.
     pub(crate) async fn reseed(&self, seed: Vec<u8>) -> Result<ReseedResult, Error> {
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         self.command(&GuestCommand::Reseed { seed, time: time.unwrap_or_default() }, REPLY_TIMEOUT)
             .await
     }
 
-    /// Ends it and removes all that belongs to it. Deleting it again does nothing.
+    /// Terminates the guest and removes everything that belongs to the sandbox. Deleting it again has no effect.
     pub async fn delete(&self) {
         self.terminate(TerminationReason::Deleted).await;
     }
 
-    /// Why it is no more, if it is not.
+    /// Returns why the sandbox terminated, if it has.
     pub fn termination_reason(&self) -> Option<&TerminationReason> {
         self.inner.termination.get()
     }
@@ -215,7 +217,7 @@ impl Sandbox {
         &self.inner.session
     }
 
-    /// Asks the guest something and waits for its answer.
+    /// Sends a command to the guest and waits for its reply.
     pub(crate) async fn command<T: DeserializeOwned>(
         &self,
         command: &GuestCommand,
@@ -229,7 +231,7 @@ impl Sandbox {
         }
     }
 
-    /// What a failed question means. A guest that died, lied or fell silent is taken down.
+    /// Converts a failed request to an error. Terminates a guest that has exited, violated the protocol or timed out.
     pub(crate) async fn handle_failure(&self, error: RequestError) -> Error {
         let name = self.name().to_owned();
         match error {
@@ -244,36 +246,36 @@ impl Sandbox {
         }
     }
 
-    /// Takes down a guest whose channel is closed, and says reason it is gone.
+    /// Terminates a guest whose channel is closed, and returns the reason.
     pub(crate) async fn handle_close(&self, close: CloseReason) -> TerminationReason {
         let reason = match close {
             CloseReason::Protocol(error) => TerminationReason::ProtocolViolation(error),
             CloseReason::ChannelClosed => match self.inner.handle.exceeded_limit().await {
                 Some(cause) => TerminationReason::Limit(cause),
-                // Before it is ended: what it says last may still be on its way.
+                // Read before the guest is killed: its diagnostic output may still be arriving.
                 None => TerminationReason::Exited(self.inner.handle.diagnostic_output().await),
             },
         };
         self.terminate(reason).await
     }
 
-    /// Ends it for this reason, unless it has ended for another; returns the one that counts.
+    /// Terminates the guest for this reason, unless it already has another one. Returns the effective reason.
     pub(crate) async fn terminate(&self, reason: TerminationReason) -> TerminationReason {
         let reason = self.inner.termination.get_or_init(|| reason).clone();
         let inner = self.inner.clone();
-        // A task of its own, which goes on though whoever waits for it is dropped: from here on nobody looks after it.
+        // In a separate task, which completes even if the caller is dropped: from here on nothing else would retry it.
         let task = tokio::spawn(async move {
             let _terminating = inner.terminating.lock().await;
             kill_guest(&*inner.handle, &inner.spec.name).await;
             drop(lock(&inner.sandbox_dir).take());
         });
         if let Err(error) = task.await {
-            tracing::warn!(sandbox = self.name(), %error, "a guest may not have ended");
+            tracing::warn!(sandbox = self.name(), %error, "terminating a guest failed; it may still be running");
         }
         reason
     }
 
-    /// An error if it is no more.
+    /// Returns an error if the sandbox has terminated.
     pub(crate) fn ensure_alive(&self) -> Result<(), Error> {
         match self.inner.termination.get() {
             Some(reason) => {
@@ -283,7 +285,7 @@ impl Sandbox {
         }
     }
 
-    /// An error if nothing can be asked of it: it is no more, or paused.
+    /// Returns an error if the sandbox cannot take commands, because it has terminated or is paused.
     pub(crate) fn ensure_running(&self) -> Result<(), Error> {
         self.ensure_alive()?;
         match self.inner.session.is_paused() {
@@ -292,45 +294,45 @@ impl Sandbox {
         }
     }
 
-    /// The limit that its guest ran into since this was last asked, as far as the back end knows.
+    /// Returns the limit that the guest has exceeded since the last call, as far as the back end knows.
     pub(crate) async fn take_exceeded_limit(&self) -> Option<ExceededLimit> {
         self.inner.handle.exceeded_limit().await
     }
 
-    /// Marks it as busy until the guard is dropped: it does not expire for idleness meanwhile.
+    /// Marks the sandbox as busy until the guard is dropped; its idle time does not count meanwhile.
     pub(crate) async fn mark_busy(&self) -> BusyGuard {
         let activity = self.inner.activity.clone().read_owned().await;
         lock(&self.inner.expiry).begin();
         BusyGuard { inner: self.inner.clone(), _activity: activity }
     }
 
-    /// Counts its idle time from now, and says whether it still lives.
+    /// Restarts its idle time, and returns whether it is still alive.
     pub(crate) fn touch(&self) -> bool {
         let mut timer = lock(&self.inner.expiry);
         timer.touch();
-        // Looked at under the lock, as it is judged under the lock.
+        // Checked under the lock under which `mark_expired` decides.
         self.termination_reason().is_none()
     }
 
-    /// Stops its clock: until somebody takes it over, it does not expire.
+    /// Stops its lifetime and idle time until [`restart_expiry`](Self::restart_expiry).
     pub(crate) fn stop_expiry(&self) {
         lock(&self.inner.expiry).stop();
     }
 
-    /// Counts its time from now, for its new owner.
+    /// Starts its lifetime and idle time from now, for its new owner.
     pub(crate) fn restart_expiry(&self) {
         lock(&self.inner.expiry).restart();
     }
 
-    /// A way to it that does not keep it.
+    /// Returns a weak reference.
     pub(crate) fn downgrade(&self) -> WeakSandbox {
         WeakSandbox(Arc::downgrade(&self.inner))
     }
 
-    /// Ends it if it has passed a limit of time; or says reason it ended by itself.
+    /// Terminates the sandbox if it has exceeded a time limit or its guest has ended, and returns the reason.
     pub(crate) async fn terminate_if_overdue(&self) -> Option<TerminationReason> {
         let reason = self.overdue_reason().await?;
-        tracing::info!(sandbox = self.name(), %reason, "removing a sandbox");
+        tracing::info!(sandbox = self.name(), %reason, "removing sandbox");
         Some(self.terminate(reason).await)
     }
 
@@ -347,28 +349,28 @@ impl Sandbox {
         is_over.then_some(TerminationReason::Limit(ExceededLimit::CpuTime))
     }
 
-    /// Marks it as gone if its time is over.
+    /// Marks the sandbox as terminated if its lifetime or idle time is over.
     fn mark_expired(&self) -> Option<ExceededLimit> {
         let timer = lock(&self.inner.expiry);
         let cause = timer.expired_limit(&self.inner.spec)?;
-        // Under the lock: nobody is given it after it was judged.
+        // Under the lock, so that `touch` cannot return an expired sandbox as alive.
         let _ = self.inner.termination.set(TerminationReason::Limit(cause));
         Some(cause)
     }
 }
 
-/// Ends a guest, and waits for that as long as it is sensible.
+/// Kills a guest, and waits for it for a limited time.
 async fn kill_guest(handle: &dyn Handle, name: &str) {
     if tokio::time::timeout(KILL_TIMEOUT, handle.kill()).await.is_err() {
         tracing::warn!(sandbox = name, "a guest has not ended within {KILL_TIMEOUT:?}");
     }
 }
 
-/// A way to a sandbox that does not keep it.
+/// A weak reference to a sandbox.
 pub(crate) struct WeakSandbox(Weak<Inner>);
 
 impl WeakSandbox {
-    /// The sandbox, if anybody still holds it.
+    /// Returns the sandbox, if it still has a handle.
     pub(crate) fn upgrade(&self) -> Option<Sandbox> {
         Some(Sandbox { inner: self.0.upgrade()? })
     }
@@ -385,7 +387,7 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// Something is under way in a sandbox.
+/// Guard of an operation in progress.
 pub(crate) struct BusyGuard {
     inner: Arc<Inner>,
     _activity: OwnedRwLockReadGuard<()>,

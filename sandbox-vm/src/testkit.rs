@@ -1,7 +1,8 @@
-//! The suite that every back end passes, less what its capability report says it lacks.
+//! The conformance suite that every back end must pass, except for guarantees that its capability report does not
+//! claim.
 //!
-//! The guests of the suite are the program `sandbox-vm-hostile`: it holds the graphs of [`graphs`], and is at the same
-//! time a set of programs that try to get out, each by a name of [`hostile`].
+//! The suite's guests run the program `sandbox-vm-hostile`. It contains the graphs of [`graphs`] and, as subcommands,
+//! the programs of [`hostile`] that attempt to escape.
 //!
 //! ```no_run
 //! use sandbox_vm::{backend::Jail, testkit};
@@ -35,28 +36,28 @@ use crate::{
     report::{Guarantee, Report},
 };
 
-/// The agent of the suite's guests.
+/// Returns the agent of the suite's guests.
 pub fn agent() -> Agent {
     graphs::register(Agent::new())
 }
 
-/// Where a guest finds the program that it is.
+/// Path of the suite's program inside a guest.
 pub const PROGRAM: &str = "/agent";
 
-/// Runs every check on a back end. `hostile` is where the suite's program is on the host: a back end that does not
+/// Runs every check on a back end. `hostile` is the path of the suite's program on the host; a back end that does not
 /// isolate runs it from there.
 pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> SuiteReport {
     run_checks(hostile, make, checks()).await
 }
 
-/// Runs some of the checks: `checks().filter(|it| it.name().starts_with("graph"))`.
+/// Runs the given checks, for example `checks().filter(|it| it.name().starts_with("graph"))`.
 pub async fn run_checks<B: Backend + 'static>(
     hostile: &str,
     make: impl Fn() -> B,
     checks: impl Iterator<Item = Check>,
 ) -> SuiteReport {
     let mut report = SuiteReport::default();
-    // Several suites may run at once in one process.
+    // Several suites may run concurrently in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
     for check in checks {
         let dir = state.join(report.outcomes.len().to_string());
@@ -71,7 +72,7 @@ pub async fn run_checks<B: Backend + 'static>(
     report
 }
 
-/// All checks, in the order in which [`run`] runs them.
+/// Returns all checks, in the order in which [`run`] runs them.
 pub fn checks() -> impl Iterator<Item = Check> {
     let groups = [
         programs::CHECKS,
@@ -85,14 +86,14 @@ pub fn checks() -> impl Iterator<Item = Check> {
     groups.into_iter().flatten().copied()
 }
 
-/// What a check works with: a back end, and its sandboxes.
+/// The back end and sandboxes of a check.
 #[derive(Clone, Debug)]
 pub struct TestContext {
-    /// The sandboxes, of this back end alone.
+    /// Sandboxes of the tested back end only.
     pub sandboxes: Sandboxes,
-    /// What the back end says it can do.
+    /// The back end's capability report.
     pub capabilities: Report,
-    /// Where a guest finds the suite's program.
+    /// Path of the suite's program, as seen by the guest.
     pub program: Arc<str>,
 }
 
@@ -112,7 +113,7 @@ impl TestContext {
         Ok(Self { sandboxes, capabilities, program })
     }
 
-    /// A sandbox of the usual size, whose image lets the guest's program be run where programs can be run at all.
+    /// Returns a spec with default limits, whose image can run the suite's program if the back end can run programs.
     pub fn spec(&self) -> Spec {
         match self.capabilities.has(Guarantee::Programs) {
             true => Spec::new("suite").image(Image::Python),
@@ -120,13 +121,13 @@ impl TestContext {
         }
     }
 
-    /// Makes a sandbox.
+    /// Returns the sandbox of this name, or creates it.
     pub async fn sandbox(&self, spec: Spec) -> Result<Sandbox, Failure> {
         Ok(self.sandboxes.create_if_not_exists(spec).await?)
     }
 }
 
-/// One thing that a back end must do.
+/// One requirement of a back end.
 #[derive(Clone, Copy)]
 pub struct Check {
     name: &'static str,
@@ -136,11 +137,11 @@ pub struct Check {
 
 type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// How long a check may take: guests that are emulated take their time.
+/// Time limit of a check: emulated guests are slow.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Check {
-    /// What is checked, in words.
+    /// Returns a description of what is checked.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -155,7 +156,9 @@ impl Check {
         let outcome = match work.await {
             Ok(Ok(Ok(()))) => Outcome::Passed,
             Ok(Ok(Err(failure))) => Outcome::Failed(failure.0),
-            Ok(Err(_)) => Outcome::Failed(format!("it was not over after {CHECK_TIMEOUT:?}")),
+            Ok(Err(_)) => {
+                Outcome::Failed(format!("the check did not finish within {CHECK_TIMEOUT:?}"))
+            }
             Err(error) => Outcome::Failed(error.to_string()),
         };
         sandboxes.delete_all().await;
@@ -169,34 +172,34 @@ impl fmt::Debug for Check {
     }
 }
 
-/// What came of a check.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
+    /// The check passed.
     Passed,
-    /// It does not.
+    /// The check failed, with this message.
     Failed(String),
-    /// The back end says itself that it lacks this.
+    /// The check was skipped, because the back end does not claim this guarantee.
     Skipped(Guarantee),
 }
 
-/// What came of the suite.
+/// Results of the suite.
 #[derive(Clone, Debug, Default)]
-#[must_use = "a report says nothing unless it is looked at: call `assert`"]
+#[must_use = "a report has no effect unless it is inspected: call `assert`"]
 pub struct SuiteReport {
-    /// Each check's name, and what came of it.
+    /// Name and result of each check.
     pub outcomes: Vec<(&'static str, Outcome)>,
 }
 
 impl SuiteReport {
-    /// Panics with the list of failures, if there are any, and where nothing was checked.
+    /// Panics with the list of failures if a check failed, or if no check passed.
     #[track_caller]
     pub fn assert(&self) {
-        assert!(self.outcomes.iter().any(|it| it.1 == Outcome::Passed), "no check was run: {self}");
+        assert!(self.outcomes.iter().any(|it| it.1 == Outcome::Passed), "no check passed: {self}");
         assert!(!self.outcomes.iter().any(|it| matches!(it.1, Outcome::Failed(_))), "{self}");
     }
 
-    /// How many checks passed.
+    /// Returns the number of checks that passed.
     pub fn passed(&self) -> usize {
         self.outcomes.iter().filter(|it| it.1 == Outcome::Passed).count()
     }
@@ -210,7 +213,7 @@ impl fmt::Display for SuiteReport {
                 Outcome::Passed => {}
                 Outcome::Failed(problem) => write!(f, "\n- {name}\n  {problem}")?,
                 Outcome::Skipped(missing) => {
-                    write!(f, "\n  (left out: {name}; not: {})", missing.description())?
+                    write!(f, "\n  (skipped: {name}; not guaranteed: {})", missing.description())?
                 }
             }
         }
@@ -218,7 +221,7 @@ impl fmt::Display for SuiteReport {
     }
 }
 
-/// Why a check does not hold.
+/// Why a check failed.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -228,7 +231,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Fails a check unless something holds.
+/// Fails a check unless the condition is true.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         if !$holds {
@@ -242,7 +245,7 @@ fn fail(problem: impl Into<String>) -> Failure {
     Failure(problem.into())
 }
 
-/// Writes a check down: its name, what it needs, and the async function that makes it.
+/// Defines a check: its name, the guarantees it needs, and the async function that performs it.
 macro_rules! check {
     ($name:literal, $body:path) => {
         $crate::testkit::check!($name, [], $body)

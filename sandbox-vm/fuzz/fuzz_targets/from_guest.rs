@@ -1,4 +1,4 @@
-//! Reads bytes as the host reads those of a guest.
+//! Parses arbitrary bytes as messages from a guest.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

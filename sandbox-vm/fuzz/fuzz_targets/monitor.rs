@@ -1,4 +1,4 @@
-//! Does what bytes say as the guest of a VM without a kernel, whose system calls the monitor answers.
+//! Interprets arbitrary bytes as the actions of a guest without a kernel, whose system calls the monitor handles.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

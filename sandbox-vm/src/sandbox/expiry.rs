@@ -1,4 +1,4 @@
-//! What a sandbox's time is counted by.
+//! Tracks the lifetime and idle time of a sandbox.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::{limits::ExceededLimit, spec::Spec};
 
 #[derive(Debug)]
 pub(super) struct ExpiryTimer {
-    /// Since when it is somebody's; a sandbox that waits in a pool is nobody's, and does not expire.
+    /// Start of the lifetime. `None` for a sandbox that waits in a pool, which does not expire.
     owned_since: Option<Instant>,
     last_used: Instant,
     active_operations: usize,
@@ -18,23 +18,23 @@ impl ExpiryTimer {
         Self { owned_since: Some(now), last_used: now, active_operations: 0 }
     }
 
-    /// Counts nothing until it is started again.
+    /// Stops counting until [`restart`](Self::restart).
     pub(super) fn stop(&mut self) {
         self.owned_since = None;
     }
 
-    /// Counts from now.
+    /// Starts counting from now.
     pub(super) fn restart(&mut self) {
         self.owned_since = Some(Instant::now());
         self.touch();
     }
 
-    /// Somebody has used it.
+    /// Restarts the idle time.
     pub(super) fn touch(&mut self) {
         self.last_used = Instant::now();
     }
 
-    /// Something is under way, until it is [finished](Self::finish).
+    /// Marks an operation as in progress, until [`finish`](Self::finish).
     pub(super) fn begin(&mut self) {
         self.active_operations += 1;
     }
@@ -44,7 +44,7 @@ impl ExpiryTimer {
         self.touch();
     }
 
-    /// The limit of time that has passed, if one has.
+    /// Returns the time limit that was exceeded, if any.
     pub(super) fn expired_limit(&self, spec: &Spec) -> Option<ExceededLimit> {
         if self.owned_since?.elapsed() >= spec.lifetime {
             return Some(ExceededLimit::Lifetime);

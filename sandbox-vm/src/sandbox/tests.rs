@@ -1,4 +1,4 @@
-//! What only this crate may ask of a sandbox.
+//! Tests of crate-private operations of a sandbox.
 
 use crate::{
     Error, Isolation, Sandboxes, Spec, backend::InProcess, protocol::message::FaultCode, testkit,

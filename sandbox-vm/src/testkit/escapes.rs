@@ -1,4 +1,4 @@
-//! Escapes: each is tried by a program in the guest, and none gets through.
+//! Checks that escape attempts of a program in the guest fail.
 
 use std::{
     net::{TcpListener, UdpSocket},
@@ -10,31 +10,31 @@ use crate::{Program, report::Guarantee};
 
 pub(super) const CHECKS: &[Check] = &[
     check!(
-        "escape: a program has no capability and cannot get any",
+        "escape: a program has no capabilities and cannot gain any",
         [Programs, FilteredCalls, NoPrivileges],
         no_capabilities
     ),
     check!(
-        "escape: no network of any kind reaches the host or beyond",
+        "escape: no network connection reaches the host or beyond",
         [Programs, NoNetwork],
         network
     ),
-    check!("escape: no file of the host is seen", [Programs, NoHostFiles], host_files),
-    check!("escape: nothing of the image can be written", [Programs, NoHostFiles], read_only),
+    check!("escape: no file of the host is visible", [Programs, NoHostFiles], host_files),
+    check!("escape: the image cannot be written", [Programs, NoHostFiles], read_only),
     check!(
-        "escape: no process of the host is seen or signalled",
+        "escape: no process of the host can be seen or signalled",
         [Programs, OwnProcesses],
         processes
     ),
     check!(
-        "escape: the kernel's own files and devices are out of reach",
+        "escape: kernel files and devices are inaccessible",
         [Programs, FilteredCalls],
         kernel_files
     ),
-    check!("escape: no dangerous system call is made", [Programs, FilteredCalls], system_calls),
+    check!("escape: dangerous system calls are blocked", [Programs, FilteredCalls], system_calls),
 ];
 
-/// Tries each; all must be held.
+/// Makes each attempt; all of them must be blocked.
 async fn assert_all_blocked(cx: &TestContext, attempts: &[&[&str]]) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
     let mut succeeded = Vec::new();
@@ -74,27 +74,27 @@ async fn network(cx: TestContext) -> Result<(), Failure> {
     udp.set_nonblocking(true)?;
     std::fs::remove_file(&path)?;
     outcome?;
-    // What it sends to itself may arrive; nothing arrives here.
+    // A packet that the guest sends to itself may arrive there, but none may arrive here.
     let port = udp.local_addr()?.to_string();
     let sandbox = cx.sandbox(cx.spec()).await?;
     let _ = sandbox.exec(Program::new(&*cx.program).args(["try", "udp", &port])).await?;
-    ensure!(udp.recv(&mut [0; 16]).is_err(), "a packet of the guest arrived");
+    ensure!(udp.recv(&mut [0; 16]).is_err(), "a packet from the guest arrived");
     for (listener, accepted) in [
         ("tcp", accepts(&tcp)?),
         ("abstract", accepts_unix(&abstract_socket)?),
         ("unix", accepts_unix(&unix)?),
     ] {
-        ensure!(!accepted, "the guest connected to the host by {listener}");
+        ensure!(!accepted, "the guest connected to the host's {listener} listener");
     }
-    // Where system calls are listed there is no socket to try it with. So the guest says which network it is in; one with
-    // a kernel of its own counts its networks by itself.
+    // If system calls are filtered, the guest cannot create a socket to try. Therefore compare network namespaces. A
+    // guest with its own kernel numbers its namespaces independently.
     if !cx.capabilities.has(Guarantee::OwnKernel) {
         let output = sandbox.exec(Program::new(&*cx.program).arg("network")).await?;
         let network = String::from_utf8_lossy(&output.stdout).into_owned();
         let own = std::fs::read_link("/proc/self/ns/net")?.display().to_string();
         ensure!(
             network.starts_with("net:") && network != own,
-            "it is in {network:?}, and so are we"
+            "the guest is in network namespace {network:?}, which is the host's or unknown"
         );
     }
     if cx.capabilities.has(Guarantee::FilteredCalls) {
@@ -135,7 +135,7 @@ async fn host_files(cx: TestContext) -> Result<(), Failure> {
             &["list", "/var"],
             &["list", "/run"],
             &["list", "/boot"],
-            // The first process may be seen, but nothing of the host's own variables in it.
+            // The first process may be visible, but it must not hold the host's environment variables.
             &["variable", "PATH"],
         ],
     )
@@ -157,7 +157,7 @@ async fn read_only(cx: TestContext) -> Result<(), Failure> {
     .await
 }
 
-/// A guest has so few processes that a larger id is none of its own.
+/// Upper bound of process ids in a guest; a larger id belongs to the host.
 pub(super) const MAX_GUEST_PID: u32 = 1000;
 
 async fn processes(cx: TestContext) -> Result<(), Failure> {
@@ -207,12 +207,12 @@ async fn no_capabilities(cx: TestContext) -> Result<(), Failure> {
         ("CapEff", none),
         ("CapBnd", none),
         ("no new privileges", "1"),
-        // A filter is at work.
+        // 2: a seccomp filter is active.
         ("Seccomp", "2"),
     ] {
-        ensure!(value(name) == Some(expected), "{name} is {:?} and not {expected}", value(name));
+        ensure!(value(name) == Some(expected), "{name} is {:?}, expected {expected}", value(name));
     }
-    // A kernel without ambient capabilities does not speak of them.
+    // A kernel without ambient capabilities does not print this line.
     ensure!(value("CapAmb").is_none_or(|it| it == none), "CapAmb is {:?}", value("CapAmb"));
     Ok(())
 }

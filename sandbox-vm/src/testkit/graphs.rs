@@ -42,21 +42,21 @@ pub(super) fn register(agent: Agent) -> Agent {
         })
 }
 
-/// A debate of three rounds: two speakers at once, each asking the host for words, and a judge.
+/// A debate of three rounds: two concurrent speakers, each of which calls the host, and a judge.
 #[derive(State, Clone, Debug, Default)]
 pub struct Debate {
-    /// What it is about.
+    /// Topic of the debate.
     pub topic: String,
-    /// How many rounds are over.
+    /// Number of rounds started so far.
     pub round: u32,
-    /// What was said, and by whom.
+    /// All statements, each prefixed with its side.
     #[reduce(append)]
     pub turns: Vec<String>,
-    /// What the judge says.
+    /// The judge's verdict.
     pub verdict: String,
 }
 
-/// The debate. Its dependency is the host; without one a speaker says what it has to say by itself.
+/// Builds the debate. Its dependency is the host; without a host, speakers answer themselves.
 pub fn debate(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<Debate, Option<Host>>, BuildError> {
@@ -115,12 +115,12 @@ async fn speak(turn: Turn, cx: &Context<Option<Host>>) -> Result<DebateUpdate, N
     Ok(Debate::update().turns([format!("{side}: {answer}")]))
 }
 
-/// What the suite's hosts answer to a prompt.
+/// Returns the suite's answer to a prompt.
 pub fn answer(prompt: &str) -> String {
     format!("I am {prompt}")
 }
 
-/// Decides, and keeps the log of the debate in the workspace after every round.
+/// Decides, and writes the log of the debate to the workspace after every round.
 async fn judge(debate: &Debate, cx: &Context<Option<Host>>) -> Result<DebateUpdate, NodeError> {
     if let Some(host) = cx.deps() {
         let log = serde_json::to_vec_pretty(&debate.turns).map_err(NodeError::terminal)?;
@@ -131,10 +131,10 @@ async fn judge(debate: &Debate, cx: &Context<Option<Host>>) -> Result<DebateUpda
     Ok(Debate::update().verdict(format!("{} turns on {}", debate.turns.len(), debate.topic)))
 }
 
-/// An order that needs somebody's word.
+/// An order that needs approval.
 #[derive(State, Clone, Debug, Default)]
 pub struct Order {
-    /// What is ordered.
+    /// The ordered item.
     pub item: String,
     /// Whether it was approved.
     pub approved: bool,
@@ -154,14 +154,14 @@ struct EventBurst {
     events: u32,
 }
 
-/// Says more than the host has room for at once.
+/// Emits more events than the host can buffer.
 async fn event_burst(event_burst: &EventBurst, cx: &Context) {
     for number in 0..event_burst.events {
         cx.emit(number).await;
     }
 }
 
-/// Many who all call the host at once.
+/// State of a graph with many concurrent host calls.
 #[derive(State, Clone, Debug, Default)]
 struct ParallelCalls {
     callers: u32,
@@ -186,7 +186,7 @@ async fn call(caller: u32, cx: &Context<Host>) -> Result<ParallelCallsUpdate, No
     Ok(ParallelCalls::update().answers([answer]))
 }
 
-/// Reaches for a thread that is not its own.
+/// Tries to read another thread.
 async fn read_foreign_thread(
     order: &Order,
     cx: &Context<Arc<dyn Checkpointer>>,
@@ -196,7 +196,7 @@ async fn read_foreign_thread(
     Ok(Order::update().approved(true))
 }
 
-/// Takes more than it may, of what the order names.
+/// Exhausts the resource that the order names.
 async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeError> {
     let workspace = cx.deps().workspace();
     match order.item.as_str() {
@@ -220,7 +220,7 @@ async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeE
     Ok(Order::update().approved(true))
 }
 
-/// Never ends, and never lets anybody else run.
+/// Never returns, and never yields to other tasks.
 async fn hang(_: &Order) {
     loop {
         std::hint::spin_loop();

@@ -1,8 +1,9 @@
-//! Programs that try to get out, and a few that only help the suite.
+//! Programs that attempt to escape from a guest, and helper programs of the suite.
 //!
-//! `sandbox-vm-hostile try NAME` ends with code 0 if the guest's walls held, and with [`ATTEMPT_SUCCEEDED`] if they did not.
+//! `sandbox-vm-hostile try NAME` exits with code 0 if the attempt was blocked, and with [`ATTEMPT_SUCCEEDED`] if it was
+//! not.
 
-#![expect(clippy::print_stdout, reason = "these are programs, and the suite reads what they say")]
+#![expect(clippy::print_stdout, reason = "the suite reads the output of these programs")]
 
 use std::{
     fs,
@@ -16,19 +17,19 @@ use std::{
 
 use rustix::net::{AddressFamily, SocketType};
 
-/// How a program ends that got through a wall.
+/// Exit code of an attempt that was not blocked.
 pub const ATTEMPT_SUCCEEDED: u8 = 77;
 
-/// How a program ends that failed for a reason that no wall gives: it has shown nothing.
+/// Exit code of an attempt that failed for a reason other than isolation, and therefore proves nothing.
 pub const ATTEMPT_INCONCLUSIVE: u8 = 78;
 
-/// How much a program takes that wants more memory than it may have.
+/// Number of bytes that a program allocates to exceed its memory limit.
 const TOTAL_BYTES: usize = 512 << 20;
 
-/// How much of it at a time.
+/// Number of bytes that are allocated at a time.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// Runs one of the programs, by its arguments.
+/// Runs the program selected by the arguments.
 pub fn main(args: &[String]) -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
@@ -90,14 +91,15 @@ fn environment() -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel says of this process. gVisor's has no line for new privileges, and answers the call.
+/// Prints the kernel's status of this process. gVisor's kernel prints no line for `no_new_privs`, but supports the
+/// system call.
 fn status() -> io::Result<()> {
     let text = fs::read_to_string("/proc/self/status")?;
     let no_new_privs = u8::from(rustix::thread::no_new_privs()?);
     print(&format!("{text}no new privileges:\t{no_new_privs}\n"), "")
 }
 
-/// Says what time it is, in seconds, and a number that nobody can guess.
+/// Prints the time in seconds and a random number.
 fn clock_and_random() -> io::Result<()> {
     let mut random = [0; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -122,12 +124,12 @@ fn spawn_self(args: &[&str]) -> io::Result<std::process::Child> {
         .spawn()
 }
 
-/// Ends, and leaves a process that holds its output open.
+/// Exits, and leaves a process behind that holds its output open.
 fn leave_a_child() -> io::Result<()> {
     spawn_self(&["sleep"]).map(drop)
 }
 
-/// Leaves processes that end after it has.
+/// Leaves processes behind that exit after it has.
 fn orphans(count: u32) -> io::Result<()> {
     for _ in 0..count {
         spawn_self(&["exit", "0"])?;
@@ -146,7 +148,7 @@ fn fork_bomb() -> io::Result<()> {
 fn eat_memory() -> io::Result<()> {
     let mut held = Vec::new();
     loop {
-        // Written to, or the kernel would give no page for it.
+        // Written to, because the kernel allocates a page only on its first write.
         held.push(vec![1u8; 1 << 20]);
         std::hint::black_box(&held);
     }
@@ -163,7 +165,7 @@ fn fill_disk() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a file that is nearly all holes, and takes no room.
+/// Creates a sparse file that is longer than the disk but takes no space.
 fn long_file() -> io::Result<()> {
     fs::File::create("long")?.set_len(1 << 40)
 }
@@ -182,7 +184,7 @@ fn endless_output() -> io::Result<()> {
     }
 }
 
-/// A file or folder that holds nothing, as the one in place of a hidden one does, gives nothing away.
+/// Fails if a file or directory is empty, as the replacement of a hidden one is: it reveals nothing.
 fn non_empty<T>(found: Option<T>) -> io::Result<()> {
     found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
@@ -228,7 +230,7 @@ fn report(outcome: io::Result<()>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("unexpected error, the attempt shows nothing: {error} ({:?})", error.kind());
+            eprintln!("unexpected error, the attempt proves nothing: {error} ({:?})", error.kind());
             ExitCode::from(ATTEMPT_INCONCLUSIVE)
         }
         Ok(()) => {
@@ -238,7 +240,7 @@ fn report(outcome: io::Result<()>) -> ExitCode {
     }
 }
 
-/// Whether this is what whoever meets a wall is told: that it may not, that there is no such thing, or no such way.
+/// Returns whether an error is one that isolation causes: not permitted, does not exist, or not supported.
 fn is_denial(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, NetworkUnreachable, NotFound, PermissionDenied, ReadOnlyFilesystem,
@@ -258,7 +260,7 @@ fn is_denial(error: &io::Error) -> bool {
         )
 }
 
-/// Which network this process is in.
+/// Prints the network namespace of this process.
 fn network() -> io::Result<()> {
     print(&fs::read_link("/proc/self/ns/net")?.display().to_string(), "")
 }
@@ -275,7 +277,7 @@ fn shared_memory(of: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes to files that are nowhere but in memory, and that no process has mapped.
+/// Writes to in-memory files that no process has mapped.
 fn memory_files() -> io::Result<()> {
     let piece = vec![1; CHUNK_BYTES];
     let mut files = Vec::new();
@@ -289,7 +291,7 @@ fn memory_files() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives whoever looks after it the time to look.
+/// Gives the agent time to sample the memory usage.
 fn wait_for_sampling() {
     std::thread::sleep(Duration::from_secs(2));
 }
@@ -323,7 +325,7 @@ fn socket(family: &str) -> io::Result<()> {
         "netlink" => (AddressFamily::NETLINK, SocketType::RAW),
         "vsock" => (AddressFamily::VSOCK, SocketType::STREAM),
         "bluetooth" => (AddressFamily::BLUETOOTH, SocketType::RAW),
-        _ => return Err(io::Error::other("there is no such attempt")),
+        _ => return Err(io::Error::other("unknown socket family")),
     };
     rustix::net::socket(family, kind, None)?;
     Ok(())
@@ -343,7 +345,7 @@ fn trace(process: &str) -> io::Result<()> {
     Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
 }
 
-/// Looks for a process whose number none of a guest's has.
+/// Looks for a process id that is too large for a guest.
 fn find_host_process() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let id = entry?.file_name().to_string_lossy().parse::<u32>();
@@ -354,7 +356,7 @@ fn find_host_process() -> io::Result<()> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Looks for a variable of the host's in the first process of the guest.
+/// Looks for an environment variable of the host in the guest's first process.
 fn find_init_variable(name: &str) -> io::Result<()> {
     let variables = fs::read("/proc/1/environ")?;
     let prefix = format!("{name}=");
@@ -396,14 +398,14 @@ fn device() -> io::Result<()> {
     Ok(mknodat(CWD, Path::new("disk"), FileType::BlockDevice, Mode::from(0o600), makedev(8, 0))?)
 }
 
-/// Puts a link to a file of the host where the host will look for a file of the guest.
+/// Creates links to files of the host where the host will look for files of the guest.
 fn link_out(path: &str) -> io::Result<()> {
     let mut text = String::new();
-    for (name, target) in [("link", path), ("folder", "/"), ("up", "../../../../..")] {
+    for (name, target) in [("link", path), ("root", "/"), ("up", "../../../../..")] {
         let _ = fs::remove_file(name);
         std::os::unix::fs::symlink(target, name)?;
     }
-    // For the guest itself the link leads nowhere, or to nothing of the host's.
+    // Inside the guest, the link must not lead to the host's file.
     fs::File::open("link")?.read_to_string(&mut text)?;
     if text.contains("secret of the host") { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }

@@ -1,4 +1,4 @@
-//! How sandboxes come and go.
+//! Checks the creation, expiry and removal of sandboxes.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use super::{Check, Failure, TestContext, check, ensure, programs::check_usable};
 use crate::{Error, ExceededLimit, GraphRun, TerminationReason, protocol::message::GuestCommand};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("life: a name has one sandbox, though many ask for it at once", unique_name),
-    check!("life: sandboxes are found by their labels", labels),
-    check!("life: one guest's files are not another's", isolated_files),
-    check!("life: it expires", lifetime),
-    check!("life: it is removed when it is idle", idle),
-    check!("life: after its end it says why", deleted),
-    check!("life: it can be paused", [Pause], paused),
-    check!("life: a guest that never answers is removed", [OwnProcesses], unresponsive),
+    check!("life: concurrent requests for a name get the same sandbox", unique_name),
+    check!("life: sandboxes can be found by label", labels),
+    check!("life: guests do not share files", isolated_files),
+    check!("life: a sandbox expires after its lifetime", lifetime),
+    check!("life: an idle sandbox is removed", idle),
+    check!("life: a deleted sandbox reports why it terminated", deleted),
+    check!("life: a sandbox can be paused and resumed", [Pause], paused),
+    check!("life: an unresponsive guest is removed", [OwnProcesses], unresponsive),
 ];
 
 async fn unique_name(cx: TestContext) -> Result<(), Failure> {
@@ -51,7 +51,7 @@ async fn isolated_files(cx: TestContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until a sandbox is gone.
+/// Waits until a sandbox has terminated.
 async fn wait_for_termination(sandbox: &crate::Sandbox) -> TerminationReason {
     loop {
         if let Some(reason) = sandbox.termination_reason() {
@@ -65,7 +65,7 @@ async fn lifetime(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec().lifetime(Duration::from_millis(500))).await?;
     let reason = wait_for_termination(&sandbox).await;
     ensure!(reason == TerminationReason::Limit(ExceededLimit::Lifetime), "{reason:?}");
-    ensure!(cx.sandboxes.list().is_empty(), "it is still listed");
+    ensure!(cx.sandboxes.list().is_empty(), "the sandbox is still listed");
     Ok(())
 }
 
@@ -95,10 +95,10 @@ async fn paused(cx: TestContext) -> Result<(), Failure> {
     sandbox.pause().await?;
     let refused = sandbox.ping().await;
     ensure!(matches!(refused, Err(Error::Paused { .. })), "{refused:?}");
-    // Past the door: nobody is there to answer.
+    // Bypasses the check of `ping`: a paused guest must not reply.
     let answer =
         sandbox.session().request::<()>(&GuestCommand::Ping, Duration::from_millis(500)).await;
-    ensure!(answer.is_err(), "it answered while it was paused");
+    ensure!(answer.is_err(), "the guest replied while it was paused");
     sandbox.resume().await?;
     check_usable(&cx, &sandbox).await
 }
@@ -111,6 +111,6 @@ async fn unresponsive(cx: TestContext) -> Result<(), Failure> {
         outcome.as_ref().is_err_and(|it| it.exceeded_limit() == Some(ExceededLimit::Wall)),
         "{outcome:?}"
     );
-    ensure!(cx.sandboxes.get("suite").is_none(), "it still lives");
+    ensure!(cx.sandboxes.get("suite").is_none(), "the sandbox is still alive");
     Ok(())
 }

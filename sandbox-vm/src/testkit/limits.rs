@@ -1,4 +1,4 @@
-//! Limits: each ends what breaks it, and is named.
+//! Checks that exceeding a limit ends the program or sandbox, and that the limit is reported.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::{Check, Failure, TestContext, check, ensure, programs::check_usable};
 use crate::{Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("limits: time", [Programs], wall),
+    check!("limits: wall-clock time", [Programs], wall),
     check!("limits: processor time", [Programs], cpu_time),
     check!(
         "limits: processor time of the whole sandbox",
@@ -16,15 +16,11 @@ pub(super) const CHECKS: &[Check] = &[
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
     check!("limits: output", [Programs], output),
     check!("limits: memory", [Programs], memory),
-    check!("limits: memory that could be shared", [Programs], shared_memory),
-    check!(
-        "limits: memory of files that no process has mapped",
-        [Programs, FilteredCalls],
-        memory_files
-    ),
+    check!("limits: shared memory", [Programs], shared_memory),
+    check!("limits: memory of unmapped in-memory files", [Programs, FilteredCalls], memory_files),
     check!("limits: processes", [Programs, ProcessLimit], processes),
     check!("limits: disk", [Programs, DiskLimit], disk),
-    check!("limits: a file that is longer than the disk", [Programs, DiskLimit], long_file),
+    check!("limits: a file longer than the disk", [Programs, DiskLimit], long_file),
     check!("limits: files", [Programs, DiskLimit], files),
 ];
 
@@ -41,14 +37,14 @@ fn program(cx: &TestContext, name: &str) -> Program {
     Program::new(&*cx.program).arg(name)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is made for this")]
+#[expect(clippy::needless_pass_by_value, reason = "callers pass results that they no longer need")]
 fn ended_by(outcome: Result<Output, Error>, limit: ExceededLimit) -> Result<(), Failure> {
     let matches = match &outcome {
         Ok(output) => output.status == Status::Limit(limit),
-        // The guest as a whole may have been what broke the limit.
+        // The guest as a whole may have exceeded the limit.
         Err(error) => error.exceeded_limit() == Some(limit),
     };
-    ensure!(matches, "it should have ended by {limit}: {}", describe(&outcome));
+    ensure!(matches, "expected the limit of {limit} to be exceeded: {}", describe(&outcome));
     Ok(())
 }
 
@@ -65,8 +61,8 @@ async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure>
     match sandbox.termination_reason() {
         Some(_) => Ok(()),
         None => {
-            // A later failure has a reason of its own. What was killed may take a moment to be gone, and leaves no room
-            // for another process until then.
+            // A later failure must not be attributed to the limit. Killed processes may take a moment to disappear, and
+            // count against the limit of processes until then.
             let mut tries = 0;
             let output = loop {
                 match sandbox.exec(program(cx, "exit").arg("3")).await {
@@ -75,7 +71,11 @@ async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure>
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             };
-            ensure!(output.status == Status::Exited(3), "a failure is {:?}", output.status);
+            ensure!(
+                output.status == Status::Exited(3),
+                "a later failure is reported as {:?}",
+                output.status
+            );
             check_usable(cx, sandbox).await
         }
     }
@@ -85,7 +85,7 @@ async fn wall(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
     let limits = ExecLimits { wall: Duration::from_millis(300), ..ExecLimits::default() };
     ended_by(sandbox.exec(program(&cx, "sleep").limits(limits)).await, ExceededLimit::Wall)?;
-    // Who says that it has all the time there is means it.
+    // The maximum duration must not overflow.
     let limits = ExecLimits { wall: Duration::MAX, ..ExecLimits::default() };
     let output = sandbox.exec(program(&cx, "exit").arg("0").limits(limits)).await?;
     ensure!(output.success(), "{output:?}");
@@ -120,7 +120,7 @@ async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
 async fn cpu_share(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx).cpus(0.2)).await?;
     let limits = ExecLimits { wall: Duration::from_secs(2), ..ExecLimits::default() };
-    // As the host counts it: a guest's kernel takes the time in which it was not let run for time that it ran.
+    // As measured by the host: a guest's kernel also counts time in which it was not scheduled.
     let before = sandbox.usage().await;
     let output = sandbox.exec(program(&cx, "spin").limits(limits)).await?;
     ensure!(output.status == Status::Limit(ExceededLimit::Wall), "{output:?}");
@@ -165,7 +165,7 @@ async fn memory_files(cx: TestContext) -> Result<(), Failure> {
     still_works(&cx, &sandbox).await
 }
 
-/// A program that is not given what it wants ends well; one that is given too much ends by the limit.
+/// Accepts a program that was refused the resource and exits successfully, or one that exceeded the limit.
 fn refused_or_ended_by(
     outcome: Result<Output, Error>,
     limit: ExceededLimit,
@@ -177,7 +177,7 @@ fn refused_or_ended_by(
 }
 
 async fn processes(cx: TestContext) -> Result<(), Failure> {
-    // Many processes have much memory, which is not what is tried here.
+    // Enough memory for many processes, so that the limit of processes is exceeded first.
     let sandbox = cx.sandbox(spec(&cx).memory(512 << 20)).await?;
     ended_by(sandbox.exec(program(&cx, "fork-bomb")).await, ExceededLimit::Processes)?;
     still_works(&cx, &sandbox).await

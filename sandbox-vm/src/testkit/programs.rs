@@ -1,24 +1,24 @@
-//! Programs: what they read, write and are given.
+//! Checks programs: input, output, environment and leftover processes.
 
 use super::{Check, Failure, TestContext, check, ensure};
 use crate::{Program, Sandbox, Status, report::Guarantee};
 
 pub(super) const CHECKS: &[Check] = &[
     check!(
-        "exec: output and error come back apart, with the exit code",
+        "exec: standard output, standard error and exit code are returned",
         [Programs],
         separate_streams
     ),
-    check!("exec: a program reads its input", [Programs], input),
+    check!("exec: a program reads its standard input", [Programs], input),
     check!(
-        "exec: a program's environment is what it is given, and nothing is inherited",
+        "exec: a program's environment is as specified, and nothing is inherited",
         [Programs],
         clean_environment
     ),
-    check!("exec: a program that does not exist is an error that says so", [Programs], missing),
-    check!("exec: what a program leaves behind ends with it", [Programs], left_behind),
-    check!("exec: orphans leave no trace", [Programs, OwnProcesses], orphans),
-    check!("exec: programs run at once", [Programs], concurrent),
+    check!("exec: a missing program is reported as not found", [Programs], missing),
+    check!("exec: processes that a program leaves behind are killed", [Programs], left_behind),
+    check!("exec: orphaned processes are reaped", [Programs, OwnProcesses], orphans),
+    check!("exec: programs run concurrently", [Programs], concurrent),
 ];
 
 async fn separate_streams(cx: TestContext) -> Result<(), Failure> {
@@ -36,7 +36,12 @@ async fn input(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
     let input = vec![b'z'; 700_000];
     let output = sandbox.exec(Program::new(&*cx.program).arg("cat").input(input.clone())).await?;
-    ensure!(output.stdout == input, "{} bytes came back: {:?}", output.stdout.len(), output.status);
+    ensure!(
+        output.stdout == input,
+        "{} bytes were returned: {:?}",
+        output.stdout.len(),
+        output.status
+    );
     Ok(())
 }
 
@@ -52,7 +57,7 @@ async fn clean_environment(cx: TestContext) -> Result<(), Failure> {
     ensure!(names == ["GIVEN", "HOME", "PATH"], "the environment is {names:?}; {output:?}");
     if cx.capabilities.is_isolated() {
         ensure!(variables.contains(&"HOME=/workspace"), "{variables:?}");
-        // Besides its three pipes it has the folder that it reads to find this out.
+        // Three pipes, and the directory that the program reads to list its descriptors.
         ensure!(descriptors.len() == 4, "{descriptors:?}");
     }
     Ok(())
@@ -70,7 +75,7 @@ async fn left_behind(cx: TestContext) -> Result<(), Failure> {
     let started = std::time::Instant::now();
     let output = sandbox.exec(Program::new(&*cx.program).arg("leave-a-child")).await?;
     ensure!(output.success(), "{output:?}");
-    ensure!(started.elapsed().as_secs() < 30, "it waited for what was left behind");
+    ensure!(started.elapsed().as_secs() < 30, "waited for a process that was left behind");
     check_usable(&cx, &sandbox).await
 }
 
@@ -78,7 +83,7 @@ async fn orphans(cx: TestContext) -> Result<(), Failure> {
     let mut spec = cx.spec();
     spec.limits.processes = 32;
     let sandbox = cx.sandbox(spec).await?;
-    // More in all than may be there at once: those that were not taken off the table would be in the way.
+    // More processes in total than may exist at once: without reaping, the limit would be reached.
     for _ in 0..6 {
         let output = sandbox.exec(Program::new(&*cx.program).args(["orphans", "12"])).await?;
         ensure!(output.success(), "{output:?}");
@@ -102,7 +107,7 @@ async fn concurrent(cx: TestContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a sandbox can still be used.
+/// Checks that a sandbox can still be used.
 pub(super) async fn check_usable(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure> {
     if !cx.capabilities.has(Guarantee::Programs) {
         return Ok(sandbox.ping().await?);

@@ -1,4 +1,4 @@
-//! Graphs in the guest: their state, their checkpoints, their calls.
+//! Checks graphs in the guest: their state, checkpoints and calls.
 
 use std::{
     collections::BTreeMap,
@@ -16,24 +16,24 @@ use super::{Check, Failure, TestContext, check, ensure, graphs};
 use crate::{CallError, CallPolicy, Error, GraphRun, Sandbox};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("graph: it runs in the guest and asks the host for its calls", debate),
-    check!("graph: a question waits in the thread, and another guest takes the answer", interrupt),
-    check!("graph: more events than there is room for come in order", events),
-    check!("graph: more calls at once than there is room for are all made", calls),
-    check!("graph: a call that is not allowed is not made", refused),
-    check!("graph: a guest reaches no thread but its own", foreign_thread),
+    check!("graph: a graph runs in the guest and makes its calls through the host", debate),
     check!(
-        "graph: a graph that the guest does not have is an error that names those it has",
-        unknown
+        "graph: an interrupt is stored in the thread, and another guest can resume it",
+        interrupt
     ),
-    check!("graph: a guest that dies in the middle is replaced and repeats no call", guest_death),
+    check!("graph: events beyond the event window arrive in order", events),
+    check!("graph: concurrent calls beyond the call window are all made", calls),
+    check!("graph: a call that is not allowed is not made", refused),
+    check!("graph: a guest cannot access another thread", foreign_thread),
+    check!("graph: the error for an unknown graph names the available graphs", unknown),
+    check!("graph: a guest that dies during a run is replaced and repeats no call", guest_death),
 ];
 
 fn input(topic: &str) -> Map<String, Value> {
     Map::from_iter([("topic".to_owned(), json!(topic))])
 }
 
-/// The calls that were made, by prompt.
+/// Number of calls, by prompt.
 type Calls = Arc<Mutex<BTreeMap<String, u32>>>;
 
 fn counting_policy() -> (CallPolicy, Calls) {
@@ -64,7 +64,7 @@ async fn debate(cx: TestContext) -> Result<(), Failure> {
     ensure!(counts.len() == 6 && counts.values().all(|it| *it == 1), "{counts:?}");
     for (round, turns) in [(1, 2), (2, 4), (3, 6)] {
         let log: Vec<String> = sandbox.fs().read_json(&format!("logs/round-{round}.json")).await?;
-        ensure!(log.len() == turns, "the log of round {round} is {log:?}");
+        ensure!(log.len() == turns, "the log of round {round} has {} entries: {log:?}", log.len());
     }
     Ok(())
 }
@@ -93,15 +93,15 @@ async fn events(cx: TestContext) -> Result<(), Failure> {
     let mut expected = 0;
     while let Some(event) = running.next().await {
         let graph_core::EventKind::Custom(value) = &event.kind else { continue };
-        ensure!(*value == json!(expected), "{value} came in place of {expected}");
-        // Whoever asks something else between two events still gets an answer.
+        ensure!(*value == json!(expected), "received {value}, expected {expected}");
+        // Other commands are answered between two events.
         if expected % 500 == 0 {
             sandbox.ping().await?;
         }
         expected += 1;
     }
     let _ = running.finish().await?;
-    ensure!(expected == count, "{expected} of {count} events came");
+    ensure!(expected == count, "received {expected} of {count} events");
     Ok(())
 }
 
@@ -114,7 +114,7 @@ async fn calls(cx: TestContext) -> Result<(), Failure> {
         peak.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let count = count.clone();
         async move {
-            // Long enough that all who may call at once do.
+            // Long enough for all calls that may be in flight at once to be made.
             tokio::time::sleep(Duration::from_millis(500)).await;
             count.fetch_sub(1, Ordering::SeqCst);
             Ok::<_, CallError>(caller)
@@ -126,7 +126,7 @@ async fn calls(cx: TestContext) -> Result<(), Failure> {
     let expected: Vec<u32> = (0..400).collect();
     ensure!(exit.state()["answers"] == json!(expected), "{exit:?}");
     let most = most.load(Ordering::SeqCst);
-    ensure!(most <= 256, "{most} calls were under way at once");
+    ensure!(most <= 256, "{most} calls were in flight at once");
     Ok(())
 }
 
@@ -163,7 +163,7 @@ async fn unknown(cx: TestContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The guest is killed while its third call is under way, again at the fifth, with both kinds of durability.
+/// Kills the guest during the third and the fifth call, with both kinds of durability.
 async fn guest_death(cx: TestContext) -> Result<(), Failure> {
     for durability in [Durability::Sync, Durability::Async] {
         let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
@@ -173,7 +173,7 @@ async fn guest_death(cx: TestContext) -> Result<(), Failure> {
         let outcome = cx.sandboxes.run_graph(cx.spec(), run.clone(), 2, drop).await;
         ensure!(
             matches!(outcome, Err(Error::Terminated { .. })),
-            "two guests came to the end: {outcome:?}"
+            "two guests completed the run: {outcome:?}"
         );
         let exit = cx.sandboxes.run_graph(cx.spec(), run.proceed(), 1, drop).await?;
         ensure!(exit.is_done() && exit.state()["verdict"] == "6 turns on tea", "{exit:?}");
@@ -186,7 +186,7 @@ async fn guest_death(cx: TestContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A policy that kills the guest in the middle of these calls, and still answers them.
+/// Returns a policy that kills the guest during the given calls and still answers them.
 fn killing_policy(at: Vec<usize>, cx: TestContext) -> (CallPolicy, Calls) {
     let calls = Calls::default();
     let count = calls.clone();

@@ -1,4 +1,4 @@
-//! Snapshots, for back ends that have them.
+//! Checks snapshots, for back ends that support them.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,17 +6,17 @@ use super::{Check, Failure, TestContext, check, ensure, fail};
 use crate::{Error, Image, Program, Sandbox, Spec, backend::Snapshot};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("snapshot: the files come back, and the sandbox itself goes on", [Snapshot], files),
-    check!("snapshot: what was under way is refused, and later it is not", [Snapshot], busy),
+    check!("snapshot: files are restored, and the original sandbox continues", [Snapshot], files),
+    check!("snapshot: a busy sandbox is refused, and accepted later", [Snapshot], busy),
     check!(
-        "snapshot: two guests of one have different randomness and the right time",
+        "snapshot: guests restored from one snapshot differ in random state and have the current time",
         [Snapshot],
         fresh_clock_and_random
     ),
-    check!("snapshot: one of another image or of other limits is refused", [Snapshot], mismatched),
+    check!("snapshot: a different image or different limits are refused", [Snapshot], mismatched),
 ];
 
-/// A sandbox with a file in it, its snapshot, and the folder that the snapshot is removed with.
+/// Creates a sandbox with a file in it and takes a snapshot. Dropping the returned directory deletes the snapshot.
 async fn take_snapshot(
     cx: &TestContext,
 ) -> Result<(Sandbox, Snapshot, tempfile::TempDir), Failure> {
@@ -35,16 +35,16 @@ async fn files(cx: TestContext) -> Result<(), Failure> {
     let (sandbox, snapshot, _dir) = take_snapshot(&cx).await?;
     sandbox.fs().write("notes/later", "after").await?;
     let copy = cx.sandboxes.restore(named(&cx, "copy"), snapshot.clone()).await?;
-    ensure!(copy.fs().read("notes/kept").await? == b"before", "another file came back");
+    ensure!(copy.fs().read("notes/kept").await? == b"before", "different contents were restored");
     let later = copy.fs().read("notes/later").await;
     ensure!(later.as_ref().is_err_and(Error::is_not_found), "{later:?}");
     let output = copy.exec(Program::new(&*cx.program).args(["say", "alive", ""])).await?;
     ensure!(output.stdout == b"alive", "{output:?}");
-    // A name is taken while its sandbox lives, and the two are two.
+    // The name of a live sandbox is taken, and the copy is independent of the original.
     let again = cx.sandboxes.restore(named(&cx, "copy"), snapshot).await;
     ensure!(matches!(again, Err(Error::BadSpec { .. })), "{again:?}");
     copy.fs().remove("notes").await?;
-    ensure!(sandbox.fs().read("notes/later").await? == b"after", "the copy reaches the original");
+    ensure!(sandbox.fs().read("notes/later").await? == b"after", "the copy changed the original");
     Ok(())
 }
 
@@ -54,7 +54,7 @@ async fn busy(cx: TestContext) -> Result<(), Failure> {
     let sleeping = sandbox.exec(Program::new(&*cx.program).arg("sleep"));
     let mut sleeping = Box::pin(sleeping);
     let started = tokio::time::timeout(Duration::from_millis(500), &mut sleeping).await;
-    ensure!(started.is_err(), "it does not sleep: {started:?}");
+    ensure!(started.is_err(), "the program did not sleep: {started:?}");
     let refused = sandbox.snapshot(dir.path().join("snapshot")).await;
     ensure!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
     drop(sleeping);
@@ -67,7 +67,7 @@ async fn busy(cx: TestContext) -> Result<(), Failure> {
 async fn fresh_clock_and_random(cx: TestContext) -> Result<(), Failure> {
     let (sandbox, snapshot, _dir) = take_snapshot(&cx).await?;
     sandbox.delete().await;
-    // A clock that is not set is behind by this much at least.
+    // A clock that is not set is behind by at least this much.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mut numbers = Vec::new();
     for name in ["first", "second"] {
@@ -77,10 +77,13 @@ async fn fresh_clock_and_random(cx: TestContext) -> Result<(), Failure> {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let Some((clock, random)) = text.split_once(' ') else { return Err(fail(text)) };
         let clock: f64 = clock.parse()?;
-        ensure!(clock > before - 1.0 && clock < now() + 1.0, "{clock} in place of {before}");
+        ensure!(
+            clock > before - 1.0 && clock < now() + 1.0,
+            "the clock is {clock}, expected about {before}"
+        );
         numbers.push(random.to_owned());
     }
-    ensure!(numbers[0] != numbers[1], "both have {}", numbers[0]);
+    ensure!(numbers[0] != numbers[1], "both guests returned {}", numbers[0]);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! A host that is killed leaves nothing behind.
+//! A host that is killed must leave nothing behind.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
-/// The processes whose command line names the folder, or that are guests of a process that does.
+/// Returns a process and all its descendants.
 fn descendants(parent: u32) -> Vec<u32> {
     let mut all = vec![parent];
     let mut index = 0;
@@ -46,7 +46,7 @@ fn until_dead(pids: &[u32]) {
     }
 }
 
-/// The control groups that belong to the sandboxes of a folder.
+/// Returns the control groups of the sandboxes with these ids.
 fn groups(ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![Path::new("/sys/fs/cgroup").to_path_buf()];
@@ -64,25 +64,25 @@ fn groups(ids: &[String]) -> Vec<String> {
     found
 }
 
-/// What becomes of the guests when their host is killed.
+/// State of the guests when their host is killed.
 #[derive(Clone, Copy, PartialEq)]
 enum GuestState {
-    /// They see it, and end.
+    /// They notice that the host is gone, and exit.
     Running,
-    /// They are paused. Their stages see it, and end them.
+    /// They are paused. Their stages notice that the host is gone, and end them.
     Paused,
-    /// They are stopped together with their stages, and cannot.
+    /// They and their stages are stopped, so they cannot exit.
     Stopped,
-    /// They are programs of this machine like any other, and go on.
+    /// They are ordinary processes of this machine, and keep running.
     Detached,
 }
 
-/// Who the host is.
+/// User that runs the host.
 #[derive(Clone, Copy, PartialEq)]
 enum HostUser {
-    /// Whoever runs the test.
+    /// The user that runs the test.
     Current,
-    /// An ordinary user, who has no control groups that would end processes.
+    /// An unprivileged user without control groups that could kill processes.
     Nobody,
 }
 
@@ -96,7 +96,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     let before = SystemState::now();
     let mut host = Command::new(program);
     host.args(["host", backend, &count.to_string(), &state.display().to_string()]);
-    // Where it keeps what it knows of other folders: the tests beside this one must not clean up after it.
+    // A separate registry of state directories, so that concurrent tests do not clean up after this host.
     host.env("SANDBOX_VM_STATE", dir.path().join("usual"));
     if user == HostUser::Nobody && rustix::process::geteuid().is_root() {
         chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
@@ -107,8 +107,8 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
 
-    // In the host's own process every third sandbox runs a program, which has started another; otherwise each has a
-    // stage and a guest.
+    // With the in-process back end, every third sandbox runs a program that has started another one. Otherwise each
+    // sandbox has a stage and a guest.
     let least = if guests == GuestState::Detached { 2 * count.div_ceil(3) } else { 2 * count };
     let deadline = Instant::now() + Duration::from_secs(30);
     let pids = loop {
@@ -123,7 +123,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     let mut theirs: BTreeMap<String, File> =
         pids.iter().flat_map(|it| namespaces(&it.to_string())).collect();
     theirs.retain(|name, _| !own.contains(name));
-    // Others than root may not be shown them.
+    // Only root is guaranteed to see the namespaces.
     let shown = !theirs.is_empty() || !rustix::process::geteuid().is_root();
     assert!(shown || guests == GuestState::Detached, "guests without namespaces");
     let ids: Vec<String> = fs::read_dir(&state)
@@ -131,13 +131,13 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
         .map(|it| it.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(ids.len(), count);
-    // Nobody's folder would be left alone by the reaper of somebody else, as this test is.
+    // This test removes orphans as its own user, which ignores directories of other users.
     chown(&state, Some(rustix::process::geteuid().as_raw()), None).unwrap();
-    // A start beside a living host leaves its sandboxes alone.
+    // The sandboxes of a live host are not removed.
     assert_eq!(sandbox_dir::remove_orphans(&state), 0);
     let stop: &[u32] = match guests {
         GuestState::Running | GuestState::Detached => &[],
-        // The host comes first, then the stages, one for each guest.
+        // The host is first, followed by one stage per guest.
         GuestState::Paused => &pids[1 + count..],
         GuestState::Stopped => &pids[1..],
     };
@@ -158,12 +158,12 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     before.wait_until_clean();
 }
 
-/// The namespaces of a process, each held open: the kernel gives the number of one that is gone to the next that is
-/// made, which another test's guest would then seem to be in.
+/// Returns the namespaces of a process by name. They are held open, because the kernel would reuse the number of a
+/// namespace that is gone for another test's guest.
 fn namespaces(process: &str) -> BTreeMap<String, File> {
     let links = fs::read_dir(format!("/proc/{process}/ns")).into_iter().flatten().flatten();
     let open = links.filter_map(|it| File::open(it.path()).ok());
-    // What is open has its name for good, whatever the process has become meanwhile.
+    // An open namespace keeps its name, whatever happens to the process.
     let named = open.filter_map(|it| {
         let name = fs::read_link(format!("/proc/self/fd/{}", it.as_raw_fd())).ok()?;
         Some((name.display().to_string(), it))
@@ -171,17 +171,17 @@ fn namespaces(process: &str) -> BTreeMap<String, File> {
     named.collect()
 }
 
-/// The processes in any of these namespaces.
+/// Returns the processes that are in any of these namespaces.
 fn processes_in(theirs: &BTreeMap<String, File>) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let all = all.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
     let is_in = |pid: &u32| namespaces(&pid.to_string()).keys().any(|it| theirs.contains_key(it));
-    // Of one that has ended, and that nobody has waited for yet, the kernel still shows whose it was.
+    // The kernel still shows the namespaces of a process that has exited and was not reaped yet.
     let found = all.filter(|it| alive(*it) && is_in(it));
     found.map(|it| it.to_string()).collect()
 }
 
-/// What of the machine a sandbox could leave behind, besides what bears its name.
+/// Mounts and sockets of the machine, which a sandbox could leave behind without its name in them.
 struct SystemState {
     mounts: BTreeSet<String>,
     sockets: BTreeSet<String>,
@@ -190,15 +190,15 @@ struct SystemState {
 impl SystemState {
     fn now() -> Self {
         let lines = |file: &str| fs::read_to_string(file).unwrap();
-        // Each line begins with a number that is the mount's alone.
+        // Each line starts with the unique id of the mount.
         let mounts = lines("/proc/self/mountinfo").lines().map(str::to_owned).collect();
-        // The eighth word is the path or the name of a socket; most have none.
+        // The eighth field is the path or name of the socket; most sockets have none.
         let unix = lines("/proc/net/unix");
         let sockets = unix.lines().skip(1).filter_map(|it| it.split_whitespace().nth(7));
         Self { mounts, sockets: sockets.map(str::to_owned).collect() }
     }
 
-    /// Waits until nothing is there that was not: the tests beside this one have mounts and sockets too, for a while.
+    /// Waits until there are no new mounts and sockets; concurrent tests have some temporarily.
     fn wait_until_clean(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -236,10 +236,10 @@ fn micro_vms_of_killed_host_leave_nothing_behind() {
     if crate::microvm::micro_vm().is_none() {
         return;
     }
-    // It is started as the agent of its own VMs.
+    // The host program is also the agent of its VMs.
     let host = crate::microvm::agent().unwrap();
     check_host(&host, "microvm", 3, GuestState::Running, HostUser::Current);
-    // An emulated one takes seconds to start.
+    // Only one, because an emulated VM takes seconds to start.
     check_host(&host, "microvm", 1, GuestState::Paused, HostUser::Nobody);
     check_host(&host, "microvm", 1, GuestState::Stopped, HostUser::Current);
 }
@@ -260,7 +260,7 @@ async fn kvm_processes_of_killed_host_leave_nothing_behind() {
     if crate::kvm_process::kvm_process().await.is_none() {
         return;
     }
-    // It is started as the agent of its own VMs.
+    // The host program is also the agent of its VMs.
     let host = crate::microvm::agent().unwrap();
     check_host(&host, "kvm-process", 6, GuestState::Running, HostUser::Current);
     check_host(&host, "kvm-process", 3, GuestState::Stopped, HostUser::Current);

@@ -1,5 +1,4 @@
-//! The back end that asks an engine for containers: the suite where an engine answers, and what it asks for, with a
-//! stand-in for the engine.
+//! The Docker back end: the conformance suite if an engine is available, and its requests, checked with a fake engine.
 
 mod engine;
 
@@ -28,7 +27,8 @@ use tempfile::TempDir;
 use self::engine::FakeEngine;
 use crate::{HOSTILE, microvm::agent, pool::until, report_skipped, sandboxes};
 
-/// A back end with its engine. What the engine starts is the suite's guest, whatever it was given as the agent.
+/// Returns a back end and its fake engine. The engine runs the suite's guest as an ordinary process, whatever agent it
+/// is given.
 fn docker() -> (Docker, Arc<FakeEngine>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let agent = dir.path().join("agent");
@@ -41,7 +41,7 @@ fn docker() -> (Docker, Arc<FakeEngine>, TempDir) {
 async fn container_is_created_with_isolation_and_limits() {
     let (docker, engine, _engine_dir) = docker();
     let (sandboxes, dir) = sandboxes(docker).await;
-    let mut spec = Spec::new("job").memory(96 << 20).cpus(0.5).shared_dir("shown", "/srv/shown");
+    let mut spec = Spec::new("job").memory(96 << 20).cpus(0.5).shared_dir("data", "/srv/data");
     spec.limits.processes = 24;
     spec.limits.disk = 16 << 20;
     let _sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
@@ -61,7 +61,7 @@ async fn container_is_created_with_isolation_and_limits() {
         (&host["LogConfig"], json!({ "Type": "none" })),
         (
             &host["Mounts"],
-            json!([{ "Target": "/shown", "Source": "/srv/shown", "Type": "bind", "ReadOnly": true }]),
+            json!([{ "Target": "/data", "Source": "/srv/data", "Type": "bind", "ReadOnly": true }]),
         ),
         (&body["User"], json!("65534:65534")),
         (&body["Env"], json!([])),
@@ -70,14 +70,14 @@ async fn container_is_created_with_isolation_and_limits() {
     ] {
         assert_eq!(*value, expected, "{body:#}");
     }
-    // Together they are what the disk may be.
+    // The two sizes add up to the disk limit.
     for (at, size) in [("/workspace", 12 << 20), ("/tmp", 4 << 20)] {
         let size = format!("size={size},");
         assert!(host["Tmpfs"][at].as_str().unwrap().contains(&size), "{host:#}");
     }
     assert!(host["Binds"].is_null(), "{host:#}");
 
-    // A crash of this process would leave the container to whoever comes next.
+    // After a crash of this process, the next start would remove the container.
     let id = body["Labels"]["sandbox-vm"].as_str().unwrap();
     let list = dir.path().join("state").join(id).join("leftovers");
     let list = fs::read_to_string(list).unwrap();
@@ -91,7 +91,7 @@ async fn guest_is_reached_through_the_engine() {
     let (docker, engine, _engine_dir) = docker();
     let report = docker.probe().await;
     assert!(report.is_isolated() && report.has(Guarantee::MemoryLimit), "{report}");
-    // The engine says that it cannot bound this.
+    // The fake engine reports that it cannot enforce this.
     assert!(!report.has(Guarantee::CpuShare), "{report}");
     let (sandboxes, _dir) = sandboxes(docker).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
@@ -104,11 +104,11 @@ async fn guest_is_reached_through_the_engine() {
     sandbox.pause().await.unwrap();
     sandbox.resume().await.unwrap();
     sandbox.delete().await;
-    assert!(engine.bodies().is_empty(), "containers stay behind");
+    assert!(engine.bodies().is_empty(), "containers were left behind");
     let requests = engine.requests();
     let count = |end: &str| requests.iter().filter(|it| it.ends_with(end)).count();
     assert_eq!((count("/pause"), count("/unpause")), (1, 1), "{requests:?}");
-    // Three guests were started, two of them to try it out; the image came once.
+    // Three guests were started, two of them by probes; the image was uploaded once.
     assert_eq!((count("/start"), count("/images/create")), (3, 1), "{requests:?}");
 }
 
@@ -122,7 +122,7 @@ async fn out_of_memory_is_reported_as_memory_limit() {
     assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
-/// What ended one program is not blamed on the next, and what ends the next is told again.
+/// An out-of-memory event is attributed to one program and not to the next, and a later event is reported again.
 #[tokio::test]
 async fn each_out_of_memory_event_is_reported_once() {
     let (docker, engine, dir) = docker();
@@ -138,10 +138,10 @@ async fn each_out_of_memory_event_is_reported_once() {
     guest.handle.kill().await;
 }
 
-/// Lets the suite fail, and not skip, where no engine answers.
+/// Environment variable that makes the suite fail instead of skip if no engine is available.
 const REQUIRE: &str = "GRAPH_REQUIRE_DOCKER";
 
-/// Containers of the one image that the back end brings itself; the suite's program needs no other.
+/// Uses the back end's own image for every container, because the suite's program needs no other.
 #[derive(Clone, Debug)]
 struct BaseImageOnly(Docker);
 
@@ -160,7 +160,7 @@ impl Backend for BaseImageOnly {
     }
 }
 
-/// The agent and an engine that starts it, or `None` where the test is to be skipped.
+/// Returns the agent and an engine that can start it, or `None` if the test must be skipped.
 async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
@@ -179,7 +179,7 @@ async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn docker_passes() {
+async fn docker_passes_suite() {
     let Some((_, docker)) = real_engine().await else { return };
     let report = testkit::run(HOSTILE, || docker.clone()).await;
     eprintln!("docker: {report}");
@@ -187,7 +187,7 @@ async fn docker_passes() {
     assert!(report.passed() > 45, "{report}");
 }
 
-/// The processes of the containers of these sandboxes, as far as the engine knows any.
+/// Returns the process ids of the containers of these sandboxes that the engine knows.
 async fn processes(ids: &[String]) -> Vec<i64> {
     let host = env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned());
     let engine = bollard::Docker::connect_with_host(&host).unwrap();
@@ -234,7 +234,7 @@ async fn containers_of_killed_host_exit_and_next_start_removes_them() {
     assert_eq!(sandbox_dir_count(dir.path()), 0);
 }
 
-/// How many sandbox directories there are.
+/// Returns the number of sandbox directories.
 fn sandbox_dir_count(dir: &Path) -> usize {
     fs::read_dir(dir.join("state")).unwrap().count()
 }
@@ -277,7 +277,7 @@ async fn container_that_cannot_be_removed_is_left_to_next_start() {
     assert_eq!(reap().await, 0);
     assert_eq!((engine.bodies().len(), sandbox_dir_count(dir.path())), (1, 1));
     engine.set_stuck(false);
-    // The tests beside this one may be faster, and whoever dropped it may still be trying.
+    // Concurrent tests may remove it first, and the dropped handle may still be retrying.
     while sandbox_dir_count(dir.path()) > 0 {
         reap().await;
         tokio::time::sleep(Duration::from_millis(20)).await;

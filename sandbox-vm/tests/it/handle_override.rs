@@ -1,4 +1,4 @@
-//! Guests that do one thing in another way than their back end would have it.
+//! Overrides single operations of a guest's handle.
 
 use std::{fmt::Debug, path::PathBuf, sync::Arc};
 
@@ -8,7 +8,7 @@ use sandbox_vm::{
     backend::{Guest, Handle, Snapshot},
 };
 
-/// What a guest does in its own way.
+/// The operations that are overridden.
 #[async_trait]
 pub(crate) trait HandleOverride: Debug + Send + Sync + 'static {
     async fn kill(&self, guest: &dyn Handle) {
@@ -20,7 +20,7 @@ pub(crate) trait HandleOverride: Debug + Send + Sync + 'static {
     }
 }
 
-/// A guest with a handle_override.
+/// Replaces a guest's handle with one that overrides some operations.
 pub(crate) fn with(handle_override: impl HandleOverride, guest: Guest) -> Guest {
     let Guest { channel, handle } = guest;
     Guest { channel, handle: Arc::new(OverriddenHandle { handle_override, handle }) }

@@ -1,4 +1,4 @@
-//! An agent that is greeted again, as after a snapshot was restored, starts afresh.
+//! A second hello message, as after a restored snapshot, resets the agent.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -58,7 +58,7 @@ async fn second_hello_cancels_commands_of_earlier_host() {
 
     assert_eq!(greet(&mut host, 2).await.nonce, 2);
     until(|| !process.exists()).await;
-    // The number is free again, and the one answer to it is to the second question.
+    // The request id can be reused, and the only reply with it belongs to the second request.
     send(&mut host, Kind::Request, 7, &GuestCommand::Ping).await;
     let frame = Frame::read(&mut host).await.unwrap().unwrap();
     assert_eq!((frame.kind, frame.id), (Kind::Reply, 7));

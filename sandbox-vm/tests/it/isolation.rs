@@ -1,4 +1,4 @@
-//! How much isolation is wanted, on a machine that has none; and what a jail's root is made of.
+//! Isolation levels on a machine without isolating back ends, and the mounts in a jail's root.
 
 use std::{env, process::Command};
 
@@ -17,7 +17,7 @@ async fn required_isolation_fails_without_isolating_backend() {
         let backend = InProcess::new(testkit::agent);
         Sandboxes::builder().backend(backend).state_dir(state.path().join("state"))
     };
-    // It is required unless something else is said.
+    // `Required` is the default.
     for refused in [builder().open().await, builder().isolation(Isolation::Required).open().await] {
         let error = refused.unwrap_err();
         assert!(matches!(error, Error::NoIsolation(_)), "{error}");
@@ -30,10 +30,10 @@ async fn required_isolation_fails_without_isolating_backend() {
     sandbox.delete().await;
 }
 
-/// Set where the test below runs once more, with a mount in the image of its jail.
+/// Set when the test below reruns itself with a mount inside the jail's image.
 const WITH_MOUNT: &str = "SANDBOX_VM_WITH_MOUNT";
 
-/// A folder that every image has, and the jail's programs do without.
+/// A directory that every image has and the jail's programs do not need.
 const MOUNTED: &str = "/usr/share";
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn mounts_inside_the_image_are_read_only_nosuid_nodev() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// Landlock would hold what is tried here; so the guest says how its mounts are.
+/// Inspects the mount options, because Landlock would block write attempts anyway.
 async fn check_mounts() {
     let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("mounts").image(Image::Python)).await;

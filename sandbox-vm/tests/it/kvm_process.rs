@@ -1,6 +1,6 @@
-//! The suite in VMs without a kernel, and what only they can show.
+//! The conformance suite in VMs without a guest kernel, and tests specific to them.
 //!
-//! `cargo xtask guest-image` builds the static agent that these tests need, and `cargo xtask test` calls it.
+//! `cargo xtask guest-image` builds the static agent that these tests need; `cargo xtask test` runs it.
 
 use std::{env, path::PathBuf, time::Duration};
 
@@ -14,14 +14,14 @@ use serde_json::{Map, json};
 
 use crate::{microvm::agent, sandboxes, traces, vm_graph};
 
-/// Lets the tests fail, and not skip, where there is no KVM.
+/// Environment variable that makes the tests fail instead of skip if KVM is not available.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
-/// The back end, or `None` where the test is to be skipped.
+/// Returns the back end, or `None` if the test must be skipped.
 pub(crate) async fn kvm_process() -> Option<KvmProcess> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        crate::report_skipped(&format!("tests of VMs without a kernel; {why}"));
+        crate::report_skipped(&format!("tests of VMs without a guest kernel; {why}"));
         None
     };
     let Some(agent): Option<PathBuf> = agent() else {
@@ -53,7 +53,7 @@ async fn killed_guest_is_replaced_with_identical_trace() {
     vm_graph::check_killed(backend).await;
 }
 
-/// How a graph ends that takes too much of something.
+/// Returns the error of a graph that exhausts a resource.
 async fn exhaust(sandbox: &Sandbox, what: &str) -> Error {
     let run = GraphRun::new("exhaust").input(Map::from_iter([("item".to_owned(), json!(what))]));
     sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err()
@@ -90,7 +90,7 @@ async fn graph_resources_are_limited() {
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
     let error = exhaust(&sandbox, "abort").await;
     assert_eq!(error.exceeded_limit(), None, "{error:?}");
-    assert!(error.to_string().contains("the guest ended by signal 6"), "{error}");
+    assert!(error.to_string().contains("the guest was ended by signal 6"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Sandboxes from the outside: the suite on every back end of this machine, and what needs more than one process.
+//! Integration tests: the conformance suite on every back end of this machine, and tests that need several processes.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod crash;
@@ -26,10 +26,10 @@ use std::io::Write;
 use sandbox_vm::{Isolation, Sandboxes, backend::Backend};
 use tempfile::TempDir;
 
-/// The guest of the suite.
+/// Path of the suite's guest program.
 const HOSTILE: &str = env!("CARGO_BIN_EXE_sandbox-vm-hostile");
 
-/// Sandboxes of one back end, in a folder of their own.
+/// Opens sandboxes of one back end, with a temporary state directory.
 async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
@@ -37,7 +37,8 @@ async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
     (sandboxes, dir)
 }
 
-/// Says that something was not tested, and why. Past the test harness, which shows nothing of a test that passes.
+/// Prints that something was not tested, and why. Writes to standard error directly, because the test harness hides the
+/// output of tests that pass.
 fn report_skipped(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }

@@ -1,6 +1,6 @@
-//! The suite in micro VMs, and what only they can show.
+//! The conformance suite in micro VMs, and tests specific to them.
 //!
-//! `cargo xtask guest-image` builds the agent and the images that these tests need, and `cargo xtask test` calls it.
+//! `cargo xtask guest-image` builds the agent and the images that these tests need; `cargo xtask test` runs it.
 
 use std::{
     env, fs,
@@ -23,13 +23,13 @@ use sandbox_vm::{
 
 use crate::{pool::until, sandboxes};
 
-/// Lets the tests fail, and not skip, where there is nothing to start.
+/// Environment variable that makes the tests fail instead of skip if the agent or the images are missing.
 const REQUIRE: &str = "GRAPH_REQUIRE_MICROVM";
 
-/// Names, by a part of their names, the checks to run: all of them take minutes where VMs are emulated.
+/// Environment variable that selects checks by a part of their name: running all of them takes minutes in emulated VMs.
 const CHECKS: &str = "SANDBOX_VM_CHECKS";
 
-/// The suite's program as a VM's agent: linked without libraries, in the folder that cargo builds into.
+/// Returns the suite's program as a VM's agent: statically linked, in Cargo's target directory.
 pub(crate) fn agent() -> Option<PathBuf> {
     let program = env::current_exe().unwrap();
     let dirs = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
@@ -37,7 +37,7 @@ pub(crate) fn agent() -> Option<PathBuf> {
     agents.find(|it| it.is_file())
 }
 
-/// The back end, or `None` where the test is to be skipped: where there is no agent, or no image to start it from.
+/// Returns the back end, or `None` if the test must be skipped because the agent or its images are missing.
 pub(crate) fn micro_vm() -> Option<MicroVm> {
     let found = agent().filter(|_| Images::open_default().is_ok()).map(MicroVm::agent);
     if found.is_none() {
@@ -55,7 +55,7 @@ fn missing_images_skip_tests_unless_required() {
     let empty = tempfile::tempdir().unwrap();
     let run = |require: bool| {
         let mut test = std::process::Command::new(env::current_exe().unwrap());
-        // Without `--nocapture`: whoever runs the tests as usual is to read it.
+        // Without `--nocapture`: the message must be visible in a normal test run.
         test.arg("vm_graph::vm_graph_trace").env_remove(REQUIRE);
         test.env("SANDBOX_VM_IMAGES", empty.path()).envs(require.then_some((REQUIRE, "1")));
         let output = test.output().unwrap();
@@ -77,7 +77,7 @@ async fn micro_vm_passes_suite() {
     assert!(report.passed() >= least, "{report}");
 }
 
-/// A guest that takes QEMU over gets what QEMU has: here it is looked at from outside.
+/// A guest that takes over QEMU gains QEMU's privileges, which are inspected here from outside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn qemu_process_is_confined() {
     let Some(vm) = micro_vm() else { return };
@@ -143,7 +143,8 @@ fn qemu_process_of_unprivileged_user_is_confined() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The host's kernel ends a QEMU that takes more than its group may have. That is a limit like any other.
+/// The host's kernel kills a QEMU that exceeds the memory limit of its control group. It must be reported as the memory
+/// limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     let Some(vm) = micro_vm() else { return };
@@ -157,7 +158,7 @@ async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     let Some(group) = groups.into_iter().find(|it| file(it, "memory.limit_in_bytes").exists())
     else {
         crate::report_skipped(
-            "a VM that is too large; no control group of version 1 bounds memory here",
+            "a VM exceeding its memory limit; no version 1 control group limits memory here",
         );
         return;
     };
@@ -169,7 +170,7 @@ async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
-/// The agent may set the clock of a restored guest, and graphs run in the agent.
+/// The agent may set the clock of a restored guest, but graphs run in the agent too and must not have that privilege.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_capabilities_are_effective_only_while_used() {
     let Some(vm) = micro_vm() else { return };
@@ -186,13 +187,13 @@ async fn agent_capabilities_are_effective_only_while_used() {
     assert_eq!(rights(&sandbox).await, laid_down);
     let snapshot = sandbox.snapshot(dir.path().join("kept")).await.unwrap();
     sandbox.delete().await;
-    // A guest that did not get the time and new randomness would not be restored.
+    // Restoring fails if the guest does not accept the time and new random state.
     let copy = sandboxes.restore(spec("copy"), snapshot).await.unwrap();
     assert_eq!(rights(&copy).await, laid_down);
     copy.delete().await;
 }
 
-/// The machine stands still while its state is written, and goes on though nobody wait for the end of that.
+/// The VM is stopped while its state is written, and must continue even if the caller of `snapshot` is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vm_continues_after_cancelled_snapshot() {
     let Some(vm) = micro_vm() else { return };
@@ -201,10 +202,10 @@ async fn vm_continues_after_cancelled_snapshot() {
     let kept = dir.path().join("kept");
     for patience in [1, 5, 20, 50].map(Duration::from_millis) {
         let cut = tokio::time::timeout(patience, sandbox.snapshot(&kept)).await;
-        assert!(cut.is_err(), "it takes longer to write the state");
+        assert!(cut.is_err(), "the snapshot took less time than expected");
         sandbox.fs().write("still", "here").await.unwrap();
     }
-    // The monitor is in step too.
+    // The connection to QEMU's monitor is still in sync too.
     let snapshot = sandbox.snapshot(&kept).await.unwrap();
     sandbox.delete().await;
     let copy = sandboxes.restore(Spec::new("copy"), snapshot).await.unwrap();
@@ -239,7 +240,7 @@ async fn pool_starts_all_but_first_vm_from_snapshot() {
     assert_eq!(pool.metrics().cold, 0);
     drop(pool);
     sandboxes.delete_all().await;
-    // The snapshot goes with the pool.
+    // Dropping the pool deletes the snapshot.
     until(|| fs::read_dir(&state).unwrap().count() == 0).await;
 }
 
@@ -284,7 +285,7 @@ fn state_of(dir: &tempfile::TempDir) -> PathBuf {
     dir.path().join("state")
 }
 
-/// What the sandbox directories in the folder have noted.
+/// Returns the leftovers recorded by the sandbox directories in the state directory.
 fn leftovers(state: &Path) -> Vec<Leftover> {
     let sandbox_dirs = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
     let lists = sandbox_dirs.map(|it| fs::read_to_string(it.join("leftovers")).unwrap());
@@ -294,7 +295,7 @@ fn leftovers(state: &Path) -> Vec<Leftover> {
     lists.flat_map(lines).collect()
 }
 
-/// The processes of the VMs whose sandbox directories are in the folder: what the processes that are noted there have started.
+/// Returns the QEMU processes of the sandboxes in the state directory: the children of the recorded processes.
 pub(crate) fn machines(state: &Path) -> Vec<Pid> {
     let started = |leftover: Leftover| match leftover {
         Leftover::Process { pid, .. } => {

@@ -1,4 +1,4 @@
-//! Guests that do not keep to the protocol: each is found out, named and taken down.
+//! Guests that violate the protocol are detected and terminated, and the violation is reported.
 
 mod unread_replies;
 
@@ -31,7 +31,7 @@ use sandbox_vm::{
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// A back end whose guests say what a script says.
+/// A back end whose guests send scripted messages.
 #[derive(Clone, Debug)]
 struct ScriptedBackend {
     script: Script,
@@ -40,20 +40,20 @@ struct ScriptedBackend {
 
 #[derive(Clone, Copy, Debug)]
 struct Script {
-    /// What it says in place of a greeting.
+    /// Returns its first message.
     hello: fn(nonce: u64) -> Vec<u8>,
-    /// What it says when it is asked something; nothing means silence.
+    /// Returns its reply to a request; empty means no reply.
     answer: fn(id: u64) -> Vec<u8>,
-    /// How long it reads what the host says.
+    /// How much of the host's messages it reads.
     reads: Reads,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     All,
-    /// Nothing after the host's greeting.
+    /// Nothing after the host's hello message.
     Hello,
-    /// Nothing after the first order.
+    /// Nothing after the first command.
     FirstCommand,
 }
 
@@ -81,8 +81,8 @@ impl Backend for ScriptedBackend {
 async fn run_script(mut stream: DuplexStream, script: Script) {
     let Ok(Some(hello)) = Frame::read(&mut stream).await else { return };
     let hello: Value = rmp_serde::from_slice(&hello.payload).unwrap();
-    let greeting = (script.hello)(hello["nonce"].as_u64().unwrap());
-    if stream.write_all(&greeting).await.is_err() {
+    let first = (script.hello)(hello["nonce"].as_u64().unwrap());
+    if stream.write_all(&first).await.is_err() {
         return;
     }
     if script.reads == Reads::Hello {
@@ -90,7 +90,7 @@ async fn run_script(mut stream: DuplexStream, script: Script) {
     }
     while let Ok(Some(frame)) = Frame::read(&mut stream).await {
         if frame.kind == Kind::Request {
-            // As long as the host reads it goes on.
+            // Continues for as long as the host reads.
             if stream.write_all(&(script.answer)(frame.id)).await.is_err() {
                 return;
             }
@@ -132,7 +132,7 @@ impl Handle for ScriptedHandle {
     }
 
     async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error> {
-        Ok(Snapshot { backend: "scripted", dir: dir })
+        Ok(Snapshot { backend: "scripted", dir })
     }
 }
 
@@ -165,7 +165,7 @@ async fn open(script: Script) -> (Sandboxes, tempfile::TempDir, Arc<AtomicBool>)
     (sandboxes, dir, killed)
 }
 
-/// A guest that greets wrongly is no guest.
+/// Asserts that a guest with this first message is refused.
 async fn assert_start_refused(hello: fn(u64) -> Vec<u8>, words: &str) {
     let (sandboxes, dir, killed) = open(Script { hello, ..Script::SILENT }).await;
     let error = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap_err();
@@ -195,7 +195,7 @@ async fn invalid_hello_messages_are_refused() {
     assert_start_refused(|_| vec![1, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0, 0, 1], "kind 99").await;
 }
 
-/// A guest that answers wrongly is taken down, for this reason.
+/// Asserts that a guest with this reply is terminated for this reason, which is returned.
 async fn assert_terminated(answer: fn(u64) -> Vec<u8>, words: &str) -> String {
     let (sandboxes, _dir, killed) = open(Script { answer, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
@@ -245,7 +245,7 @@ async fn invalid_replies_terminate_the_guest() {
     };
     let words = assert_terminated(forged, "malformed failure").await;
     assert!(words.contains(r"\u{1b}]0;x\u{7}xxx") && words.len() < 5000, "{}", words.len());
-    // A megabyte of output is allowed, and this is more.
+    // The output limit is one megabyte.
     assert_terminated(
         |id| encode(Kind::Stdout, id, &vec![b'x'; (1 << 20) + 1]),
         "more output than the limit allows",
@@ -286,7 +286,8 @@ fn event(run: u64, value: Value) -> Vec<u8> {
     encode(Kind::Event, run, &rmp_serde::to_vec_named(&event).unwrap())
 }
 
-/// A graph whose guest sends this is taken down, though nobody reads its events and no call is answered.
+/// Asserts that a guest that sends these messages for a graph is terminated, even if its events are not read and its
+/// calls are not answered.
 async fn assert_flood_terminates(answer: fn(u64) -> Vec<u8>, rule: &'static str) {
     let policy =
         CallPolicy::new(async |_: String, _: Value| std::future::pending().await).allow("slow");
@@ -330,7 +331,7 @@ async fn graph_that_floods_the_host_is_terminated() {
         "an event that exceeds the memory limit",
     )
     .await;
-    // Two bytes for each of these lists make hundreds in memory.
+    // Two bytes for each of these lists decode to hundreds of bytes.
     assert_flood_terminates(
         |id| event(id, json!(vec![[0]; 50_000])),
         "an event that exceeds the memory limit",
@@ -347,12 +348,12 @@ async fn answered_host_call_frees_its_memory() {
     };
     let (sandboxes, _dir, _) = open(Script { answer, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
-    // No call is allowed, so every question is answered at once.
+    // The policy allows no calls, so every host call is answered immediately.
     let exit = sandbox.run_graph(GraphRun::new("g")).await.unwrap().finish().await.unwrap();
     assert!(exit.is_done());
 }
 
-/// A guest that answers everything with this.
+/// Returns a sandbox whose guest sends this reply to every request.
 async fn sandbox_answering(
     answer: fn(u64) -> Vec<u8>,
 ) -> (Sandbox, (Sandboxes, tempfile::TempDir)) {
@@ -414,7 +415,7 @@ async fn control_characters_in_guest_texts_are_escaped() {
     assert!(error.to_string().ends_with("sandbox: \\u{1b}[2Jno"), "{error}");
 }
 
-/// A late event that cannot be read, and a true answer.
+/// A late event that cannot be decoded, followed by a valid reply.
 fn late_event_then_reply(id: u64) -> Vec<u8> {
     [encode(Kind::Event, 99, &[0xc1; 9]), encode(Kind::Reply, id, &[0xc0])].concat()
 }

@@ -1,4 +1,4 @@
-//! One name, one sandbox: though starts fail, and though whoever asked is dropped.
+//! A name identifies one sandbox, even if starts fail or callers are dropped.
 
 use std::{
     path::PathBuf,
@@ -24,10 +24,10 @@ use crate::{
     sandboxes,
 };
 
-/// How long its starts and its ends take.
+/// Duration of starting and of killing a guest.
 const DELAY: Duration = Duration::from_millis(200);
 
-/// A back end of slow guests, the first of which fail to start.
+/// A back end with slow guests, the first `fail` of which do not start.
 #[derive(Clone, Debug)]
 struct SlowBackend {
     inner: InProcess,
@@ -66,7 +66,7 @@ impl Backend for SlowBackend {
     }
 }
 
-/// Ends slowly, and tells when it has ended.
+/// Kills slowly, and records when the guest was killed.
 #[derive(Debug)]
 struct SlowKill(Arc<AtomicBool>);
 
@@ -83,7 +83,7 @@ fn spec() -> Spec {
     Spec::new("job")
 }
 
-/// Its back end restores nothing, which it is asked for only if the name is free.
+/// Returns a snapshot that the back end refuses to restore. It is asked to only if the name is free.
 fn snapshot(backend: &'static str) -> Snapshot {
     Snapshot { backend, dir: PathBuf::from("/no/such/snapshot") }
 }
@@ -100,7 +100,11 @@ async fn failed_start_is_retried_by_waiting_callers() {
     assert_eq!(sandboxes.list().len(), 1);
     assert!(sandboxes.get("job").is_some());
     ask().await.unwrap();
-    assert_eq!(slow.started.load(Ordering::SeqCst), 2, "one that failed, and one for all others");
+    assert_eq!(
+        slow.started.load(Ordering::SeqCst),
+        2,
+        "one failed start, and one for all other callers"
+    );
     sandboxes.delete_all().await;
     assert!(second.termination_reason().is_some() && third.termination_reason().is_some());
 }
@@ -111,7 +115,7 @@ async fn cancelled_start_frees_its_name() {
     assert!(timeout(DELAY / 4, sandboxes.create_if_not_exists(spec())).await.is_err());
     let error = sandboxes.restore(spec(), snapshot("slow")).await.unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // One who waits for a start that is dropped makes the sandbox, and it is known.
+    // A caller that waits for a cancelled start creates the sandbox itself, and it is registered.
     let dropped = timeout(DELAY / 4, sandboxes.create_if_not_exists(spec()));
     let (dropped, made) = tokio::join!(dropped, sandboxes.create_if_not_exists(spec()));
     assert!(dropped.is_err() && made.is_ok());
@@ -136,7 +140,7 @@ async fn live_name_with_different_spec_is_an_error() {
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
     for other in [spec().memory(1 << 30), spec().label("of", "somebody else")] {
         let error = sandboxes.create_if_not_exists(other).await.unwrap_err();
-        assert!(error.to_string().contains("another spec"), "{error}");
+        assert!(error.to_string().contains("different spec"), "{error}");
     }
     assert!(sandboxes.create_if_not_exists(spec()).await.is_ok());
     sandbox.delete().await;
@@ -175,5 +179,5 @@ async fn cancelled_delete_still_kills_the_guest() {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    assert!(timeout(Duration::from_secs(10), is_over).await.is_ok(), "the guest goes on");
+    assert!(timeout(Duration::from_secs(10), is_over).await.is_ok(), "the guest was not killed");
 }

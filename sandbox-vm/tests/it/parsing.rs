@@ -1,4 +1,4 @@
-//! Whatever bytes a guest sends, reading them neither panics nor makes something large of something small.
+//! Parsing arbitrary bytes from a guest must not panic, nor allocate much more than the estimate.
 
 use graph_core::checkpoint::{CheckpointId, Event, Place, TaskId, TaskRecord, Write};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use sandbox_vm::protocol::{
 };
 use serde_json::Value;
 
-/// Reads bytes as the host does, up to the first fault.
+/// Parses bytes as the host does, up to the first error. Returns the number of messages.
 fn read(mut bytes: &[u8]) -> usize {
     let mut assembler = Assembler::default();
     let mut messages = 0;
@@ -32,7 +32,7 @@ fn read(mut bytes: &[u8]) -> usize {
     messages
 }
 
-/// Bytes that look like MessagePack: markers are frequent, lengths are lies.
+/// Generates bytes similar to MessagePack, with many markers and wrong lengths.
 fn nearly_msgpack() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         3 => 0x80u8..0xa8,
@@ -42,7 +42,8 @@ fn nearly_msgpack() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..200)
 }
 
-/// How much memory a value takes: a map's entries lie in pieces with room for eleven, none of them less than half full.
+/// Returns the memory that a value takes at most: a map's nodes have space for eleven entries and are at least half
+/// full.
 fn memory(value: &Value) -> u64 {
     let own = size_of::<Value>() as u64;
     own + match value {

@@ -1,4 +1,4 @@
-//! The pool of sandboxes that are ready.
+//! The pool of ready sandboxes.
 
 use std::{
     collections::BTreeSet,
@@ -29,14 +29,14 @@ use crate::{
     sandboxes,
 };
 
-/// Waits until something holds.
+/// Waits until the condition is true.
 #[track_caller]
 pub(crate) fn until(holds: impl Fn() -> bool) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !holds() {
-            assert!(Instant::now() < deadline, "it never came true: {caller}");
+            assert!(Instant::now() < deadline, "the condition never became true: {caller}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -81,10 +81,10 @@ async fn max_sandboxes_bounds_the_count() {
     until(|| pool.metrics().ready == 3).await;
     let _taken = [pool.acquire().await, pool.acquire().await, pool.acquire().await];
     let fourth = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
-    assert!(fourth.is_err(), "there is room for three only");
+    assert!(fourth.is_err(), "the pool has capacity for three only");
 }
 
-/// A snapshot is as large as a sandbox: it takes a place, and goes when nobody asks.
+/// A snapshot is as large as a sandbox: it takes capacity, and is deleted when the pool is idle.
 #[tokio::test]
 async fn snapshot_counts_as_sandbox_and_is_dropped_when_idle() {
     let backend = RestorableBackend(unrestorable());
@@ -108,7 +108,7 @@ async fn memory_limit_bounds_the_count() {
     until(|| pool.metrics().ready == 2).await;
     let (first, second) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
     let third = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
-    assert!(third.is_err(), "there is room for two only");
+    assert!(third.is_err(), "the pool has capacity for two only");
     drop(first);
     let third = pool.acquire().await.unwrap();
     assert_ne!(third.name(), second.name());
@@ -123,7 +123,7 @@ async fn idle_pool_is_emptied() {
         .open();
     until(|| pool.metrics().ready == 2).await;
     until(|| pool.metrics().ready == 0 && sandboxes.list().is_empty()).await;
-    // The first who asks waits for one to be made; the pool fills again.
+    // The first caller waits for a sandbox to be created; the pool fills again.
     drop(pool.acquire().await.unwrap());
     assert_eq!(pool.metrics().cold, 1);
     until(|| pool.metrics().ready == 2).await;
@@ -135,7 +135,7 @@ async fn dropping_the_pool_removes_ready_sandboxes() {
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
     until(|| pool.metrics().ready == 2).await;
     let taken = pool.acquire().await.unwrap();
-    // One of them may be in the making.
+    // Another one may be starting.
     drop(pool);
     let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
     until(|| sandboxes.list().len() == 1 && sandbox_dirs() == 1).await;
@@ -154,14 +154,14 @@ async fn lifetime_starts_at_acquire() {
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let waiting = sandboxes.list()[0].name().to_owned();
     let sandbox = pool.acquire().await.unwrap();
-    assert_eq!(sandbox.name(), waiting, "it did not expire while it waited");
+    assert_eq!(sandbox.name(), waiting, "the sandbox expired in the pool");
     tokio::time::sleep(Duration::from_millis(600)).await;
     sandbox.ping().await.unwrap();
     until(|| sandbox.termination_reason().is_some()).await;
     assert_eq!(sandbox.termination_reason(), Some(&TerminationReason::Limit(ExceededLimit::Idle)));
 }
 
-/// A back end that takes snapshots, from which nothing can be started, and whose guests take more memory than they get.
+/// A back end whose snapshots cannot be restored, and whose guests take four times the memory of their limit.
 #[derive(Clone, Debug)]
 struct UnrestorableBackend {
     inner: InProcess,
@@ -192,7 +192,7 @@ impl Backend for UnrestorableBackend {
     }
 }
 
-/// The same, but something can be started from its snapshots: a guest that says yes to everything.
+/// Like [`UnrestorableBackend`], but its snapshots can be restored, to a guest that accepts every request.
 #[derive(Clone, Debug)]
 struct RestorableBackend(UnrestorableBackend);
 
@@ -245,14 +245,14 @@ async fn accept_everything(mut stream: DuplexStream) {
     }
 }
 
-/// Says that it keeps its state, and keeps nothing.
+/// Claims to have taken a snapshot, but writes nothing.
 #[derive(Debug)]
 struct EmptySnapshot;
 
 #[async_trait]
 impl HandleOverride for EmptySnapshot {
     async fn snapshot(&self, _: &dyn Handle, dir: PathBuf) -> Result<Snapshot, Error> {
-        Ok(Snapshot { backend: "unrestorable", dir: dir })
+        Ok(Snapshot { backend: "unrestorable", dir })
     }
 }
 
@@ -269,7 +269,7 @@ async fn failing_snapshot_is_tried_once() {
     drop(pool.acquire().await.unwrap());
     until(|| pool.metrics().ready == 3).await;
     assert_eq!(backend.tried.load(Ordering::SeqCst), 1);
-    // Nothing is kept of it.
+    // The failed snapshot was deleted.
     let state = dir.path().join("state");
     until(|| std::fs::read_dir(&state).unwrap().count() == 3).await;
 }
@@ -281,5 +281,5 @@ async fn backend_overhead_counts_towards_memory() {
     let pool = Pool::of(sandboxes, spec).size(5).memory(512 << 20).open();
     let (_first, _second) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
     let third = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
-    assert!(third.is_err(), "there is room for two only");
+    assert!(third.is_err(), "the pool has capacity for two only");
 }

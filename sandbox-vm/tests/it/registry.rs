@@ -1,4 +1,4 @@
-//! What a crash leaves in a folder of its own is removed by whoever starts next, though it has another one.
+//! A start removes what crashed hosts left behind, even in other state directories.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
-/// Starts a host with sandboxes in a folder, and kills it once they live.
+/// Starts a host with live sandboxes in a state directory, and kills it.
 fn host(count: usize, state: &Path, usual: &Path) {
     let mut host = Command::new(HOSTILE);
     host.args(["host", "jail", &count.to_string(), &state.display().to_string()]);
@@ -33,10 +33,10 @@ fn start_cleans_up_crashes_in_other_state_dirs() {
     assert_eq!(sandbox_dirs(&first), 2);
     host(1, &second, &usual);
     assert_eq!((sandbox_dirs(&first), sandbox_dirs(&second)), (0, 1));
-    // What has nothing in it any more is forgotten.
+    // An empty state directory is removed from the registry.
     let known = fs::read_dir(usual.join("states")).unwrap();
     let known = known.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
     assert_eq!(known.collect::<Vec<_>>(), std::slice::from_ref(&second));
-    // Its control groups would outlive the folder.
+    // Otherwise its control groups would outlive the temporary directory.
     assert_eq!(sandbox_dir::remove_orphans(&second), 1);
 }

@@ -1,4 +1,4 @@
-//! The suite on every back end of this machine.
+//! The conformance suite on the back ends of this machine.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -14,15 +14,15 @@ async fn jail_passes_suite() {
     let report = testkit::run(HOSTILE, || Jail::program(HOSTILE)).await;
     eprintln!("jail: {report}");
     report.assert();
-    // Root has all that a jail can have, and leaves out snapshots alone; an ordinary user may have no control groups.
+    // As root, a jail gives every guarantee except snapshots; an unprivileged user may have no control groups.
     let floor = if rustix::process::geteuid().is_root() { 45 } else { 40 };
     assert!(report.passed() > floor, "{report}");
 }
 
-/// Lets the tests of gVisor fail, and not skip, where it cannot be used.
+/// Environment variable that makes the tests fail instead of skip if gVisor cannot be used.
 const REQUIRE_GVISOR: &str = "GRAPH_REQUIRE_GVISOR";
 
-/// The back end, or `None` where the test is to be skipped: where gVisor is not installed, and need not be.
+/// Returns the back end, or `None` if the test must be skipped because gVisor is neither installed nor required.
 pub(crate) async fn gvisor() -> Option<Gvisor> {
     let gvisor = Gvisor::program(HOSTILE);
     let report = gvisor.probe().await;
@@ -53,7 +53,7 @@ fn broken_gvisor_installation_fails_tests() {
         test.args(["suite::gvisor_passes_suite", "--exact"]).env("PATH", dir.path());
         test.env_remove(REQUIRE_GVISOR).output().unwrap().status.success()
     };
-    assert!(passes(), "where it is not installed they are skipped");
+    assert!(passes(), "tests must be skipped if gVisor is not installed");
     let runsc = dir.path().join("runsc");
     fs::write(&runsc, "#!/bin/sh\nexit 1\n").unwrap();
     fs::set_permissions(&runsc, fs::Permissions::from_mode(0o755)).unwrap();
@@ -77,12 +77,12 @@ fn gvisor_passes_suite_as_unprivileged_user() {
     as_nobody("suite::gvisor_passes_suite");
 }
 
-/// Root starts this test program once more as nobody, who runs one test of the suite.
+/// As root, reruns one test of this program as user `nobody`.
 #[track_caller]
 fn as_nobody(test: &str) {
     use std::os::unix::{fs::chown, process::CommandExt};
     if !rustix::process::geteuid().is_root() {
-        // Then the test itself was run by an ordinary user already.
+        // The test itself has already run as an unprivileged user.
         return;
     }
     let nobody = 65_534;
@@ -99,7 +99,7 @@ fn as_nobody(test: &str) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
-    // Not isolated would pass too, with almost nothing checked.
+    // Without isolation the suite would pass too, with almost nothing checked.
     let checked = text.contains("checks passed") && !text.contains("has no network");
     assert!(checked || text.contains("SKIPPED"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! How sandboxes end: each by itself, and though nobody waits for it.
+//! Termination of sandboxes: independent of other sandboxes and of callers.
 
 use std::{future::pending, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     sandboxes,
 };
 
-/// A back end whose guests of the name `stuck` never end.
+/// A back end in which guests named `stuck` cannot be killed.
 #[derive(Debug)]
 struct UnkillableBackend(InProcess);
 
@@ -51,7 +51,7 @@ impl HandleOverride for NeverKilled {
 
 async fn until_terminated(sandbox: &Sandbox) -> TerminationReason {
     let terminated = until(|| sandbox.termination_reason().is_some());
-    timeout(Duration::from_secs(20), terminated).await.expect("it lives on");
+    timeout(Duration::from_secs(20), terminated).await.expect("the sandbox did not terminate");
     sandbox.termination_reason().unwrap().clone()
 }
 
@@ -59,11 +59,11 @@ async fn until_terminated(sandbox: &Sandbox) -> TerminationReason {
 async fn unkillable_guest_does_not_block_expiry_of_others() {
     let (sandboxes, _dir) = sandboxes(UnkillableBackend(InProcess::new(testkit::agent))).await;
     let soon = Duration::from_millis(300);
-    for name in ["stuck", "well"] {
+    for name in ["stuck", "healthy"] {
         sandboxes.create_if_not_exists(Spec::new(name).lifetime(soon)).await.unwrap();
     }
-    let well = sandboxes.get("well").unwrap();
-    assert_eq!(until_terminated(&well).await, TerminationReason::Limit(ExceededLimit::Lifetime));
+    let healthy = sandboxes.get("healthy").unwrap();
+    assert_eq!(until_terminated(&healthy).await, TerminationReason::Limit(ExceededLimit::Lifetime));
     until(|| sandboxes.list().is_empty()).await;
 }
 

@@ -1,4 +1,4 @@
-//! A graph in a guest gives the trace that it gives in this process, and leaves its log files in the workspace.
+//! A graph in a guest produces the same trace as in this process, and writes its logs to the workspace.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{HOSTILE, sandboxes};
 
-/// What the debate does here, without a sandbox.
+/// Returns the trace of the debate in this process, without a sandbox.
 pub(crate) async fn reference_trace() -> Trace {
     let graph = graphs::debate(Arc::new(MemorySaver::new())).unwrap();
     let thread = graph.thread("t", None);
@@ -24,7 +24,7 @@ pub(crate) async fn reference_trace() -> Trace {
     recorded.trace
 }
 
-/// The debate for a guest, with every event that a trace needs.
+/// Returns the debate for a guest, with every event that a trace needs.
 pub(crate) fn debate() -> GraphRun {
     let input = json!({ "topic": "tea", "round": 0, "turns": [], "verdict": "" });
     GraphRun::new("debate")
@@ -33,7 +33,7 @@ pub(crate) fn debate() -> GraphRun {
         .subgraphs()
 }
 
-/// Whether a trace that was put together of a guest's events is the one that the debate gives expected.
+/// Asserts that a trace built from a guest's events equals the reference trace.
 #[track_caller]
 pub(crate) fn assert_same(builder: TraceBuilder, expected: &Trace) {
     let header = Header { then: Vec::new(), ..expected.header.clone() };

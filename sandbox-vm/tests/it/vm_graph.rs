@@ -1,4 +1,4 @@
-//! A graph in a VM: the trace of a run on the host, though the VM be killed in the middle.
+//! A graph in a VM produces the same trace as on the host, even if the VM is killed during the run.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ async fn killed_vm_is_replaced_with_identical_trace() {
     check_killed(vm).await;
 }
 
-/// Whether VMs that are killed are replaced, and nothing of it is to be seen in the trace or by those who are called.
+/// Checks that killed VMs are replaced without a difference in the trace or in the calls made.
 pub(crate) async fn check_killed(backend: impl Backend + 'static) {
     let (sandboxes, dir) = sandboxes(backend).await;
     let state = dir.path().join("state");
@@ -42,13 +42,13 @@ pub(crate) async fn check_killed(backend: impl Backend + 'static) {
     assert_eq!(guests, 3, "two VMs were killed");
     calls.assert_each_once();
     traces::assert_same(builder, &expected);
-    // The VM that came to the end wrote the last log, and what it says is what all three did.
+    // The last VM wrote the last log, which contains the turns of all three VMs.
     let sandbox = sandboxes.get("graph").unwrap();
     let log: Value = sandbox.fs().read_json("logs/round-3.json").await.unwrap();
     assert_eq!(log, exit.state()["turns"]);
     sandbox.delete().await;
 
-    // The same by the one call that an application makes.
+    // The same with `Sandboxes::run_graph`.
     let (run, calls) = killing_run(&state);
     let replaced = sandboxes.run_graph(Spec::new("graph"), run, 3, drop).await.unwrap();
     calls.assert_each_once();
@@ -56,7 +56,7 @@ pub(crate) async fn check_killed(backend: impl Backend + 'static) {
     sandboxes.delete_all().await;
 }
 
-/// Runs a graph to its end in one VM after the other, and says how many it took.
+/// Runs a graph to its end in one VM after another. Returns its result and the number of VMs.
 async fn run_to_completion(
     sandboxes: &Sandboxes,
     mut run: GraphRun,
@@ -78,7 +78,7 @@ async fn run_to_completion(
     unreachable!("it is killed twice only")
 }
 
-/// A debate whose third and fifth calls kill the VM that it runs in, and are answered all the same.
+/// Returns a debate whose third and fifth calls kill its VM and are still answered.
 fn killing_run(state: &Path) -> (GraphRun, Calls) {
     let calls = Calls::default();
     let (count, state) = (calls.clone(), state.to_owned());
@@ -93,12 +93,12 @@ fn killing_run(state: &Path) -> (GraphRun, Calls) {
     (traces::debate().thread("t", saver).call_policy(policy.allow("llm.chat")), calls)
 }
 
-/// How often each prompt was asked for, counted outside the guest.
+/// Number of calls for each prompt, counted outside the guest.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl Calls {
-    /// Counts a call in, and says which one it is.
+    /// Counts a call, and returns the total number of calls.
     fn count(&self, prompt: &str) -> usize {
         let mut calls = self.0.lock().unwrap();
         *calls.entry(prompt.to_owned()).or_default() += 1;
@@ -112,7 +112,7 @@ impl Calls {
     }
 }
 
-/// Kills the process of the VM: nothing of the host is asked to do it.
+/// Kills the VM's process directly, bypassing the host.
 fn kill_machine(state: &Path) {
     let machines = machines(state);
     assert_eq!(machines.len(), 1, "{machines:?}");

@@ -1,4 +1,4 @@
-//! Guests that do not read: what they ask for does not pile up at the host.
+//! Replies to guests that do not read them must not accumulate on the host.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use super::*;
 async fn guest_that_does_not_read_blocks_no_caller() {
     let (sandboxes, _dir, _) = open(Script { reads: Reads::Hello, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
-    // More orders than the channel and the host's queue can hold.
+    // More commands than the channel and the host's outbox can hold.
     let mut commands = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let sandbox = sandbox.clone();
@@ -29,11 +29,11 @@ async fn guest_that_does_not_read_blocks_no_caller() {
     }
     commands.spawn(async move { sandbox.run_graph(GraphRun::new("g")).await.map(drop) });
     let all = tokio::time::timeout(Duration::from_secs(90), commands.join_all());
-    let outcomes = all.await.expect("somebody waits though the time for an answer is over");
+    let outcomes = all.await.expect("a caller still waits after the reply timeout");
     assert!(outcomes.iter().all(|it| matches!(it, Err(Error::Timeout { .. }))), "{outcomes:?}");
 }
 
-/// A graph whose guest asks this and reads nothing is taken down.
+/// Asserts that a guest that makes these calls for a graph and reads nothing is terminated.
 async fn assert_terminated_for_not_reading(answer: fn(u64) -> Vec<u8>, run: GraphRun) {
     let script = Script { answer, reads: Reads::FirstCommand, ..Script::SILENT };
     let (sandboxes, _dir, killed) = open(script).await;
@@ -55,24 +55,24 @@ async fn unread_checkpoints_do_not_accumulate() {
         (0..500).flat_map(get).collect()
     };
     assert_terminated_for_not_reading(calls, GraphRun::new("g").thread("t", saver.clone())).await;
-    // Four wait to be written, one is half written, and two wait for room.
+    // Four are in the outbox, one is partially written, and two wait for space.
     let reads = saver.reads.load(Ordering::SeqCst);
-    assert!((2..=8).contains(&reads), "{reads} states of 30 MiB");
+    assert!((2..=8).contains(&reads), "{reads} checkpoints of 30 MiB were read");
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_are_not_made_while_answers_are_unread() {
     let calls = |id| (0..1000).flat_map(|nth| host_call(id, nth, Value::Null)).collect();
     let long = async |_: String, _: Value| Ok(json!("x".repeat(32 << 10)));
-    // There is room for 32 answers that may be so large.
+    // There is space for 32 answers of this maximum size.
     let policy = CallPolicy::new(long).allow("slow").max_answer(8 << 20);
     assert_terminated_for_not_reading(calls, GraphRun::new("g").call_policy(policy.clone())).await;
-    // As many are in the channel, and 64 wait to be written.
+    // As many are in the channel, and 64 are in the outbox.
     let made = policy.calls_made();
-    assert!((96..=160).contains(&made), "{made} calls");
+    assert!((96..=160).contains(&made), "{made} calls were made");
 }
 
-/// While it is paused nobody expects it to read.
+/// A paused guest is not expected to read.
 #[tokio::test(start_paused = true)]
 async fn paused_guest_is_not_terminated_for_not_reading() {
     let calls = |id| {
@@ -95,7 +95,7 @@ async fn paused_guest_is_not_terminated_for_not_reading() {
     assert!(matches!(error, Error::Terminated { .. }), "{error}");
 }
 
-/// Checkpoints in memory whose reading is counted. A guest that only reads needs nothing else.
+/// An in-memory checkpointer that counts reads. The guests here only read, so nothing else is implemented.
 #[derive(Debug, Default)]
 struct CountingSaver {
     inner: MemorySaver,
@@ -154,7 +154,7 @@ fn host_request(run: u64, nth: u64, call: HostCall) -> Vec<u8> {
     encode(Kind::Request, nth, &rmp_serde::to_vec_named(&HostCallRequest { run, call }).unwrap())
 }
 
-/// A checkpoint with so many bytes.
+/// Returns a checkpoint of about this size in bytes.
 fn checkpoint_of(bytes: usize) -> NewCheckpoint {
     let id = CheckpointId::next();
     let text = Value::from("x".repeat(bytes));
