@@ -241,9 +241,9 @@ mod tests {
         let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let tried =
+        let result =
             start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
-        let said = tried.unwrap_err().to_string();
-        assert!(said.ends_with("it ended before the handshake; no such luck"), "{said}");
+        let message = result.unwrap_err().to_string();
+        assert!(message.ends_with("it ended before the handshake; no such luck"), "{message}");
     }
 }

@@ -302,9 +302,9 @@ mod tests {
             fs::File::open(root.path().join(name)).unwrap().set_modified(hour_ago).unwrap();
         }
         remove_unused_below(root.path(), &|id: &str| id == "known", Duration::from_secs(60));
-        let there: Vec<_> = all.iter().filter(|it| root.path().join(it).exists()).collect();
+        let remaining: Vec<_> = all.iter().filter(|it| root.path().join(it).exists()).collect();
         assert_eq!(
-            there,
+            remaining,
             ["sandbox-vm-young", "sandbox-vm-known", "sandbox-vm-used", "x"]
                 .iter()
                 .collect::<Vec<_>>()

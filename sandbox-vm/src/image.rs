@@ -135,13 +135,13 @@ impl Images {
         }
         let program = env::current_exe().ok();
         let above = program.iter().flat_map(|it| it.ancestors());
-        let beside =
+        let in_target =
             above.filter(|it| it.join(CARGO_TARGET_TAG).is_file()).map(|it| it.join("guest-image"));
         let data = env::var_os("XDG_DATA_HOME")
             .map(PathBuf::from)
             .or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".local/share")))
             .map(|it| it.join("sandbox-vm/images"));
-        beside.filter(|it| it.join(MANIFEST).is_file()).chain(data).next()
+        in_target.filter(|it| it.join(MANIFEST).is_file()).chain(data).next()
     }
 
     /// Opens the images in the default directory.
@@ -205,10 +205,10 @@ impl Images {
 /// Rejects a directory in which another user could have placed files, because its contents decide what guests run.
 fn check_ownership(dir: &Path) -> Result<(), ImageError> {
     use std::os::unix::fs::MetadataExt;
-    let found = fs::metadata(dir);
-    let found = found.map_err(|source| ImageError::Io { path: dir.to_path_buf(), source })?;
+    let metadata = fs::metadata(dir);
+    let metadata = metadata.map_err(|source| ImageError::Io { path: dir.to_path_buf(), source })?;
     let owners = [0, rustix::process::geteuid().as_raw()];
-    match owners.contains(&found.uid()) && found.mode() & 0o022 == 0 {
+    match owners.contains(&metadata.uid()) && metadata.mode() & 0o022 == 0 {
         true => Ok(()),
         false => Err(ImageError::InsecureDirectory(dir.to_path_buf())),
     }

@@ -2,7 +2,7 @@
 //! crash of the host process.
 //!
 //! The owner holds a file lock in the directory for as long as it lives; the kernel releases the lock when the process
-//! ends. A sandbox directory that is not locked is therefore orphaned, and whoever finds it removes what its list
+//! ends. A sandbox directory that is not locked is therefore orphaned, and the next start removes what its list
 //! names. If the owner cannot remove everything, it leaves the directory behind as such an orphan.
 
 mod reaper;
@@ -264,10 +264,10 @@ pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
 
 /// Rejects a directory in which another user could have placed files.
 pub(crate) fn check_private_dir(dir: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(dir)?;
-    if !found.is_dir()
-        || found.uid() != rustix::process::geteuid().as_raw()
-        || found.mode() & 0o022 != 0
+    let metadata = fs::symlink_metadata(dir)?;
+    if !metadata.is_dir()
+        || metadata.uid() != rustix::process::geteuid().as_raw()
+        || metadata.mode() & 0o022 != 0
     {
         let problem =
             "it must be a directory that belongs to this user and that nobody else can write to";

@@ -112,11 +112,11 @@ pub(super) fn confine_with_filter(
 
 /// Like [`confine`], for a process that was started without capabilities and therefore cannot drop any.
 pub(super) fn confine_unprivileged(limits: &GuestLimits) -> Result<(), ConfineError> {
-    let own = rustix::thread::capabilities(None).map_err(failed_to("read its capabilities"))?;
-    if !(own.permitted.is_empty() && own.inheritable.is_empty()) {
+    let owned = rustix::thread::capabilities(None).map_err(failed_to("read its capabilities"))?;
+    if !(owned.permitted.is_empty() && owned.inheritable.is_empty()) {
         return Err(failed_to("run with capabilities")(format!(
             "it was started with {:?}",
-            own.permitted
+            owned.permitted
         )));
     }
     rustix::thread::set_no_new_privs(true).map_err(failed_to("set no_new_privs"))?;
@@ -196,17 +196,17 @@ pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     ))?;
     // Kept capabilities are permitted but not effective until they are needed.
     let none = CapabilitySet::empty();
-    let kept = CapabilitySets { effective: none, permitted: keep, inheritable: none };
-    rustix::thread::set_capabilities(None, kept)?;
+    let sets = CapabilitySets { effective: none, permitted: keep, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)?;
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
 }
 
 /// Ignores errors about unknown capabilities or capability features: a kernel that does not know them cannot grant
 /// them. gVisor knows fewer than Linux.
-fn ignore_unknown(done: Result<(), rustix::io::Errno>) -> Result<(), rustix::io::Errno> {
-    match done {
+fn ignore_unknown(result: Result<(), rustix::io::Errno>) -> Result<(), rustix::io::Errno> {
+    match result {
         Err(rustix::io::Errno::INVAL) => Ok(()),
-        done => done,
+        result => result,
     }
 }

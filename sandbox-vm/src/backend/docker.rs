@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn missing_image_error_says_how_to_build_it() {
-        let said = |status_code| {
+        let message_for = |status_code| {
             let message = "No such image".to_owned();
             let error = bollard::errors::Error::DockerResponseServerError { status_code, message };
             creation_error(error, &Image::Python).to_string()
         };
-        assert!(said(404).contains("no image `agent-sandbox-python:latest`; build it"));
-        assert!(!said(500).contains("build it"));
+        assert!(message_for(404).contains("no image `agent-sandbox-python:latest`; build it"));
+        assert!(!message_for(500).contains("build it"));
     }
 }

@@ -1,10 +1,11 @@
 //! gVisor: a user-space kernel, `runsc` with its systrap platform, answers the guest's system calls.
 //!
 //! The layers of isolation are nested. The [outer stage](super::jail) of the jail creates the namespaces and becomes
-//! nobody. `runsc` runs in them, as a user without rights, and intercepts the guest's system calls. In the guest, the
-//! agent applies the same restrictions to itself as in the jail. Code that breaks out of gVisor's kernel is nobody, in
-//! namespaces without a network, on a root that contains `runsc` and the guest's own files. Landlock and the jail's
-//! seccomp filter do not apply to it, because gVisor needs more than they allow; gVisor has its own filter.
+//! the user `nobody`. `runsc` runs in them, as a user without rights, and intercepts the guest's system calls. In the
+//! guest, the agent applies the same restrictions to itself as in the jail. Code that breaks out of gVisor's kernel
+//! runs as `nobody`, in namespaces without a network, on a root that contains `runsc` and the guest's own files.
+//! Landlock and the jail's seccomp filter do not apply to it, because gVisor needs more than they allow; gVisor has its
+//! own filter.
 //!
 //! Only the program `runsc` has to be installed: no daemon, no root, no image. The guest's file tree is assembled for
 //! each guest and disappears with its namespaces.

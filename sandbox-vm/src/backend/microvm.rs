@@ -2,8 +2,8 @@
 //!
 //! The machine has a processor, memory, an output-only console, a source of randomness and one channel; no network, no
 //! disk, no files of the host. KVM runs it where KVM can run ordinary kernels. Elsewhere QEMU emulates it, which is
-//! slow for programs but fast enough for graphs that wait for models. QEMU itself runs in its own namespaces, as
-//! nobody, in a root that contains only its own files ([`become_qemu`]), and in a control group where one can be
+//! slow for programs but fast enough for graphs that wait for models. QEMU itself runs in its own namespaces, as the
+//! user `nobody`, in a root that contains only its own files ([`become_qemu`]), and in a control group where one can be
 //! created.
 //!
 //! The guest's first program is the agent. It loads the drivers of its channel, applies the same restrictions to itself

@@ -55,8 +55,8 @@ impl Tree {
     /// parent.
     fn version_two(root: &Path, own: &str) -> Self {
         let path = own.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or_default();
-        let ours = root.join(path);
-        let above = ours.parent().filter(|it| it.starts_with(root)).map(Path::to_path_buf);
+        let own_group = root.join(path);
+        let parent = own_group.parent().filter(|it| it.starts_with(root)).map(Path::to_path_buf);
         let all = [
             Controller::Memory,
             Controller::Processes,
@@ -64,7 +64,7 @@ impl Tree {
             Controller::CpuTime,
             Controller::Freezer,
         ];
-        let dirs = [Some(ours), above].into_iter().flatten();
+        let dirs = [Some(own_group), parent].into_iter().flatten();
         let candidates = dirs.map(|it| ParentDirs::from(all.map(|of| (of, it.clone())))).collect();
         Self { candidates, version: Version::Two }
     }
@@ -88,11 +88,11 @@ impl Tree {
         let mut dirs = BTreeMap::new();
         for (controller, parent) in parents {
             let dir = parent.join(name);
-            let made = fs::create_dir(&dir);
-            let there = made.is_ok() || dirs.values().any(|it| *it == dir);
-            if there && apply_limits(self.version, *controller, &dir, limits).is_ok() {
+            let created = fs::create_dir(&dir);
+            let exists = created.is_ok() || dirs.values().any(|it| *it == dir);
+            if exists && apply_limits(self.version, *controller, &dir, limits).is_ok() {
                 dirs.insert(*controller, dir);
-            } else if made.is_ok() {
+            } else if created.is_ok() {
                 let _ = fs::remove_dir(&dir);
             }
         }
@@ -104,14 +104,14 @@ impl Tree {
 /// the memory controller.
 fn enable_controllers(dir: &Path) -> bool {
     let file = dir.join("cgroup.subtree_control");
-    let passed = || fs::read_to_string(&file).unwrap_or_default();
+    let enabled = || fs::read_to_string(&file).unwrap_or_default();
     for controller in ["memory", "pids", "cpu"] {
-        if !passed().split_whitespace().any(|it| it == controller) {
+        if !enabled().split_whitespace().any(|it| it == controller) {
             // One write for each controller: if one is missing, the others can still be enabled.
             let _ = fs::write(&file, format!("+{controller}"));
         }
     }
-    passed().contains("memory")
+    enabled().contains("memory")
 }
 
 fn apply_limits(
@@ -188,16 +188,16 @@ mod tests {
         let [service, main] = ["service", "service/main"].map(|it| root.path().join(it));
         let tree = Tree::read(root.path(), "0::/service/main\n");
         assert_eq!(tree.version, Version::Two);
-        let asked = |it: &Path| it.join("cgroup.subtree_control").exists();
-        assert!(!asked(&service) && !asked(&main));
+        let was_changed = |it: &Path| it.join("cgroup.subtree_control").exists();
+        assert!(!was_changed(&service) && !was_changed(&main));
         // The kernel refuses because our group contains this process; a file that cannot be written simulates that.
         dir(&main, "cgroup.subtree_control");
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
         let group = tree.create("guest", &crate::Limits::default()).unwrap();
         assert_eq!(group.dirs(), [service.join("guest")]);
         // Controllers that are already enabled are not enabled again.
-        let passed = fs::read_to_string(service.join("cgroup.subtree_control")).unwrap();
-        assert_eq!(passed, "cpu memory pids");
+        let enabled = fs::read_to_string(service.join("cgroup.subtree_control")).unwrap();
+        assert_eq!(enabled, "cpu memory pids");
     }
 
     #[test]

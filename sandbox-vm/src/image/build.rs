@@ -90,8 +90,8 @@ pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     let interpreter = find_dependency("python3-minimal", "python3.")?;
     let kernel_packages =
         list_packages(&[find_dependency(KERNEL_PACKAGE, "linux-image-")?], &packages)?;
-    let python_packages_listed = list_packages(&python_packages(&interpreter), &packages)?;
-    let all = kernel_packages.iter().chain(&python_packages_listed);
+    let python_packages = list_packages(&python_package_names(&interpreter), &packages)?;
+    let all = kernel_packages.iter().chain(&python_packages);
     let sources: BTreeMap<_, _> = all.map(|it| (it.id.clone(), it.sha256.clone())).collect();
     let names = sources.keys().cloned().collect();
     if is_up_to_date(dir, &sources) {
@@ -101,7 +101,7 @@ pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     let trees = dir.join("unpacked");
     remove_dir(&trees)?;
     let kernel_tree = unpack(&kernel_packages, &packages, trees.join("kernel"))?;
-    let python_tree = unpack(&python_packages_listed, &packages, trees.join("python"))?;
+    let python_tree = unpack(&python_packages, &packages, trees.join("python"))?;
     let image = find_file(&kernel_tree, "vmlinuz-")?;
     let kernel = kernel::extract_kernel(&read(&image)?)
         .map_err(|source| BuildError::Kernel { path: image, source })?;
@@ -215,7 +215,7 @@ fn python_image(kernel_tree: &Path, tree: &Path, interpreter: &str) -> Result<Ar
     Ok(archive)
 }
 
-fn python_packages(interpreter: &str) -> Vec<String> {
+fn python_package_names(interpreter: &str) -> Vec<String> {
     let python = [
         interpreter.to_owned(),
         format!("lib{interpreter}"),
@@ -385,7 +385,7 @@ mod tests {
     fn failed_command_is_reported_with_its_output() {
         let error =
             run_command(Command::new("sh").args(["-c", "echo no such package >&2; exit 1"]));
-        let words = error.unwrap_err().to_string();
-        assert!(words.contains("`sh -c") && words.contains("no such package"), "{words}");
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("`sh -c") && message.contains("no such package"), "{message}");
     }
 }

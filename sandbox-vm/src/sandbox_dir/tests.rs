@@ -112,8 +112,8 @@ fn partially_removed_directory_is_removed_by_the_next_start() {
         age(&dir);
     }
     remove_orphans(state.path());
-    let there = fs::read_dir(state.path()).unwrap().count();
-    assert_eq!(there, 0, "directories that no start removes");
+    let remaining = fs::read_dir(state.path()).unwrap().count();
+    assert_eq!(remaining, 0, "directories that no start removes");
 }
 
 /// While a sandbox directory is being removed, its lock file identifies it until the end.
@@ -163,8 +163,8 @@ fn process_group_is_killed_with_its_leader() {
     leader.args(["-c", script]).process_group(0).stdout(std::process::Stdio::piped());
     let mut leader = leader.spawn().unwrap();
     let mut member = String::new();
-    let mut said = std::io::BufReader::new(leader.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut said, &mut member).unwrap();
+    let mut output = std::io::BufReader::new(leader.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut member).unwrap();
     sandbox_dir.record_leftovers(Leftover::process_group(leader.id())).unwrap();
     drop(sandbox_dir);
     assert!(!leader.wait().unwrap().success());

@@ -13,7 +13,7 @@ use crate::{
     spec::Spec,
 };
 
-/// User and group of the guest: nobody.
+/// User and group of the guest: `nobody`.
 const NOBODY: &str = "65534:65534";
 
 /// Kernel files that are hidden: the paths that engines mask by default, and everything else that reveals something

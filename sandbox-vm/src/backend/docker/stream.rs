@@ -12,7 +12,7 @@ const BUFFER: usize = 1 << 20;
 
 /// Connects the streams that the engine has attached. The connection closes when either side ends.
 pub(super) fn connect(attached: AttachContainerResults) -> (DuplexStream, Diagnostics) {
-    let (ours, engine_side) = duplex(BUFFER);
+    let (host_side, engine_side) = duplex(BUFFER);
     let (error, diagnostics) = duplex(BUFFER);
     let (from_host, to_host) = split(engine_side);
     let AttachContainerResults { output, input } = attached;
@@ -22,7 +22,7 @@ pub(super) fn connect(attached: AttachContainerResults) -> (DuplexStream, Diagno
             () = forward_output(output, to_host, error) => {}
         }
     });
-    (ours, Diagnostics::capture(diagnostics))
+    (host_side, Diagnostics::capture(diagnostics))
 }
 
 async fn forward_input(

@@ -185,8 +185,8 @@ impl JailHandle {
     }
 
     fn set_freezer(&self, state: FreezerState) -> Result<(), Error> {
-        let done = self.cgroup.as_ref().map(|it| it.set_freezer(state));
-        match done {
+        let result = self.cgroup.as_ref().map(|it| it.set_freezer(state));
+        match result {
             Some(Ok(())) => Ok(()),
             _ => Err(Error::Unsupported { backend: self.backend, operation: "pause a guest" }),
         }

@@ -157,23 +157,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silent_program_times_out() {
-        let said = start("exec sleep 1000").await;
-        assert!(said.ends_with("call `guest::enter` first in its `main`"), "{said}");
+        let error = start("exec sleep 1000").await;
+        assert!(error.ends_with("call `guest::enter` first in its `main`"), "{error}");
     }
 
     #[tokio::test]
     async fn bare_process_id_is_not_accepted_as_a_guest() {
         let mut bystander = KillOnDrop(Command::new("sleep").arg("1000").spawn().unwrap());
-        let said = start(&format!("echo {}", bystander.0.id())).await;
-        assert!(said.contains("did not become a guest"), "{said}");
+        let error = start(&format!("echo {}", bystander.0.id())).await;
+        assert!(error.contains("did not become a guest"), "{error}");
         assert!(bystander.0.try_wait().unwrap().is_none(), "the unrelated process was killed");
     }
 
     #[tokio::test]
     async fn process_that_the_stage_did_not_start_is_rejected() {
         let mut bystander = KillOnDrop(Command::new("sleep").arg("1000").spawn().unwrap());
-        let said = start(&format!("echo guest {}; echo so it ended >&2", bystander.0.id())).await;
-        assert!(said.contains("so it ended"), "{said}");
+        let error = start(&format!("echo guest {}; echo the reason >&2", bystander.0.id())).await;
+        assert!(error.contains("the reason"), "{error}");
         assert!(bystander.0.try_wait().unwrap().is_none(), "the unrelated process was killed");
     }
 

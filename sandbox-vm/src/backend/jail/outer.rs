@@ -1,4 +1,4 @@
-//! The outer stage: becomes nobody, creates the namespaces, and starts the guest in them.
+//! The outer stage: becomes the user `nobody`, creates the namespaces, and starts the guest in them.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use rustix::{
 use super::{OuterPlan, StageError};
 use crate::{guest::GuestArgs, sys};
 
-/// User and group that root switches to: nobody.
+/// User and group that root switches to: `nobody`.
 const NOBODY: u32 = 65534;
 
 /// The word before the guest's process id on the lifeline.

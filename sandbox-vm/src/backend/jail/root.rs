@@ -54,7 +54,7 @@ pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
 
 /// Collects everything that the tree of a jail contains.
 fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
-    // If nobody cannot reach the agent's file, the guest does without it: the agent is already running.
+    // If the user `nobody` cannot reach the agent's file, the guest does without it: the agent is already running.
     let mut entries: Vec<_> = agent_entry().into_iter().collect();
     for device in DEVICES {
         // Mapping it would create shared memory.
@@ -133,11 +133,12 @@ pub(in crate::backend) fn clone_mount(
     to: impl Into<PathBuf>,
 ) -> io::Result<RootEntry> {
     let (to, is_dir) = (to.into(), from.is_dir());
-    let whole = open_clone(from, OpenTreeFlags::AT_RECURSIVE)?;
+    let recursive = open_clone(from, OpenTreeFlags::AT_RECURSIVE)?;
     // Devices have to be writable, and `nodev` would disable them.
-    let done = if to.starts_with("/dev") { Ok(()) } else { sys::restrict_mount_tree(&whole) };
-    let (tree, is_restricted) = match done {
-        Ok(()) => (whole, true),
+    let restricted =
+        if to.starts_with("/dev") { Ok(()) } else { sys::restrict_mount_tree(&recursive) };
+    let (tree, is_restricted) = match restricted {
+        Ok(()) => (recursive, true),
         // An old kernel can restrict only one mount at a time. So mounts below this one are left out; if the kernel
         // does not allow that, the call fails.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {

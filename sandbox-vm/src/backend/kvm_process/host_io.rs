@@ -57,11 +57,11 @@ impl HostIo for SystemHost {
         }
         // A signal may end the wait early, which callers allow.
         let _ = rustix::event::poll(watched, timeout.as_ref());
-        let is = watched.first().map_or(PollFlags::empty(), PollFd::revents);
-        let hangup = is.intersects(PollFlags::HUP | PollFlags::ERR);
+        let events = watched.first().map_or(PollFlags::empty(), PollFd::revents);
+        let hangup = events.intersects(PollFlags::HUP | PollFlags::ERR);
         Readiness {
-            input: hangup || is.contains(PollFlags::IN),
-            output: hangup || is.contains(PollFlags::OUT),
+            input: hangup || events.contains(PollFlags::IN),
+            output: hangup || events.contains(PollFlags::OUT),
             hangup,
         }
     }

@@ -231,8 +231,8 @@ fn configure_processor(
     let msrs = Msrs::from_entries(&entries).map_err(|error| {
         failed_to("build the list of MSRs")(io::Error::other(format!("{error:?}")))
     })?;
-    let done = processor.set_msrs(&msrs).map_err(failed_to("set the system call MSRs"))?;
-    if done < entries.len() {
+    let written = processor.set_msrs(&msrs).map_err(failed_to("set the system call MSRs"))?;
+    if written < entries.len() {
         return Err(failed_to("set the system call MSRs")(io::Error::from(
             io::ErrorKind::Unsupported,
         )));

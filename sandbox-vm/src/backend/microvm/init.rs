@@ -117,7 +117,7 @@ fn is_not_ready(error: &io::Error) -> bool {
     codes.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
 }
 
-/// Becomes nobody, but keeps the capabilities until [`confine::confine`] drops them.
+/// Becomes the user `nobody`, but keeps the capabilities until [`confine::confine`] drops them.
 fn become_nobody() -> io::Result<()> {
     use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
     rustix::thread::set_keep_capabilities(true)?;
@@ -126,7 +126,7 @@ fn become_nobody() -> io::Result<()> {
     setresgid(group, group, group)?;
     setresuid(user, user, user)?;
     // Changing the user keeps them permitted but clears the effective set.
-    let mut kept = rustix::thread::capabilities(None)?;
-    kept.effective = kept.permitted;
-    Ok(rustix::thread::set_capabilities(None, kept)?)
+    let mut sets = rustix::thread::capabilities(None)?;
+    sets.effective = sets.permitted;
+    Ok(rustix::thread::set_capabilities(None, sets)?)
 }

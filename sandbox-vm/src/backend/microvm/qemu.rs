@@ -44,8 +44,8 @@ impl Accelerator {
     }
 }
 
-/// Returns whether QEMU can open the device. Root's QEMU runs as nobody, which can be given the device's group and
-/// nothing else.
+/// Returns whether QEMU can open the device. Root's QEMU runs as the user `nobody`, which can be given the device's
+/// group and nothing else.
 fn nobody_can_open_kvm() -> bool {
     let is_open = |mode: u32| mode & 0o060 == 0o060 || mode & 0o006 == 0o006;
     !rustix::process::geteuid().is_root()

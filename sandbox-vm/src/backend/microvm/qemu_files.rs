@@ -35,18 +35,18 @@ pub(super) struct QemuFiles {
 impl QemuFiles {
     /// Finds the installed QEMU and everything it needs.
     pub(super) fn find() -> io::Result<Self> {
-        let found = backend::find_in_path(PROGRAM).ok_or_else(|| {
+        let path = backend::find_in_path(PROGRAM).ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, format!("{PROGRAM} is not installed"))
         })?;
-        let program = found.canonicalize()?;
+        let program = path.canonicalize()?;
         let mut paths = vec![program.clone()];
         paths.extend(libraries(&program)?);
         paths.extend(accelerators());
         // QEMU looks for its data relative to its own directory.
-        let beside = program.parent().map(|it| it.join("../share/qemu"));
-        let data = beside.and_then(|it| it.canonicalize().ok()).into_iter();
-        let usual = DATA_DIRS.iter().chain(&[LIBRARY_CACHE]).map(PathBuf::from);
-        paths.extend(data.chain(usual.filter(|it| it.exists())));
+        let relative = program.parent().map(|it| it.join("../share/qemu"));
+        let data = relative.and_then(|it| it.canonicalize().ok()).into_iter();
+        let standard = DATA_DIRS.iter().chain(&[LIBRARY_CACHE]).map(PathBuf::from);
+        paths.extend(data.chain(standard.filter(|it| it.exists())));
         paths.sort();
         paths.dedup();
         Ok(Self { program, paths })
@@ -71,9 +71,9 @@ fn parse_loader_output(lines: &str) -> Vec<PathBuf> {
 
 fn accelerators() -> Vec<PathBuf> {
     let files = MODULE_DIRS.iter().filter_map(|it| fs::read_dir(it).ok()).flatten().flatten();
-    let wanted =
+    let modules =
         files.filter(|it| it.file_name().to_string_lossy().starts_with(ACCELERATOR_PREFIX));
-    wanted.map(|it| it.path()).collect()
+    modules.map(|it| it.path()).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The stage around QEMU: process 1 of the namespaces builds a root that contains QEMU and becomes QEMU in it.
 //!
-//! A guest that takes over QEMU is nobody there, without capabilities or a way to gain any, in a read-only root with
-//! QEMU's own files, without a network and without other processes.
+//! A guest that takes over QEMU runs as the user `nobody` there, without capabilities or a way to gain any, in a
+//! read-only root with QEMU's own files, without a network and without other processes.
 
 use std::{
     fs::{self, File},

@@ -87,14 +87,14 @@ impl<O: HostIo> Kernel<O> {
         let most = len.min(MAX_LISTING) as usize;
         let (mut bytes, mut last) = (Vec::new(), open.offset.get());
         for entry in self.disk.list(**node, last)? {
-            let laid = layout::dirent(&entry);
-            if bytes.len() + laid.len() > most {
+            let encoded = layout::dirent(&entry);
+            if bytes.len() + encoded.len() > most {
                 if bytes.is_empty() {
                     return Err(Errno::INVAL.into());
                 }
                 break;
             }
-            bytes.extend(laid);
+            bytes.extend(encoded);
             last = entry.number;
         }
         self.space.write(at, &bytes)?;

@@ -28,8 +28,8 @@ pub fn fuzz_kernel(bytes: &[u8]) {
     // Targets for pointers: paths, and an I/O vector.
     let texts = b"/tmp/a\0b/../c\0../x\0/workspace\0";
     let piece = [PAGES + PAGE, 4096].map(u64::to_le_bytes).concat();
-    for (page, words) in [(1, &texts[..]), (2, &piece)] {
-        let _ = kernel.space.write(PAGES + page * PAGE, words);
+    for (page, content) in [(1, &texts[..]), (2, &piece)] {
+        let _ = kernel.space.write(PAGES + page * PAGE, content);
     }
     for _ in 0..MAX_ACTIONS {
         if script.0.is_empty() || act(&mut kernel, &mut script).is_none() {

@@ -6,7 +6,7 @@ use nix::libc;
 
 use crate::backend::kvm_process::disk::{Capacity, DirEntry, FileKind, Metadata};
 
-/// The only user: nobody.
+/// The only user: `nobody`.
 const USER: u32 = 65_534;
 
 const BLOCK: u64 = 4096;

@@ -57,7 +57,7 @@ struct Interest {
 }
 
 impl Interest {
-    fn is(&self, flag: i32) -> bool {
+    fn has(&self, flag: i32) -> bool {
         self.events & flag.cast_unsigned() != 0
     }
 
@@ -65,10 +65,10 @@ impl Interest {
     fn wants(&self, open: &OpenFile) -> Readiness {
         let (input, output) = open.edge_counts();
         let is_new =
-            |reported: Option<u64>, edge| !self.is(libc::EPOLLET) || reported != Some(edge);
+            |reported: Option<u64>, edge| !self.has(libc::EPOLLET) || reported != Some(edge);
         Readiness {
-            input: self.is(libc::EPOLLIN) && is_new(self.reported.0, input),
-            output: self.is(libc::EPOLLOUT) && is_new(self.reported.1, output),
+            input: self.has(libc::EPOLLIN) && is_new(self.reported.0, input),
+            output: self.has(libc::EPOLLOUT) && is_new(self.reported.1, output),
             hangup: is_new(self.reported.0, input) || is_new(self.reported.1, output),
         }
     }
@@ -211,8 +211,9 @@ impl<O: HostIo> Kernel<O> {
         let Ok(open) = self.open(u64::from(fd)) else {
             return (libc::POLLNVAL.cast_unsigned(), Readiness::default());
         };
-        let is = |flag: i16| events & flag.cast_unsigned() != 0;
-        let wants = Readiness { input: is(libc::POLLIN), output: is(libc::POLLOUT), hangup: false };
+        let has = |flag: i16| events & flag.cast_unsigned() != 0;
+        let wants =
+            Readiness { input: has(libc::POLLIN), output: has(libc::POLLOUT), hangup: false };
         let ready = self.readiness(&open, wants).bits() as u16;
         let reported = ready & (events | libc::POLLHUP.cast_unsigned());
         match open.object {
