@@ -114,8 +114,8 @@ pub(super) fn confine_with_filter(
 pub(super) fn confine_unprivileged(limits: &GuestLimits) -> Result<(), ConfineError> {
     let owned = rustix::thread::capabilities(None).map_err(failed_to("read its capabilities"))?;
     if !(owned.permitted.is_empty() && owned.inheritable.is_empty()) {
-        return Err(failed_to("run with capabilities")(format!(
-            "it was started with {:?}",
+        return Err(failed_to("verify that it has no capabilities")(format!(
+            "it has {:?}",
             owned.permitted
         )));
     }

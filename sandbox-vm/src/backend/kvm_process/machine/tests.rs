@@ -215,26 +215,26 @@ fn privileged_instructions_end_the_guest() {
 #[test]
 fn memory_of_the_monitor_is_inaccessible() {
     for (name, at) in [
-        ("nothing", 0),
+        ("address zero", 0),
         ("the descriptor tables", 0x1000),
-        ("the exceptions", 0x2000),
-        ("the stack of exceptions", 0x4fff),
-        ("the code of exceptions", 0x5000),
+        ("the interrupt table", 0x2000),
+        ("the exception stack", 0x4fff),
+        ("the exception handlers", 0x5000),
         ("the page tables", boot::RESERVED),
-        ("the end of its addresses", USER.end),
-        ("a kernel's addresses", 0xffff_8000_0000_0000),
+        ("the end of the user addresses", USER.end),
+        ("kernel addresses", 0xffff_8000_0000_0000),
     ] {
         let expected = format!("accessed {at:#x}");
         assert_faults(&format!("read {name}"), &load(at), &expected);
-        assert_faults(&format!("write {name}"), &store(at), &expected);
-        assert_faults(&format!("run {name}"), &jump(at), &expected);
+        assert_faults(&format!("write to {name}"), &store(at), &expected);
+        assert_faults(&format!("execute {name}"), &jump(at), &expected);
     }
-    assert_faults("write the code of system calls", &store(0x6000), "accessed 0x6000");
-    assert_faults("write its own code", &store(USER.start), "accessed 0x400000");
-    assert_faults("read no address", &load(1 << 63), "");
-    assert_faults("run no address", &jump(1 << 63), "");
+    assert_faults("write to the system call code", &store(0x6000), "accessed 0x6000");
+    assert_faults("write to its own code", &store(USER.start), "accessed 0x400000");
+    assert_faults("read a non-canonical address", &load(1 << 63), "");
+    assert_faults("execute a non-canonical address", &jump(1 << 63), "");
     // `jmp rsp`
-    assert_faults("run its stack", &[0xff, 0xe4], "accessed 0x7f");
+    assert_faults("execute its stack", &[0xff, 0xe4], "accessed 0x7f");
 }
 
 #[test]
@@ -242,21 +242,21 @@ fn page_access_follows_the_requested_rights() {
     let reached = format!("accessed {AT:#x}");
     let cases = [
         (
-            "write what was made read-only",
+            "write to a page made read-only",
             vec![map(READ | WRITE), store(AT), protect(READ), load(AT), store(AT)],
         ),
-        ("run what can be written", vec![map(READ | WRITE), store(AT), jump(AT)]),
-        ("read what was closed", vec![map(READ | WRITE), store(AT), protect(0), load(AT)]),
+        ("execute a writable page", vec![map(READ | WRITE), store(AT), jump(AT)]),
+        ("read a page made inaccessible", vec![map(READ | WRITE), store(AT), protect(0), load(AT)]),
         (
-            "read what was unmapped",
+            "read an unmapped page",
             vec![map(READ | WRITE), store(AT), call(libc::SYS_munmap, &[AT, 4096]), load(AT)],
         ),
         (
-            "write what can be run",
+            "write to an executable page",
             vec![map(READ | WRITE), store(AT), protect(READ | EXECUTE), jump(AT), store(AT)],
         ),
         (
-            "run what can be written again",
+            "execute a page that is writable again",
             vec![
                 map(READ | WRITE),
                 store(AT),
@@ -273,12 +273,12 @@ fn page_access_follows_the_requested_rights() {
     }
     let cases = [
         (
-            "it keeps what was written",
+            "protection changes keep the content",
             vec![map(READ | WRITE), store(AT), protect(0), protect(READ), load(AT)],
             0xc3,
         ),
         (
-            "it is empty once it was given back",
+            "MADV_DONTNEED zeroes the page",
             vec![
                 map(READ | WRITE),
                 store(AT),
@@ -288,7 +288,7 @@ fn page_access_follows_the_requested_rights() {
             0,
         ),
         (
-            "it is empty when it is new",
+            "a new mapping is zero",
             vec![
                 map(READ | WRITE),
                 store(AT),
@@ -299,7 +299,7 @@ fn page_access_follows_the_requested_rights() {
             0,
         ),
         (
-            "no page is for both",
+            "writable and executable together is rejected",
             vec![map(READ | WRITE), store(AT), protect(WRITE | EXECUTE), store(AT), load(AT)],
             0xc3,
         ),
