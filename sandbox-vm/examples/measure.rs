@@ -120,7 +120,7 @@ async fn from_snapshot(sandboxes: &Sandboxes) -> Result<String, Error> {
         context: "cannot create a directory for a snapshot".to_owned(),
         source,
     })?;
-    let sandbox = sandboxes.create_if_not_exists(Spec::new("kept")).await?;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("snapshot-source")).await?;
     let snapshot = sandbox.snapshot(dir.path().join("snapshot")).await?;
     sandbox.delete().await;
     p50(20, async |number| {
@@ -178,13 +178,13 @@ async fn p50(
     runs: usize,
     mut work: impl AsyncFnMut(usize) -> Result<Option<Sandbox>, Error>,
 ) -> Result<String, Error> {
-    let begun = Instant::now();
+    let beginning = Instant::now();
     let mut times = Vec::new();
-    while times.len() < runs && (times.len() < 3 || begun.elapsed() < BUDGET) {
+    while times.len() < runs && (times.len() < 3 || beginning.elapsed() < BUDGET) {
         let started = Instant::now();
-        let made = work(times.len()).await?;
+        let sandbox = work(times.len()).await?;
         times.push(started.elapsed());
-        if let Some(sandbox) = made {
+        if let Some(sandbox) = sandbox {
             sandbox.delete().await;
         }
     }

@@ -30,31 +30,31 @@ fn call(task: &str, kind: &str) -> ExternalCall {
 }
 
 fn counting() -> (CallPolicy, Arc<AtomicUsize>) {
-    let made = Arc::new(AtomicUsize::new(0));
-    let count = made.clone();
+    let call_count = Arc::new(AtomicUsize::new(0));
+    let count = call_count.clone();
     let policy = CallPolicy::new(move |_: String, _: Value| {
         let nth = count.fetch_add(1, Ordering::SeqCst);
         async move { Ok(json!(nth)) }
     });
-    (policy.allow("llm.chat"), made)
+    (policy.allow("llm.chat"), call_count)
 }
 
 #[tokio::test]
 async fn same_call_of_same_task_is_executed_once() {
-    let (policy, made) = counting();
+    let (policy, call_count) = counting();
     for _ in 0..3 {
         assert_eq!(execute(&policy, "t", call("a", "llm.chat")).await, Ok(json!(0)));
     }
     assert_eq!(execute(&policy, "t", call("b", "llm.chat")).await, Ok(json!(1)));
     assert_eq!(execute(&policy, "other", call("a", "llm.chat")).await, Ok(json!(2)));
-    assert_eq!(made.load(Ordering::SeqCst), 3);
+    assert_eq!(call_count.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
 async fn call_of_dead_guest_completes_and_answers_next_guest() {
     let (go, wait) = tokio::sync::watch::channel(false);
-    let made = Arc::new(AtomicUsize::new(0));
-    let count = made.clone();
+    let call_count = Arc::new(AtomicUsize::new(0));
+    let count = call_count.clone();
     let policy = CallPolicy::new(move |_: String, _: Value| {
         count.fetch_add(1, Ordering::SeqCst);
         let mut wait = wait.clone();
@@ -71,12 +71,12 @@ async fn call_of_dead_guest_completes_and_answers_next_guest() {
     assert!(first.await.is_err());
     go.send_replace(true);
     assert_eq!(execute(&policy, "t", call("a", "llm.chat")).await, Ok(json!("paid")));
-    assert_eq!(made.load(Ordering::SeqCst), 1);
+    assert_eq!(call_count.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn disallowed_excess_and_oversized_calls_are_refused() {
-    let (policy, made) = counting();
+    let (policy, call_count) = counting();
     let policy = policy.budget(1).max_request(10);
     let code = |outcome: Result<Value, Fault>| outcome.unwrap_err().code;
     assert_eq!(code(execute(&policy, "t", call("a", "shell")).await), FaultCode::Refused);
@@ -84,7 +84,7 @@ async fn disallowed_excess_and_oversized_calls_are_refused() {
     assert_eq!(code(execute(&policy, "t", large).await), FaultCode::Refused);
     assert!(execute(&policy, "t", call("a", "llm.chat")).await.is_ok());
     assert_eq!(code(execute(&policy, "t", call("b", "llm.chat")).await), FaultCode::Refused);
-    assert_eq!(made.load(Ordering::SeqCst), 1);
+    assert_eq!(call_count.load(Ordering::SeqCst), 1);
     let (policy, _) = counting();
     let policy = policy.max_answer(0);
     assert_eq!(code(execute(&policy, "t", call("a", "llm.chat")).await), FaultCode::Terminal);
@@ -92,7 +92,7 @@ async fn disallowed_excess_and_oversized_calls_are_refused() {
 
 #[tokio::test]
 async fn call_field_lengths_are_bounded() {
-    let (policy, made) = counting();
+    let (policy, call_count) = counting();
     let long = "x".repeat(super::MAX_FIELD_LEN + 1);
     let first = || call("a", "llm.chat");
     for call in [
@@ -102,19 +102,19 @@ async fn call_field_lengths_are_bounded() {
     ] {
         assert_eq!(execute(&policy, "t", call).await.unwrap_err().code, FaultCode::Refused);
     }
-    assert_eq!(made.load(Ordering::SeqCst), 0);
+    assert_eq!(call_count.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
 async fn forgetting_a_thread_keeps_other_threads() {
-    let (policy, made) = counting();
+    let (policy, call_count) = counting();
     for thread in ["t", "other"] {
         execute(&policy, thread, call("a", "llm.chat")).await.unwrap();
     }
     policy.forget_thread("t");
     assert_eq!(policy.state().journal.len(), 1);
     execute(&policy, "other", call("a", "llm.chat")).await.unwrap();
-    assert_eq!(made.load(Ordering::SeqCst), 2);
+    assert_eq!(call_count.load(Ordering::SeqCst), 2);
 }
 
 /// Returns a policy whose calls return the sent answers, in order.

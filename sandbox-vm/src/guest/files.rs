@@ -97,7 +97,7 @@ const MAX_OPEN_DIRS: usize = 32;
 fn remove_entry(dir: &OwnedFd, name: &str) -> Result<(), Errno> {
     match fs::unlinkat(dir, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => {}
-        done => return done,
+        result => return result,
     }
     // The open directories from the top of the tree down to the one being emptied, each with its name in its parent.
     let name = CString::new(name).map_err(|_| Errno::INVAL)?;
@@ -138,7 +138,7 @@ fn remove_files(dir: &OwnedFd) -> Result<Option<CString>, Errno> {
         }
         match fs::unlinkat(dir, name, AtFlags::empty()) {
             Err(Errno::ISDIR) => return Ok(Some(name.to_owned())),
-            done => done?,
+            result => result?,
         }
     }
     Ok(None)
@@ -319,9 +319,9 @@ mod tests {
         }
         let workspace = tempfile::tempdir().unwrap();
         let root = workspace.path();
-        let odd = root.join("tree").join(OsStr::from_bytes(b"\xff\xfe"));
-        fs::create_dir_all(&odd).unwrap();
-        fs::write(odd.join(OsStr::from_bytes(b"\x80")), "").unwrap();
+        let non_utf8 = root.join("tree").join(OsStr::from_bytes(b"\xff\xfe"));
+        fs::create_dir_all(&non_utf8).unwrap();
+        fs::write(non_utf8.join(OsStr::from_bytes(b"\x80")), "").unwrap();
         // These names are taken when deep directories are moved up.
         fs::create_dir_all(root.join("tree/deep-0/full")).unwrap();
         fs::write(root.join("tree/deep-1"), "").unwrap();

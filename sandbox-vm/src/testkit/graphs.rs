@@ -107,10 +107,10 @@ async fn start_round(debate: &Debate) -> DebateUpdate {
 
 async fn speak(turn: Turn, cx: &Context<Option<Host>>) -> Result<DebateUpdate, NodeError> {
     let Turn { side, round } = turn;
-    let words = format!("{side} in round {round}");
+    let prompt = format!("{side} in round {round}");
     let answer: String = match cx.deps() {
-        Some(host) => host.call(cx, "llm.chat", 0, json!({ "prompt": words })).await?,
-        None => cx.task("llm.chat", 0, async { Ok(answer(&words)) }).await?,
+        Some(host) => host.call(cx, "llm.chat", 0, json!({ "prompt": prompt })).await?,
+        None => cx.task("llm.chat", 0, async { Ok(answer(&prompt)) }).await?,
     };
     Ok(Debate::update().turns([format!("{side}: {answer}")]))
 }
@@ -201,10 +201,10 @@ async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeE
     let workspace = cx.deps().workspace();
     match order.item.as_str() {
         "memory" => {
-            let mut held = Vec::new();
+            let mut allocated = Vec::new();
             loop {
-                held.push(vec![1_u8; 1 << 20]);
-                std::hint::black_box(&held);
+                allocated.push(vec![1_u8; 1 << 20]);
+                std::hint::black_box(&allocated);
             }
         }
         "disk" => std::fs::write(workspace.join("large"), vec![1; 64 << 20])?,

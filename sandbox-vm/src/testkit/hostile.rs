@@ -146,11 +146,11 @@ fn fork_bomb() -> io::Result<()> {
 }
 
 fn eat_memory() -> io::Result<()> {
-    let mut held = Vec::new();
+    let mut allocated = Vec::new();
     loop {
         // Written to, because the kernel allocates a page only on its first write.
-        held.push(vec![1u8; 1 << 20]);
-        std::hint::black_box(&held);
+        allocated.push(vec![1u8; 1 << 20]);
+        std::hint::black_box(&allocated);
     }
 }
 

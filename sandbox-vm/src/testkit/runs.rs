@@ -108,8 +108,8 @@ async fn events(cx: TestContext) -> Result<(), Failure> {
 async fn calls(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
     let in_flight = Arc::new(AtomicUsize::new(0));
-    let most = Arc::new(AtomicUsize::new(0));
-    let (count, peak) = (in_flight.clone(), most.clone());
+    let max_in_flight = Arc::new(AtomicUsize::new(0));
+    let (count, peak) = (in_flight.clone(), max_in_flight.clone());
     let policy = CallPolicy::new(move |_: String, caller: Value| {
         peak.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let count = count.clone();
@@ -125,8 +125,8 @@ async fn calls(cx: TestContext) -> Result<(), Failure> {
     let exit = sandbox.run_graph(run).await?.finish().await?;
     let expected: Vec<u32> = (0..400).collect();
     ensure!(exit.state()["answers"] == json!(expected), "{exit:?}");
-    let most = most.load(Ordering::SeqCst);
-    ensure!(most <= 256, "{most} calls were in flight at once");
+    let max_in_flight = max_in_flight.load(Ordering::SeqCst);
+    ensure!(max_in_flight <= 256, "{max_in_flight} calls were in flight at once");
     Ok(())
 }
 

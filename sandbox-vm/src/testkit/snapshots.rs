@@ -22,7 +22,7 @@ async fn take_snapshot(
 ) -> Result<(Sandbox, Snapshot, tempfile::TempDir), Failure> {
     let dir = tempfile::tempdir()?;
     let sandbox = cx.sandbox(cx.spec()).await?;
-    sandbox.fs().write("notes/kept", "before").await?;
+    sandbox.fs().write("notes/earlier", "before").await?;
     let snapshot = sandbox.snapshot(dir.path().join("snapshot")).await?;
     Ok((sandbox, snapshot, dir))
 }
@@ -35,7 +35,10 @@ async fn files(cx: TestContext) -> Result<(), Failure> {
     let (sandbox, snapshot, _dir) = take_snapshot(&cx).await?;
     sandbox.fs().write("notes/later", "after").await?;
     let copy = cx.sandboxes.restore(named(&cx, "copy"), snapshot.clone()).await?;
-    ensure!(copy.fs().read("notes/kept").await? == b"before", "different contents were restored");
+    ensure!(
+        copy.fs().read("notes/earlier").await? == b"before",
+        "different contents were restored"
+    );
     let later = copy.fs().read("notes/later").await;
     ensure!(later.as_ref().is_err_and(Error::is_not_found), "{later:?}");
     let output = copy.exec(Program::new(&*cx.program).args(["say", "alive", ""])).await?;

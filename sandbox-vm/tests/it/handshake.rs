@@ -25,7 +25,7 @@ async fn send(stream: &mut DuplexStream, kind: Kind, id: u64, message: &impl Ser
     stream.write_all(&encode(kind, id, &payload)).await.unwrap();
 }
 
-async fn greet(stream: &mut DuplexStream, nonce: u64) -> GuestHello {
+async fn handshake(stream: &mut DuplexStream, nonce: u64) -> GuestHello {
     let hello = HostHello { version: protocol::VERSION, nonce };
     send(stream, Kind::Hello, 0, &hello).await;
     let frame = Frame::read(stream).await.unwrap().unwrap();
@@ -40,7 +40,7 @@ async fn second_hello_cancels_commands_of_earlier_host() {
     let (reader, writer) = tokio::io::split(guest);
     let agent = tokio::spawn(Agent::new().workspace(workspace.path()).serve(reader, writer));
 
-    assert_eq!(greet(&mut host, 1).await.nonce, 1);
+    assert_eq!(handshake(&mut host, 1).await.nonce, 1);
     let exec = Exec {
         program: "sh".to_owned(),
         args: ["-c", "echo $$ > started; mv started pid; exec sleep 1000"]
@@ -56,7 +56,7 @@ async fn second_hello_cancels_commands_of_earlier_host() {
     let process = Path::new("/proc").join(fs::read_to_string(pid).unwrap().trim());
     assert!(process.exists());
 
-    assert_eq!(greet(&mut host, 2).await.nonce, 2);
+    assert_eq!(handshake(&mut host, 2).await.nonce, 2);
     until(|| !process.exists()).await;
     // The request id can be reused, and the only reply with it belongs to the second request.
     send(&mut host, Kind::Request, 7, &GuestCommand::Ping).await;

@@ -71,16 +71,16 @@ async fn graph_resources_are_limited() {
     let Some(backend) = kvm_process().await else { return };
     let (sandboxes, _dir) = sandboxes(backend).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
-    for (what, words) in [
+    for (resource, expected) in [
         ("disk", "No space left"),
         ("files", "No space left"),
         ("threads", "temporarily unavailable"),
         ("programs", "not implemented"),
     ] {
-        let error = exhaust(&sandbox, what).await;
+        let error = exhaust(&sandbox, resource).await;
         assert!(
-            matches!(&error, Error::Graph { error, .. } if error.contains(words)),
-            "{what}: {error:?}"
+            matches!(&error, Error::Graph { error, .. } if error.contains(expected)),
+            "{resource}: {error:?}"
         );
         sandbox.fs().list("").await.unwrap();
     }

@@ -177,15 +177,15 @@ async fn agent_capabilities_are_effective_only_while_used() {
     let (sandboxes, dir) = sandboxes(vm).await;
     let rights = async |sandbox: &Sandbox| {
         let code = "print([it.split()[1] for it in open('/proc/1/status') if it[:6] in ('CapPrm', 'CapEff')])";
-        let said = sandbox.exec(Program::new("python3").args(["-c", code])).await.unwrap();
-        String::from_utf8(said.stdout).unwrap()
+        let output = sandbox.exec(Program::new("python3").args(["-c", code])).await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
     };
     // Permitted: CAP_SYS_ADMIN and CAP_SYS_TIME. Effective: none.
     let laid_down = "['0000000002200000', '0000000000000000']\n";
     let spec = |name: &str| Spec::new(name).image(Image::Python);
     let sandbox = sandboxes.create_if_not_exists(spec("first")).await.unwrap();
     assert_eq!(rights(&sandbox).await, laid_down);
-    let snapshot = sandbox.snapshot(dir.path().join("kept")).await.unwrap();
+    let snapshot = sandbox.snapshot(dir.path().join("snapshot")).await.unwrap();
     sandbox.delete().await;
     // Restoring fails if the guest does not accept the time and new random state.
     let copy = sandboxes.restore(spec("copy"), snapshot).await.unwrap();
@@ -199,14 +199,14 @@ async fn vm_continues_after_cancelled_snapshot() {
     let Some(vm) = micro_vm() else { return };
     let (sandboxes, dir) = sandboxes(vm).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("hurried")).await.unwrap();
-    let kept = dir.path().join("kept");
-    for patience in [1, 5, 20, 50].map(Duration::from_millis) {
-        let cut = tokio::time::timeout(patience, sandbox.snapshot(&kept)).await;
+    let snapshot_dir = dir.path().join("snapshot");
+    for limit in [1, 5, 20, 50].map(Duration::from_millis) {
+        let cut = tokio::time::timeout(limit, sandbox.snapshot(&snapshot_dir)).await;
         assert!(cut.is_err(), "the snapshot took less time than expected");
         sandbox.fs().write("still", "here").await.unwrap();
     }
     // The connection to QEMU's monitor is still in sync too.
-    let snapshot = sandbox.snapshot(&kept).await.unwrap();
+    let snapshot = sandbox.snapshot(&snapshot_dir).await.unwrap();
     sandbox.delete().await;
     let copy = sandboxes.restore(Spec::new("copy"), snapshot).await.unwrap();
     assert_eq!(copy.fs().read("still").await.unwrap(), b"here");
@@ -248,16 +248,16 @@ async fn pool_starts_all_but_first_vm_from_snapshot() {
 async fn modified_snapshot_is_refused() {
     let Some(vm) = micro_vm() else { return };
     let (sandboxes, dir) = sandboxes(vm).await;
-    let sandbox = sandboxes.create_if_not_exists(Spec::new("kept")).await.unwrap();
-    let kept = dir.path().join("kept");
-    let snapshot = sandbox.snapshot(&kept).await.unwrap();
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("snapshot")).await.unwrap();
+    let snapshot_dir = dir.path().join("snapshot");
+    let snapshot = sandbox.snapshot(&snapshot_dir).await.unwrap();
     sandbox.delete().await;
-    let refused = async |words: &str| {
+    let refused = async |expected: &str| {
         let outcome = sandboxes.restore(Spec::new("copy"), snapshot.clone()).await;
         let error = outcome.unwrap_err().to_string();
-        assert!(error.contains(words) && error.ends_with("make a new one"), "{error}");
+        assert!(error.contains(expected) && error.ends_with("make a new one"), "{error}");
     };
-    let list = kept.join("machine.json");
+    let list = snapshot_dir.join("machine.json");
     let true_list = fs::read_to_string(&list).unwrap();
     let mut other: serde_json::Value = serde_json::from_str(&true_list).unwrap();
     other["by"] = "QEMU 1.0".into();
@@ -265,10 +265,11 @@ async fn modified_snapshot_is_refused() {
     refused("it was created by QEMU 1.0, but this is").await;
 
     fs::write(&list, true_list).unwrap();
-    fs::set_permissions(&kept, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(&snapshot_dir, fs::Permissions::from_mode(0o777)).unwrap();
     refused("nobody else can write to").await;
-    fs::set_permissions(&kept, fs::Permissions::from_mode(0o700)).unwrap();
-    let state = fs::File::options().read(true).write(true).open(kept.join("state")).unwrap();
+    fs::set_permissions(&snapshot_dir, fs::Permissions::from_mode(0o700)).unwrap();
+    let state =
+        fs::File::options().read(true).write(true).open(snapshot_dir.join("state")).unwrap();
     let length = state.metadata().unwrap().len();
     let mut byte = [0];
     state.read_exact_at(&mut byte, length / 2).unwrap();

@@ -128,7 +128,7 @@ impl Handle for ScriptedHandle {
     }
 
     async fn diagnostic_output(&self) -> String {
-        "last words".to_owned()
+        "diagnostic output".to_owned()
     }
 
     async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error> {
@@ -166,10 +166,10 @@ async fn open(script: Script) -> (Sandboxes, tempfile::TempDir, Arc<AtomicBool>)
 }
 
 /// Asserts that a guest with this first message is refused.
-async fn assert_start_refused(hello: fn(u64) -> Vec<u8>, words: &str) {
+async fn assert_start_refused(hello: fn(u64) -> Vec<u8>, expected: &str) {
     let (sandboxes, dir, killed) = open(Script { hello, ..Script::SILENT }).await;
     let error = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap_err();
-    assert!(error.to_string().contains(words), "{error}");
+    assert!(error.to_string().contains(expected), "{error}");
     assert!(killed.load(Ordering::SeqCst));
     assert!(sandboxes.list().is_empty());
     assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);
@@ -196,17 +196,18 @@ async fn invalid_hello_messages_are_refused() {
 }
 
 /// Asserts that a guest with this reply is terminated for this reason, which is returned.
-async fn assert_terminated(answer: fn(u64) -> Vec<u8>, words: &str) -> String {
+async fn assert_terminated(answer: fn(u64) -> Vec<u8>, expected: &str) -> String {
     let (sandboxes, _dir, killed) = open(Script { answer, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
     let error = sandbox.exec(Program::new("x")).await.unwrap_err();
-    let Error::Terminated { reason: TerminationReason::ProtocolViolation(why), .. } = &error else {
+    let Error::Terminated { reason: TerminationReason::ProtocolViolation(violation), .. } = &error
+    else {
         panic!("{error}")
     };
-    assert!(why.to_string().contains(words), "{why}");
+    assert!(violation.to_string().contains(expected), "{violation}");
     assert!(killed.load(Ordering::SeqCst));
     assert!(sandboxes.get("x").is_none());
-    why.to_string()
+    violation.to_string()
 }
 
 #[tokio::test]
@@ -243,8 +244,8 @@ async fn invalid_replies_terminate_the_guest() {
         let code = format!("\u{1b}]0;x\u{7}{}", "x".repeat(1 << 20));
         encode(Kind::Failure, id, &msgpack(&json!({ "code": code, "message": "" })))
     };
-    let words = assert_terminated(forged, "malformed failure").await;
-    assert!(words.contains(r"\u{1b}]0;x\u{7}xxx") && words.len() < 5000, "{}", words.len());
+    let message = assert_terminated(forged, "malformed failure").await;
+    assert!(message.contains(r"\u{1b}]0;x\u{7}xxx") && message.len() < 5000, "{}", message.len());
     // The output limit is one megabyte.
     assert_terminated(
         |id| encode(Kind::Stdout, id, &vec![b'x'; (1 << 20) + 1]),
@@ -376,12 +377,12 @@ async fn entry_names_that_leave_the_directory_are_rejected() {
         |id| list(id, "a\0b"),
     ];
     for answer in scripts {
-        let (sandbox, _held) = sandbox_answering(answer).await;
+        let (sandbox, _guards) = sandbox_answering(answer).await;
         let error = sandbox.fs().list("").await.unwrap_err();
         assert!(error.to_string().contains("a directory entry with an invalid name"), "{error}");
         assert!(sandbox.termination_reason().is_some());
     }
-    let (sandbox, _held) = sandbox_answering(|id| list(id, "..x")).await;
+    let (sandbox, _guards) = sandbox_answering(|id| list(id, "..x")).await;
     assert_eq!(sandbox.fs().list("").await.unwrap()[0].name, "..x");
 }
 
@@ -391,7 +392,7 @@ async fn oversized_file_reply_is_rejected() {
         let bytes = FileContents { bytes: vec![0; usize::try_from(MAX_FILE_SIZE).unwrap() + 1] };
         encode(Kind::Reply, id, &rmp_serde::to_vec_named(&bytes).unwrap())
     };
-    let (sandbox, _held) = sandbox_answering(answer).await;
+    let (sandbox, _guards) = sandbox_answering(answer).await;
     let error = sandbox.fs().read("x").await.unwrap_err();
     assert!(error.to_string().contains("more file content than was requested"), "{error}");
 }
@@ -402,14 +403,14 @@ async fn control_characters_in_guest_texts_are_escaped() {
         let fault = json!({ "code": "failed", "message": "\u{1b}[2Jno\n" });
         encode(Kind::Failure, id, &msgpack(&fault))
     };
-    let (sandbox, _held) = sandbox_answering(answer).await;
+    let (sandbox, _guards) = sandbox_answering(answer).await;
     let error = sandbox.ping().await.unwrap_err();
     assert_eq!(error.to_string(), "sandbox `x`: \\u{1b}[2Jno\n");
     let answer = |id| {
         let failed = json!({ "failed": { "error": "\u{1b}[2Jno", "terminal": true } });
         encode(Kind::Reply, id, &msgpack(&failed))
     };
-    let (sandbox, _held) = sandbox_answering(answer).await;
+    let (sandbox, _guards) = sandbox_answering(answer).await;
     let run = sandbox.run_graph(GraphRun::new("g")).await.unwrap();
     let error = run.finish().await.unwrap_err();
     assert!(error.to_string().ends_with("sandbox: \\u{1b}[2Jno"), "{error}");
@@ -422,13 +423,13 @@ fn late_event_then_reply(id: u64) -> Vec<u8> {
 
 #[tokio::test]
 async fn messages_for_unknown_requests_are_not_parsed() {
-    let (sandbox, _held) = sandbox_answering(late_event_then_reply).await;
+    let (sandbox, _guards) = sandbox_answering(late_event_then_reply).await;
     sandbox.ping().await.unwrap();
 }
 
 #[tokio::test]
 async fn oversized_command_is_refused_and_guest_survives() {
-    let (sandbox, _held) = sandbox_answering(late_event_then_reply).await;
+    let (sandbox, _guards) = sandbox_answering(late_event_then_reply).await;
     let error = sandbox.exec(Program::new("x").input(vec![0; 65 << 20])).await.unwrap_err();
     let Error::Guest { fault, .. } = &error else { panic!("{error}") };
     assert_eq!(fault.code, FaultCode::Refused);

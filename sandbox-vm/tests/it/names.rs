@@ -83,7 +83,7 @@ fn spec() -> Spec {
     Spec::new("job")
 }
 
-/// Returns a snapshot that the back end refuses to restore. It is asked to only if the name is free.
+/// Returns a snapshot that the back end refuses to restore. Restoring is attempted only if the name is free.
 fn snapshot(backend: &'static str) -> Snapshot {
     Snapshot { backend, dir: PathBuf::from("/no/such/snapshot") }
 }
@@ -92,14 +92,14 @@ fn snapshot(backend: &'static str) -> Snapshot {
 async fn failed_start_is_retried_by_waiting_callers() {
     let slow = SlowBackend::failing(1);
     let (sandboxes, _dir) = sandboxes(slow.clone()).await;
-    let ask = || sandboxes.create_if_not_exists(spec());
-    let (first, second, third) = tokio::join!(ask(), ask(), ask());
+    let create = || sandboxes.create_if_not_exists(spec());
+    let (first, second, third) = tokio::join!(create(), create(), create());
     assert!(first.is_err());
     let (second, third) = (second.unwrap(), third.unwrap());
     assert_eq!((second.name(), third.name()), ("job", "job"));
     assert_eq!(sandboxes.list().len(), 1);
     assert!(sandboxes.get("job").is_some());
-    ask().await.unwrap();
+    create().await.unwrap();
     assert_eq!(
         slow.started.load(Ordering::SeqCst),
         2,
@@ -155,15 +155,15 @@ async fn requesting_a_sandbox_resets_its_idle_time() {
     let first = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
     for _ in 0..8 {
         sleep(Duration::from_millis(200)).await;
-        let asked = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
-        assert!(asked.termination_reason().is_none() && first.termination_reason().is_none());
+        let again = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
+        assert!(again.termination_reason().is_none() && first.termination_reason().is_none());
     }
-    let is_gone = async {
+    let terminated = async {
         while first.termination_reason().is_none() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(Duration::from_secs(10), is_gone).await.unwrap();
+    timeout(Duration::from_secs(10), terminated).await.unwrap();
 }
 
 #[tokio::test]

@@ -12,10 +12,10 @@ use sandbox_vm::sandbox_dir;
 use crate::HOSTILE;
 
 /// Starts a host with live sandboxes in a state directory, and kills it.
-fn host(count: usize, state: &Path, usual: &Path) {
+fn host(count: usize, state: &Path, default_state: &Path) {
     let mut host = Command::new(HOSTILE);
     host.args(["host", "jail", &count.to_string(), &state.display().to_string()]);
-    host.env("SANDBOX_VM_STATE", usual).stdout(Stdio::piped());
+    host.env("SANDBOX_VM_STATE", default_state).stdout(Stdio::piped());
     let mut host = host.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -27,14 +27,15 @@ fn host(count: usize, state: &Path, usual: &Path) {
 #[test]
 fn start_cleans_up_crashes_in_other_state_dirs() {
     let dir = tempfile::tempdir().unwrap();
-    let [usual, first, second] = ["usual", "first", "second"].map(|it| dir.path().join(it));
+    let [default_state, first, second] =
+        ["default_state", "first", "second"].map(|it| dir.path().join(it));
     let sandbox_dirs = |state: &Path| fs::read_dir(state).unwrap().count();
-    host(2, &first, &usual);
+    host(2, &first, &default_state);
     assert_eq!(sandbox_dirs(&first), 2);
-    host(1, &second, &usual);
+    host(1, &second, &default_state);
     assert_eq!((sandbox_dirs(&first), sandbox_dirs(&second)), (0, 1));
     // An empty state directory is removed from the registry.
-    let known = fs::read_dir(usual.join("states")).unwrap();
+    let known = fs::read_dir(default_state.join("states")).unwrap();
     let known = known.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
     assert_eq!(known.collect::<Vec<_>>(), std::slice::from_ref(&second));
     // Otherwise its control groups would outlive the temporary directory.

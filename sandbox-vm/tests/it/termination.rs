@@ -79,14 +79,14 @@ async fn deleting_an_unkillable_guest_takes_at_most_a_minute() {
 async fn sandbox_expires_after_its_manager_is_dropped() {
     let (sandboxes, dir) = sandboxes(Jail::program(HOSTILE)).await;
     let spec = |name: &str| Spec::new(name).lifetime(Duration::from_secs(1));
-    let held = sandboxes.create_if_not_exists(spec("held")).await.unwrap();
-    sandboxes.create_if_not_exists(spec("not-held").lifetime(Duration::MAX)).await.unwrap();
+    let sandbox = sandboxes.create_if_not_exists(spec("referenced")).await.unwrap();
+    sandboxes.create_if_not_exists(spec("unreferenced").lifetime(Duration::MAX)).await.unwrap();
     drop(sandboxes);
     let state = dir.path().join("state");
     let sandbox_dirs = || std::fs::read_dir(&state).unwrap().count();
     until(|| sandbox_dirs() == 1).await;
-    held.ping().await.unwrap();
-    assert_eq!(until_terminated(&held).await, TerminationReason::Limit(ExceededLimit::Lifetime));
+    sandbox.ping().await.unwrap();
+    assert_eq!(until_terminated(&sandbox).await, TerminationReason::Limit(ExceededLimit::Lifetime));
     until(|| sandbox_dirs() == 0).await;
 }
 

@@ -105,12 +105,12 @@ impl FakeEngine {
         let value = |key| query.split('&').find_map(|it| it.strip_prefix(key)).unwrap();
         // A time is written as `seconds.nanoseconds`, with all nine digits of nanoseconds.
         let moment = |key| value(key).replace('.', "").parse::<u128>().unwrap();
-        let asked = moment("since=")..=moment("until=");
+        let period = moment("since=")..=moment("until=");
         let filters = value("filters=");
         assert!(filters.contains("%22event%22%3A%5B%22oom%22%5D"), "{filters}");
         let containers = self.containers.lock().unwrap();
         let (_, container) = containers.iter().find(|(name, _)| filters.contains(*name)).unwrap();
-        match container.out_of_memory.filter(|it| asked.contains(it)) {
+        match container.out_of_memory.filter(|it| period.contains(it)) {
             Some(at) => json!({ "Type": "container", "Action": "oom", "timeNano": at as u64 }),
             None => Value::Null,
         }
@@ -126,9 +126,9 @@ impl FakeEngine {
         };
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         self.requests.lock().unwrap().push(format!("{method} /{path}"));
-        let words: Vec<&str> = path.split('/').collect();
+        let segments: Vec<&str> = path.split('/').collect();
         let found = |it: bool| if it { 200 } else { 404 };
-        let (status, answer) = match (method, words.as_slice()) {
+        let (status, answer) = match (method, segments.as_slice()) {
             ("GET", ["info"]) => {
                 (200, json!({ "MemoryLimit": true, "PidsLimit": true, "CpuCfsQuota": false }))
             }
