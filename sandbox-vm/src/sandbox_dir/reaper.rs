@@ -66,7 +66,7 @@ pub(crate) fn remove_all_orphans(state: &Path) -> usize {
 pub fn remove_orphans(state: &Path) -> usize {
     if let Err(error) = check_private_dir(state) {
         if error.kind() != io::ErrorKind::NotFound {
-            tracing::warn!(dir = %state.display(), %error, "leftovers of crashed processes in this state directory are not removed");
+            tracing::warn!(dir = %state.display(), %error, "cannot remove leftovers from this state directory");
         }
         return 0;
     }

@@ -178,7 +178,7 @@ impl Machine {
         if vector >= EXCEPTIONS || sregs.cs.dpl != 0 {
             return Ok(format!("wrote to port {port:#x}"));
         }
-        // Some exceptions push an error code before the address.
+        // Some exceptions push an error code after the return address, so that it is on top of the stack.
         let has_code = matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30);
         let mut at = [0; 8];
         let slot = regs.rsp.wrapping_add(if has_code { 8 } else { 0 });
