@@ -1,12 +1,12 @@
-//! Runs a graph in a jail. What it asks a model goes through the host, which alone knows the way there.
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+//! Runs a graph in a jail. Its model calls are made by the host, because the guest has no network and no API key.
+#![expect(clippy::print_stdout, reason = "examples print their results")]
 
 use graph_core::{Context, NodeError, START, State, StateGraph};
 use sandbox_vm::{
-    CallError, Gate, GraphRun, Sandboxes, Spec,
+    CallError, CallPolicy, GraphRun, Sandboxes, Spec,
     backend::Jail,
-    fields,
     guest::{self, Agent, Host},
+    input_fields,
 };
 use serde_json::{Value, json};
 
@@ -40,13 +40,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let sandboxes = Sandboxes::new().backend(Jail::this_program()).open().await?;
+    let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("debate")).await?;
-    // Here a real host would call a model, with a key that never enters the guest.
+    // A real host would call a model here, with a key that never enters the guest.
     let model =
         async |_: String, request: Value| Ok::<_, CallError>(json!(format!("answer to {request}")));
-    let gate = Gate::new(model).allow("llm.chat").budget(10);
-    let run = GraphRun::new("debate").input(fields(&json!({ "topic": "tea" }))?).gate(gate);
+    let policy = CallPolicy::new(model).allow("llm.chat").budget(10);
+    let run = GraphRun::new("debate")
+        .input(input_fields(&json!({ "topic": "tea" }))?)
+        .call_policy(policy);
     let mut running = sandbox.run_graph(run).await?;
     while let Some(event) = running.next().await {
         println!("{:?}", event.kind);

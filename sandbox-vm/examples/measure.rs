@@ -1,9 +1,10 @@
-//! Measures the back ends that run here, and prints a table beside what the machine gives without us.
+//! Measures the available back ends, and prints a table that also shows the minimum times of the machine itself.
 //!
-//! Build it for speed, and static, so that it can be a VM's first program; an argument names the one back end to measure:
+//! Build it optimised and statically linked, so that it can be the first program of a VM. The optional argument names
+//! the only back end to measure:
 //! `RUSTFLAGS='-C target-feature=+crt-static' cargo run --release -p sandbox-vm --example measure \
 //!  --target x86_64-unknown-linux-gnu -- jail`
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "examples print their results")]
 
 use std::time::{Duration, Instant};
 
@@ -18,23 +19,23 @@ use sandbox_vm::{
     report::Guarantee,
 };
 
-/// What is measured, and what was measured on such a machine without us: the floor.
+/// Each row: what is measured, and the floor, which is the time of the underlying tools measured separately.
 const ROWS: [(&str, &str); 9] = [
     (
         "cold start",
-        "0.7 ms to make namespaces; `runsc do` 125 ms; QEMU, kernel and an empty init 1.9 s",
+        "0.7 ms to create namespaces; `runsc do` 125 ms; QEMU, kernel and an empty init 1.9 s",
     ),
     ("start from a snapshot", "QEMU alone 140 to 330 ms"),
-    ("taken from a pool", ""),
+    ("acquire from a pool", ""),
     ("round trip to the agent", ""),
-    ("`true`", ""),
-    ("Python, `print(1)`", "bwrap 19 ms; `runsc do` 151 ms"),
-    ("16 MiB written", ""),
-    ("16 MiB read", ""),
-    ("memory of an idle one, peak", "QEMU 198 MiB"),
+    ("run `true`", ""),
+    ("run Python, `print(1)`", "bwrap 19 ms; `runsc do` 151 ms"),
+    ("write 16 MiB", ""),
+    ("read 16 MiB", ""),
+    ("peak memory of an idle sandbox", "QEMU 198 MiB"),
 ];
 
-/// How long one row may take.
+/// Maximum duration of a row's measurements.
 const BUDGET: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })
 }
 
-/// A back end, and what was measured of it, row by row.
+/// Name and measurements of a back end, one cell per row.
 struct Column {
     backend: &'static str,
     cells: [String; ROWS.len()],
@@ -72,11 +73,11 @@ async fn column(
     }
     let report = backend.probe().await;
     if let Some(problem) = report.problem {
-        println!("{name} does not run here: {problem}\n");
+        println!("{name} is not available: {problem}\n");
         return Ok(None);
     }
-    let opening = Sandboxes::new().backend(backend).isolation(Isolation::Preferred);
-    let sandboxes = opening.open().await?;
+    let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
+    let sandboxes = builder.open().await?;
     let cold = p50(20, async |number| {
         let spec = Spec::new(format!("cold-{number}"));
         sandboxes.create_if_not_exists(spec).await.map(Some)
@@ -115,10 +116,12 @@ async fn programs(sandbox: &Sandbox) -> Result<[String; 2], Error> {
 }
 
 async fn from_snapshot(sandboxes: &Sandboxes) -> Result<String, Error> {
-    let folder = tempfile::tempdir()
-        .map_err(|source| Error::Io { what: "a folder for a snapshot".to_owned(), source })?;
-    let sandbox = sandboxes.create_if_not_exists(Spec::new("kept")).await?;
-    let snapshot = sandbox.snapshot(folder.path().join("snapshot")).await?;
+    let dir = tempfile::tempdir().map_err(|source| Error::Io {
+        context: "cannot create a directory for a snapshot".to_owned(),
+        source,
+    })?;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("snapshot-source")).await?;
+    let snapshot = sandbox.snapshot(dir.path().join("snapshot")).await?;
     sandbox.delete().await;
     p50(20, async |number| {
         let spec = Spec::new(format!("restored-{number}"));
@@ -149,7 +152,7 @@ async fn run(sandbox: &Sandbox, program: Program) -> Result<Option<Sandbox>, Err
     Ok(None)
 }
 
-/// How fast files go in and out.
+/// Measures the throughput of writing and reading a file.
 async fn files(sandbox: &Sandbox) -> Result<[String; 2], Error> {
     let bytes = vec![7; 16 << 20];
     let rate = |started: Instant| format!("{:.0} MiB/s", 16.0 / started.elapsed().as_secs_f64());
@@ -169,18 +172,19 @@ async fn idle(sandboxes: &Sandboxes) -> Result<String, Error> {
         .unwrap_or_default())
 }
 
-/// What half of the runs took at most, and how many runs there were. A sandbox that a run made is removed after it.
+/// Measures `work` repeatedly. Returns the median and the number of runs. A sandbox returned by `work` is deleted after
+/// the run.
 async fn p50(
     runs: usize,
     mut work: impl AsyncFnMut(usize) -> Result<Option<Sandbox>, Error>,
 ) -> Result<String, Error> {
-    let begun = Instant::now();
+    let beginning = Instant::now();
     let mut times = Vec::new();
-    while times.len() < runs && (times.len() < 3 || begun.elapsed() < BUDGET) {
+    while times.len() < runs && (times.len() < 3 || beginning.elapsed() < BUDGET) {
         let started = Instant::now();
-        let made = work(times.len()).await?;
+        let sandbox = work(times.len()).await?;
         times.push(started.elapsed());
-        if let Some(sandbox) = made {
+        if let Some(sandbox) = sandbox {
             sandbox.delete().await;
         }
     }

@@ -1,5 +1,5 @@
-//! Runs a program that nobody has read, in a jail: its output, its end and what it used.
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+//! Runs an untrusted Python program in a jail, and prints its output, its status and its resource usage.
+#![expect(clippy::print_stdout, reason = "examples print their results")]
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use sandbox_vm::{
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The guest is this program once more: started as one, it goes no further than this line.
+    // The guest is this same program: started as a guest, it does not return from this call.
     guest::enter(Agent::new);
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run())
 }
 
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let sandboxes = Sandboxes::new().backend(Jail::this_program()).open().await?;
+    let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("python").image(Image::Python)).await?;
     sandbox.fs().write("code.py", "import os\nprint(6 * 7, os.listdir('/'))\n").await?;
 

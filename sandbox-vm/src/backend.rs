@@ -1,7 +1,7 @@
 //! Back ends: the ways to start a guest.
 //!
-//! A back end is small. It starts a guest with an agent in it and hands back a byte stream to that agent and a
-//! [`Handle`] to the guest as a whole. Programs, files and graphs are the agent's business and the same everywhere.
+//! A back end is small. It starts a guest with an agent in it and returns a byte stream to that agent and a [`Handle`]
+//! to the guest as a whole. Programs, files and graphs are handled by the agent, in the same way for all back ends.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,27 +10,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     Error,
-    berth::Berth,
     cgroup::Cgroup,
-    limits::{Cause, Limits, Usage},
+    limits::{ExceededLimit, Limits, Usage},
     report::{Guarantee, Report},
-    session::{AskError, Closed, Session},
+    sandbox_dir::SandboxDir,
+    session::{CloseReason, RequestError, Session},
     spec::Spec,
 };
 
-mod calls;
 mod confine;
-pub mod contained;
-mod descriptors;
+pub mod container;
+mod diagnostics;
 #[cfg(feature = "docker")]
 pub mod docker;
+mod fd_passing;
 pub mod gvisor;
 pub mod in_process;
 pub mod jail;
 #[cfg(target_arch = "x86_64")]
 pub mod kvm_process;
 pub mod microvm;
-mod words;
+mod seccomp;
 
 #[cfg(feature = "docker")]
 pub use docker::Docker;
@@ -41,22 +41,25 @@ pub use jail::Jail;
 pub use kvm_process::KvmProcess;
 pub use microvm::MicroVm;
 
-/// What a guest is for.
+/// What guests have to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runs {
-    /// Programs, and graphs too.
+pub enum Workload {
+    /// Programs and graphs.
     Programs,
-    /// Graphs alone.
+    /// Only graphs.
     Graphs,
 }
 
-/// All back ends that isolate, strongest first, for guests that are this program: static, readable for every user, and
-/// calling [`guest::enter`](crate::guest::enter) first.
-pub fn isolating(program: impl Into<PathBuf>, runs: Runs) -> Vec<Arc<dyn Backend>> {
+/// Returns all isolating back ends, strongest first, for guests that run `program`. It has to be statically linked,
+/// readable for every user, and call [`guest::enter`](crate::guest::enter) first.
+pub fn isolating_backends(
+    program: impl Into<PathBuf>,
+    workload: Workload,
+) -> Vec<Arc<dyn Backend>> {
     let program: PathBuf = program.into();
     let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(MicroVm::agent(&program))];
     #[cfg(target_arch = "x86_64")]
-    if runs == Runs::Graphs {
+    if workload == Workload::Graphs {
         backends.push(Arc::new(KvmProcess::agent(&program)));
     }
     backends.push(Arc::new(Gvisor::program(&program)));
@@ -69,29 +72,30 @@ pub fn isolating(program: impl Into<PathBuf>, runs: Runs) -> Vec<Arc<dyn Backend
 /// A way to start guests.
 #[async_trait]
 pub trait Backend: Send + Sync + fmt::Debug {
-    /// Its name: `"jail"`.
+    /// Returns the name of the back end, for example `"jail"`.
     fn name(&self) -> &'static str;
 
-    /// Says what holds on this machine: whether it can start a guest, and what it guarantees then.
+    /// Reports whether the back end can start guests on this machine, and what it guarantees for them.
     ///
-    /// It tries things out and does not look at versions; a second call may take as long as the first.
+    /// It tests by starting a guest instead of checking versions; a second call may take as long as the first.
     async fn probe(&self) -> Report;
 
-    /// Starts a guest. All that would outlive a crash of this process is noted in the berth first.
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error>;
+    /// Starts a guest. Everything that would outlive a crash of this process is recorded in the sandbox directory
+    /// first.
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error>;
 
-    /// How many bytes of the host's memory a guest of this kind may take, with all that the back end needs for it.
+    /// Returns how many bytes of host memory a guest may use, including what the back end needs for it.
     fn footprint(&self, spec: &Spec) -> u64 {
         spec.limits.memory
     }
 
-    /// Starts a guest from a snapshot that [`Handle::snapshot`] made.
-    async fn restore(&self, _: &Spec, _: &Berth, _: &Snapshot) -> Result<Guest, Error> {
-        Err(Error::Unsupported { backend: self.name(), what: "restore a snapshot" })
+    /// Starts a guest from a snapshot created by [`Handle::snapshot`].
+    async fn restore(&self, _: &Spec, _: &SandboxDir, _: &Snapshot) -> Result<Guest, Error> {
+        Err(Error::Unsupported { backend: self.name(), operation: "restore a snapshot" })
     }
 }
 
-/// A guest that was started.
+/// A started guest.
 #[derive(Debug)]
 pub struct Guest {
     /// The stream to its agent.
@@ -100,7 +104,7 @@ pub struct Guest {
     pub handle: Arc<dyn Handle>,
 }
 
-/// A stream of bytes in both directions.
+/// A bidirectional byte stream.
 pub trait Channel: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Channel for T {}
@@ -108,89 +112,91 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Channel for T {}
 /// A guest as a whole. Dropping the last handle ends the guest.
 #[async_trait]
 pub trait Handle: Send + Sync + fmt::Debug {
-    /// Ends the guest with all that runs in it, and returns once nothing of it runs any more.
+    /// Ends the guest and everything that runs in it, and returns once nothing of it runs any more.
     async fn kill(&self);
 
     /// Stops the guest's processors until [`resume`](Self::resume).
     async fn pause(&self) -> Result<(), Error>;
 
-    /// Lets a paused guest go on.
+    /// Resumes a paused guest.
     async fn resume(&self) -> Result<(), Error>;
 
-    /// What the guest has used so far, as the host sees it; `None` where it cannot see it.
+    /// Returns what the guest has used so far. `None` if the host cannot measure it.
     async fn usage(&self) -> Option<Usage>;
 
-    /// The limit that the guest has run into since this was last asked, as far as the back end itself knows of it.
-    async fn cause(&self) -> Option<Cause>;
+    /// Returns the limit that the guest has exceeded since the last call, as far as the back end itself can tell.
+    async fn exceeded_limit(&self) -> Option<ExceededLimit>;
 
-    /// What the guest wrote outside the channel: the last words of one that died, or is about to. They are waited for,
-    /// a moment.
-    async fn last_words(&self) -> String;
+    /// Returns the end of what the guest wrote outside the channel: its standard error, or the console of a VM. Waits a
+    /// moment for a guest that is ending to write its last output.
+    async fn diagnostic_output(&self) -> String;
 
-    /// Keeps the guest's whole state, in a folder that belongs to the caller.
-    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error>;
+    /// Saves the guest's complete state in a directory that belongs to the caller.
+    async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error>;
 }
 
-/// A guest's whole state at one moment.
+/// A guest's complete state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The back end that made it.
+    /// Name of the back end that created it.
     pub backend: &'static str,
-    /// The folder that holds it.
-    pub folder: PathBuf,
+    /// The directory that contains it.
+    pub dir: PathBuf,
 }
 
-/// Starts a guest, waits for its first word and ends it again.
-async fn try_out(backend: &dyn Backend, id: &str, patience: Duration) -> Result<(), Error> {
-    let berth = Berth::temporary(id)?;
-    let guest = backend.start(&Spec::new("probe"), &berth).await?;
-    match Session::open(guest.channel, patience).await {
+/// Starts a guest, waits until the handshake is complete, and ends it.
+async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> Result<(), Error> {
+    let sandbox_dir = SandboxDir::create_for_probe(id)?;
+    let guest = backend.start(&Spec::new("probe"), &sandbox_dir).await?;
+    match Session::open(guest.channel, timeout).await {
         Ok(_) => {
             guest.handle.kill().await;
             Ok(())
         }
         Err(error) => {
-            let problem = refused(&*guest.handle, error).await;
+            let problem = reject(&*guest.handle, error).await;
             Err(Error::Start { backend: backend.name(), problem })
         }
     }
 }
 
-/// Ends a guest that did not greet as it should, and says why it did not.
-pub(crate) async fn refused(handle: &dyn Handle, error: AskError) -> String {
-    // One that ends by itself may be about to say why; any other is silent until it is ended.
+/// Ends a guest whose handshake failed and returns the reason.
+pub(crate) async fn reject(handle: &dyn Handle, error: RequestError) -> String {
+    // A guest that ends by itself may be about to write the reason; any other stays silent until it is ended.
     let (problem, early) = match error {
-        AskError::NoAnswer(after) => (format!("it did not greet within {after:?}"), None),
-        AskError::Closed(Closed::Protocol(error)) => (error.to_string(), None),
-        AskError::Closed(Closed::Ended) => {
-            ("it ended at once".to_owned(), Some(handle.last_words().await))
+        RequestError::Timeout(after) => {
+            (format!("it did not complete the handshake within {after:?}"), None)
         }
-        AskError::Fault(fault) => (fault.message, None),
+        RequestError::Closed(CloseReason::Protocol(error)) => (error.to_string(), None),
+        RequestError::Closed(CloseReason::ChannelClosed) => {
+            ("it ended before the handshake".to_owned(), Some(handle.diagnostic_output().await))
+        }
+        RequestError::Fault(fault) => (fault.message, None),
     };
     handle.kill().await;
-    let words = match early {
-        Some(words) => words,
-        None => handle.last_words().await,
+    let output = match early {
+        Some(output) => output,
+        None => handle.diagnostic_output().await,
     };
-    if words.is_empty() { problem } else { format!("{problem}; {words}") }
+    if output.is_empty() { problem } else { format!("{problem}; {output}") }
 }
 
-/// Tries a back end out, and reports what holds for its guests where they have such a control group as is made here.
-async fn try_and_report(
+/// Probes a back end by starting a guest. `guarantees` gets the control group that a guest has on this machine, if any.
+async fn probe_by_starting(
     backend: &dyn Backend,
     id: &str,
-    patience: Duration,
+    timeout: Duration,
     guarantees: fn(Option<&Cgroup>) -> Vec<Guarantee>,
 ) -> Result<Report, Error> {
-    try_out(backend, id, patience).await?;
-    // The group goes with the berth, also after a crash.
-    let berth = Berth::temporary(id)?;
-    let cgroup = jail::launch::group(&berth, &Limits::default())?;
-    Ok(Report::works(backend.name(), guarantees(cgroup.as_ref())))
+    start_and_stop(backend, id, timeout).await?;
+    // The group is removed with the sandbox directory, even after a crash.
+    let sandbox_dir = SandboxDir::create_for_probe(id)?;
+    let cgroup = jail::launch::create_cgroup(&sandbox_dir, &Limits::default())?;
+    Ok(Report::available(backend.name(), guarantees(cgroup.as_ref())))
 }
 
-/// What holds for every guest in a VM whose monitor is in the jail's walls.
-const OF_A_VM: [Guarantee; 9] = [
+/// Guarantees of every VM whose monitor runs in a jail.
+const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::OwnKernel,
     Guarantee::FilteredCalls,
     Guarantee::NoNetwork,
@@ -202,8 +208,8 @@ const OF_A_VM: [Guarantee; 9] = [
     Guarantee::DiskLimit,
 ];
 
-/// Where a program is that can be started by its name alone.
-fn in_path(program: &str) -> Option<PathBuf> {
+/// Searches the directories in `PATH` for a program.
+fn find_in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|it| it.join(program)).find(|it| it.is_file())
 }
@@ -212,29 +218,32 @@ fn in_path(program: &str) -> Option<PathBuf> {
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-    use super::{Jail, Runs, isolating, try_out};
+    use super::{Jail, Workload, isolating_backends, start_and_stop};
 
     #[test]
-    fn the_strongest_comes_first() {
-        let names = |runs| isolating("/agent", runs).iter().map(|it| it.name()).collect::<Vec<_>>();
-        let programs = names(Runs::Programs);
+    fn strongest_back_end_is_first() {
+        let names = |workload| {
+            isolating_backends("/agent", workload).iter().map(|it| it.name()).collect::<Vec<_>>()
+        };
+        let programs = names(Workload::Programs);
         assert_eq!(programs[..3], ["microvm", "gvisor", "jail"]);
         #[cfg(target_arch = "x86_64")]
-        assert_eq!(names(Runs::Graphs)[..4], ["microvm", "kvm-process", "gvisor", "jail"]);
+        assert_eq!(names(Workload::Graphs)[..4], ["microvm", "kvm-process", "gvisor", "jail"]);
         assert_eq!(programs.contains(&"docker"), cfg!(feature = "docker"));
         assert!(!programs.contains(&"in-process"), "it isolates nothing");
     }
 
-    /// The channel closes before the reason is said: whoever ended it at once would never hear it.
+    /// The channel closes before the guest writes the reason; killing the guest immediately would lose it.
     #[tokio::test]
-    async fn a_guest_that_ends_says_why() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
+    async fn reason_of_an_early_end_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
         let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let tried = try_out(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
-        let said = tried.unwrap_err().to_string();
-        assert!(said.ends_with("it ended at once; no such luck"), "{said}");
+        let result =
+            start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
+        let message = result.unwrap_err().to_string();
+        assert!(message.ends_with("it ended before the handshake; no such luck"), "{message}");
     }
 }

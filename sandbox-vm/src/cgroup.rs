@@ -1,11 +1,13 @@
-//! Control groups: how the kernel bounds what a guest's processes use, version 1 and 2.
+//! Control groups, with which the kernel limits the resources of a guest's processes. Supports cgroup versions 1 and 2.
 //!
-//! A group is made below the one this process is in, which is writable for root and for whoever was given a part of the
-//! tree. Where it is not, or a controller is missing, the back end does without and says so in its report.
+//! A guest's group is created below the group of this process. That works for root and for users to whom a part of the
+//! tree was delegated. Where it does not work, or a controller is missing, the back end does without it and says so in
+//! its report.
 //!
-//! With version 2 a group that bounds others may hold no processes itself, so ours mostly cannot: then the one above it
-//! is taken, and the guests are beside this process. Limits of a service bound its guests only if the group above is
-//! the service's own, as systemd makes it with `Delegate=yes` and `DelegateSubgroup=`.
+//! In version 2 a group that passes limits on to child groups must not contain processes itself, so the group of this
+//! process usually cannot have children. The guest's group is then created in the parent group, beside this process.
+//! The limits of a service therefore apply to its guests only if the parent group is the service's own, which systemd
+//! sets up with `Delegate=yes` and `DelegateSubgroup=`.
 
 mod tree;
 
@@ -20,39 +22,39 @@ use std::{
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use self::tree::Tree;
-use crate::limits::{Cause, Limits, Usage};
+use crate::limits::{ExceededLimit, Limits, Usage};
 
-/// Where the kernel shows its groups.
+/// Mount point of the cgroup file systems.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// How the group of a guest is called, before the guest's id.
+/// Prefix of the name of a guest's group; the guest's id follows.
 const PREFIX: &str = "sandbox-vm-";
 
-/// How long the kernel has to let go of a guest's processes, usually.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long [`Cgroup::remove`] waits for the kernel to release a guest's processes.
+const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What the kernel can bound.
+/// Something that a control group limits, counts or controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {
-    /// Memory.
+    /// Limits memory.
     Memory,
-    /// Processes.
+    /// Limits the number of processes.
     Processes,
-    /// Processor share.
+    /// Limits the share of the processors.
     Cpu,
-    /// Counting processor time, which bounds nothing.
+    /// Counts processor time without limiting it.
     CpuTime,
-    /// Pausing.
+    /// Pauses processes.
     Freezer,
 }
 
-/// A control group of one guest. It is removed by [`remove`](Self::remove) alone: a crash leaves it to the reaper.
+/// Control group of one guest. It is removed only by [`remove`](Self::remove); after a crash the reaper removes it.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
-    /// The folder for each controller; with version 2 it is the same for all.
-    folders: BTreeMap<Controller, PathBuf>,
+    /// Directory of each controller. In version 2 it is the same for all.
+    dirs: BTreeMap<Controller, PathBuf>,
     version: Version,
-    made: Instant,
+    created: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,46 +64,46 @@ enum Version {
 }
 
 impl Cgroup {
-    /// Names the folders that a guest's group may get, whether they can be made or not. Nothing is changed by it.
-    pub fn folders_for(id: &str) -> Vec<PathBuf> {
-        let tree = Tree::read(Path::new(ROOT), &own_groups());
-        let mut folders: Vec<_> = tree.parents().map(|it| it.join(name(id))).collect();
-        folders.sort();
-        folders.dedup();
-        folders
+    /// Returns the directories that a guest's group may get, whether or not they can be created. Changes nothing.
+    pub fn candidate_dirs(id: &str) -> Vec<PathBuf> {
+        let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
+        let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
+        dirs.sort();
+        dirs.dedup();
+        dirs
     }
 
-    /// Makes a group that bounds a guest; it may lack controllers, and is `None` where there is none at all.
-    pub fn make(id: &str, limits: &Limits) -> Option<Self> {
-        let tree = Tree::read(Path::new(ROOT), &own_groups());
-        tree.make(&name(id), limits)
+    /// Creates a group with the given limits. It may lack controllers; `None` if no controller is available at all.
+    pub fn create(id: &str, limits: &Limits) -> Option<Self> {
+        let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
+        tree.create(&cgroup_name(id), limits)
     }
 
-    /// Whether it bounds this.
+    /// Returns whether the group has this controller.
     pub fn has(&self, controller: Controller) -> bool {
-        self.folders.contains_key(&controller)
+        self.dirs.contains_key(&controller)
     }
 
-    /// The folders, each once.
-    pub fn folders(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<_> = self.folders.values().cloned().collect();
-        folders.sort();
-        folders.dedup();
-        folders
+    /// Returns the directories of the group, without duplicates.
+    pub fn dirs(&self) -> Vec<PathBuf> {
+        let mut dirs: Vec<_> = self.dirs.values().cloned().collect();
+        dirs.sort();
+        dirs.dedup();
+        dirs
     }
 
-    /// The files that a process writes `0` to in order to join.
-    pub fn entries(&self) -> Vec<PathBuf> {
-        self.folders().into_iter().map(|it| it.join("cgroup.procs")).collect()
+    /// Returns the files to which a process writes `0` in order to join the group.
+    pub fn procs_files(&self) -> Vec<PathBuf> {
+        self.dirs().into_iter().map(|it| it.join("cgroup.procs")).collect()
     }
 
-    /// Takes a process in that has only just been started.
-    #[must_use = "a process that is not in its group is not bounded by it"]
-    pub fn take(&self, pid: u32) -> io::Result<()> {
-        self.entries().iter().try_for_each(|it| fs::write(it, pid.to_string()))
+    /// Adds a process that has just been started.
+    #[must_use = "a process outside the group is not limited by it"]
+    pub fn add_process(&self, pid: u32) -> io::Result<()> {
+        self.procs_files().iter().try_for_each(|it| fs::write(it, pid.to_string()))
     }
 
-    /// What its processes have used.
+    /// Returns what the group's processes have used.
     pub fn usage(&self) -> Usage {
         let number = |file: &str| self.read(file).and_then(|it| it.trim().parse::<u64>().ok());
         let (cpu, memory) = match self.version {
@@ -115,14 +117,14 @@ impl Cgroup {
             }
         };
         Usage {
-            wall: self.made.elapsed(),
+            wall: self.created.elapsed(),
             cpu: cpu.unwrap_or_default(),
             memory: memory.unwrap_or_default(),
         }
     }
 
-    /// How often its processes have run into limits so far.
-    pub fn hits(&self) -> Hits {
+    /// Returns how often the group's processes have hit its limits so far.
+    pub fn hits(&self) -> LimitHits {
         let count = |file: &str, name: &str| {
             self.read(file).and_then(|it| field(&it, name)).unwrap_or_default()
         };
@@ -130,112 +132,114 @@ impl Cgroup {
             Version::One => count("memory.oom_control", "oom_kill"),
             Version::Two => count("memory.events", "oom_kill"),
         };
-        Hits { memory, processes: count("pids.events", "max") }
+        LimitHits { memory, processes: count("pids.events", "max") }
     }
 
-    /// Stops its processes, or lets them go on.
-    pub fn freeze(&self, stop: Freeze) -> io::Result<()> {
-        let folder = self.folders.get(&Controller::Freezer).ok_or(io::ErrorKind::Unsupported)?;
-        match (self.version, stop) {
-            (Version::One, Freeze::Stop) => fs::write(folder.join("freezer.state"), "FROZEN"),
-            (Version::One, Freeze::GoOn) => fs::write(folder.join("freezer.state"), "THAWED"),
-            (Version::Two, Freeze::Stop) => fs::write(folder.join("cgroup.freeze"), "1"),
-            (Version::Two, Freeze::GoOn) => fs::write(folder.join("cgroup.freeze"), "0"),
+    /// Freezes or thaws the group's processes.
+    pub fn set_freezer(&self, state: FreezerState) -> io::Result<()> {
+        let dir = self.dirs.get(&Controller::Freezer).ok_or(io::ErrorKind::Unsupported)?;
+        match (self.version, state) {
+            (Version::One, FreezerState::Frozen) => fs::write(dir.join("freezer.state"), "FROZEN"),
+            (Version::One, FreezerState::Thawed) => fs::write(dir.join("freezer.state"), "THAWED"),
+            (Version::Two, FreezerState::Frozen) => fs::write(dir.join("cgroup.freeze"), "1"),
+            (Version::Two, FreezerState::Thawed) => fs::write(dir.join("cgroup.freeze"), "0"),
         }
     }
 
-    /// Removes the group; its processes must be gone. Says whether it is gone: the kernel may take longer than this
-    /// waits, and then it is left to whoever drops the [berth](crate::berth::Berth) that it is noted in.
+    /// Removes the group, whose processes must have ended, and returns whether it is gone. The kernel may take longer
+    /// than this waits; then the group is removed when the [`SandboxDir`](crate::sandbox_dir::SandboxDir) that lists it
+    /// is dropped.
     pub fn remove(&self) -> bool {
-        let until = Instant::now() + PATIENCE;
-        // All of them are tried, though one be not removed.
-        self.folders().iter().filter(|it| !remove(it, until)).count() == 0
+        let deadline = Instant::now() + REMOVAL_TIMEOUT;
+        // Try all of them even if one cannot be removed.
+        self.dirs().iter().filter(|it| !remove_dir(it, deadline)).count() == 0
     }
 
     fn read(&self, file: &str) -> Option<String> {
-        self.folders().iter().find_map(|it| fs::read_to_string(it.join(file)).ok())
+        self.dirs().iter().find_map(|it| fs::read_to_string(it.join(file)).ok())
     }
 }
 
-/// How often the processes of a group have run into its limits.
+/// How often the processes of a group have hit its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hits {
+pub struct LimitHits {
     memory: u64,
     processes: u64,
 }
 
-impl Hits {
-    /// The limit that was run into since an earlier look.
-    pub fn since(self, earlier: Self) -> Option<Cause> {
+impl LimitHits {
+    /// Returns the limit that was hit since an earlier reading.
+    pub fn since(self, earlier: Self) -> Option<ExceededLimit> {
         if self.memory > earlier.memory {
-            Some(Cause::Memory)
+            Some(ExceededLimit::Memory)
         } else if self.processes > earlier.processes {
-            Some(Cause::Processes)
+            Some(ExceededLimit::Processes)
         } else {
             None
         }
     }
 }
 
-/// What becomes of a group's processes.
+/// State of a group's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freeze {
-    /// They stop.
-    Stop,
-    /// They go on.
-    GoOn,
+pub enum FreezerState {
+    /// Stopped.
+    Frozen,
+    /// Running.
+    Thawed,
 }
 
-/// Removes one folder of a group, with the processes that are still in it, and says whether it is gone.
+/// Removes one directory of a group together with the processes still in it, and returns whether it is gone.
 ///
-/// The kernel takes a moment to let go of processes that have just ended, so this tries until then.
-pub fn remove(folder: &Path, until: Instant) -> bool {
+/// The kernel takes a moment to release processes that have just ended, so this retries until the deadline.
+pub fn remove_dir(dir: &Path, deadline: Instant) -> bool {
     loop {
-        match fs::remove_dir(folder) {
+        match fs::remove_dir(dir) {
             Ok(()) => return true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-            Err(_) if Instant::now() >= until => return false,
+            Err(_) if Instant::now() >= deadline => return false,
             Err(_) => {}
         }
         // A frozen process cannot die.
-        thaw(folder);
-        kill_all(folder);
+        thaw(dir);
+        kill_all(dir);
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Lets the processes of one folder go on, if they were stopped.
-pub(crate) fn thaw(folder: &Path) {
+/// Thaws the processes of one directory of a group.
+pub(crate) fn thaw(dir: &Path) {
     for (file, word) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
-        let file = fs::OpenOptions::new().write(true).open(folder.join(file));
+        let file = fs::OpenOptions::new().write(true).open(dir.join(file));
         let _ = file.and_then(|mut it| it.write_all(word.as_bytes()));
     }
 }
 
-/// Ends all processes of one folder: at once where the kernel can, otherwise one by one.
-fn kill_all(folder: &Path) {
-    let all = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
+/// Kills all processes of one directory of a group: at once with `cgroup.kill` where the kernel has it, otherwise one
+/// by one.
+fn kill_all(dir: &Path) {
+    let all = fs::OpenOptions::new().write(true).open(dir.join("cgroup.kill"));
     if all.and_then(|mut it| it.write_all(b"1")).is_ok() {
         return;
     }
-    for pid in members(folder) {
+    for pid in member_pids(dir) {
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        // Looked for again: from here on the descriptor means this process, and no later one of its number.
-        if members(folder).contains(&pid) {
+        // Check again: from here on the pidfd refers to this process, even if its id is reused.
+        if member_pids(dir).contains(&pid) {
             let _ = pidfd_send_signal(&process, Signal::KILL);
         }
     }
 }
 
-fn members(folder: &Path) -> Vec<Pid> {
-    let pids = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+fn member_pids(dir: &Path) -> Vec<Pid> {
+    let pids = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     pids.lines().filter_map(|it| it.parse().ok()).filter_map(Pid::from_raw).collect()
 }
 
-/// Removes groups that bound nobody: those without a process whose guest is not known any more, and that are older than
-/// it takes to start one.
+/// Removes abandoned groups: those without processes that belong to no known guest and are older than `age`, the time
+/// that starting a guest may take.
 pub(crate) fn remove_unused(is_known: impl Fn(&str) -> bool, age: Duration) {
-    let tree = Tree::read(Path::new(ROOT), &own_groups());
+    let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
     tree.parents().for_each(|it| remove_unused_below(it, &is_known, age));
 }
 
@@ -246,27 +250,27 @@ fn remove_unused_below(parent: &Path, is_known: &impl Fn(&str) -> bool, age: Dur
         let modified = entry.metadata().and_then(|it| it.modified()).ok();
         let is_old = modified.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > age);
         if is_old && !is_known(id) {
-            // The kernel refuses where a process is in it.
+            // The kernel refuses if the group contains a process.
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-fn name(id: &str) -> String {
+fn cgroup_name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// Whether a folder is one that [`Cgroup::make`] could have made.
-pub(crate) fn is_ours(folder: &Path) -> bool {
-    let name = folder.file_name().and_then(|it| it.to_str());
-    folder.starts_with(ROOT) && name.is_some_and(|it| it.starts_with(PREFIX))
+/// Returns whether [`Cgroup::create`] could have created this directory.
+pub(crate) fn is_ours(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|it| it.to_str());
+    dir.starts_with(ROOT) && name.is_some_and(|it| it.starts_with(PREFIX))
 }
 
-fn own_groups() -> String {
+fn read_own_cgroups() -> String {
     fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
 }
 
-/// The number behind a name, one of each a line.
+/// Returns the number after `name` in a text with one `name number` pair per line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(' ')?;
@@ -281,10 +285,10 @@ mod tests {
         time::{Duration, Instant, SystemTime},
     };
 
-    use super::{field, remove, remove_unused_below};
+    use super::{field, remove_dir, remove_unused_below};
 
     #[test]
-    fn groups_that_nobody_knows_are_removed_and_no_others() {
+    fn only_old_unknown_groups_without_processes_are_removed() {
         let root = tempfile::tempdir().unwrap();
         let all =
             ["sandbox-vm-old", "sandbox-vm-young", "sandbox-vm-known", "sandbox-vm-used", "x"];
@@ -292,15 +296,15 @@ mod tests {
         for name in all {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        // The kernel does not let go of a group with processes; nor does it of a folder with something in it.
+        // The kernel does not remove a group with processes; a directory that is not empty behaves the same.
         fs::create_dir(root.path().join("sandbox-vm-used/below")).unwrap();
         for name in all.iter().filter(|it| !it.ends_with("young")) {
             fs::File::open(root.path().join(name)).unwrap().set_modified(hour_ago).unwrap();
         }
         remove_unused_below(root.path(), &|id: &str| id == "known", Duration::from_secs(60));
-        let there: Vec<_> = all.iter().filter(|it| root.path().join(it).exists()).collect();
+        let remaining: Vec<_> = all.iter().filter(|it| root.path().join(it).exists()).collect();
         assert_eq!(
-            there,
+            remaining,
             ["sandbox-vm-young", "sandbox-vm-known", "sandbox-vm-used", "x"]
                 .iter()
                 .collect::<Vec<_>>()
@@ -308,18 +312,18 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_stays_is_said_to() {
+    fn remove_dir_reports_whether_the_directory_is_gone() {
         let root = tempfile::tempdir().unwrap();
         let group = root.path().join("group");
         fs::create_dir_all(group.join("below")).unwrap();
-        assert!(!remove(&group, Instant::now()));
+        assert!(!remove_dir(&group, Instant::now()));
         fs::remove_dir(group.join("below")).unwrap();
-        assert!(remove(&group, Instant::now()) && !group.exists());
-        assert!(remove(&group, Instant::now()), "it is gone already");
+        assert!(remove_dir(&group, Instant::now()) && !group.exists());
+        assert!(remove_dir(&group, Instant::now()), "it was removed before");
     }
 
     #[test]
-    fn counters_are_read_by_their_names() {
+    fn counters_are_read_by_name() {
         let text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
         assert_eq!(field(text, "oom_kill"), Some(3));
         assert_eq!(field(text, "oom"), None);

@@ -1,151 +1,151 @@
-//! What can go wrong with a sandbox.
+//! Errors of sandboxes.
 
 use std::{io, path::PathBuf, time::Duration};
 
 use crate::{
-    limits::Cause,
+    limits::ExceededLimit,
     protocol::{
         ProtocolError,
         message::{Fault, FaultCode},
     },
 };
 
-/// Why a sandbox could not do what was asked of it.
+/// An operation on a sandbox that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A sandbox that cannot be made.
-    #[error("sandbox `{name}` cannot be made: {problem}")]
+    /// The sandbox cannot be created with this spec.
+    #[error("cannot create sandbox `{name}`: {problem}")]
     BadSpec {
-        /// Its name.
+        /// Name of the sandbox.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong with the spec.
         problem: &'static str,
     },
-    /// No back end of this machine isolates, and isolation is required.
+    /// Isolation is required, but no back end on this machine isolates.
     #[error(
-        "isolation is required and no back end can give it here: {0}; `sandbox-vm doctor` says what to install"
+        "isolation is required, but no back end can isolate on this machine: {0}; run `sandbox-vm doctor` to see what to install"
     )]
     NoIsolation(String),
-    /// A guest that did not start.
-    #[error("back end {backend} could not start the guest: {problem}")]
+    /// The guest did not start.
+    #[error("back end `{backend}` cannot start the guest: {problem}")]
     Start {
-        /// The back end.
+        /// Name of the back end.
         backend: &'static str,
         /// What went wrong.
         problem: String,
     },
-    /// Something that the back end cannot do.
-    #[error("back end {backend} cannot {what}; its capability report says what it can")]
+    /// The back end does not support the operation.
+    #[error("back end `{backend}` cannot {operation}; see its capability report")]
     Unsupported {
-        /// The back end.
+        /// Name of the back end.
         backend: &'static str,
-        /// What was asked.
-        what: &'static str,
+        /// The requested operation, as a verb phrase.
+        operation: &'static str,
     },
-    /// Something that is done only while nothing else is under way in the sandbox.
+    /// A snapshot was requested while another operation is in progress.
     #[error(
-        "sandbox `{name}` is busy: a snapshot is taken while no program and no graph runs in it"
+        "cannot take a snapshot of sandbox `{name}`: it is busy; wait until no program or graph runs in it"
     )]
     Busy {
-        /// Its name.
+        /// Name of the sandbox.
         name: String,
     },
-    /// Something that a paused sandbox cannot do.
+    /// The sandbox is paused.
     #[error("sandbox `{name}` is paused; resume it first")]
     Paused {
-        /// Its name.
+        /// Name of the sandbox.
         name: String,
     },
-    /// A snapshot that no guest can be started from.
-    #[error("the snapshot in {} cannot be restored: {problem}; make a new one", .folder.display())]
+    /// No guest can be started from the snapshot.
+    #[error("cannot restore the snapshot in `{}`: {problem}; make a new one", .dir.display())]
     Snapshot {
-        /// Where it is.
-        folder: PathBuf,
-        /// What is wrong with it.
+        /// Directory of the snapshot.
+        dir: PathBuf,
+        /// What is wrong with the snapshot.
         problem: String,
     },
-    /// The sandbox is no more.
-    #[error("sandbox `{name}` is gone: {why}")]
-    Gone {
-        /// Its name.
+    /// The sandbox has terminated.
+    #[error("sandbox `{name}` has terminated: {reason}")]
+    Terminated {
+        /// Name of the sandbox.
         name: String,
-        /// Why.
-        why: Gone,
+        /// Why it terminated.
+        reason: TerminationReason,
     },
-    /// The guest did not answer in time; it was removed.
-    #[error("sandbox `{name}` did not answer within {after:?} and was removed")]
-    NoAnswer {
-        /// Its name.
+    /// The guest did not reply in time, so the sandbox was removed.
+    #[error("sandbox `{name}` did not reply within {after:?} and was removed")]
+    Timeout {
+        /// Name of the sandbox.
         name: String,
-        /// How long it had.
+        /// The time limit that passed.
         after: Duration,
     },
-    /// The guest refused, or failed to do, what was asked.
+    /// The guest refused a command or failed to execute it, or the host refused to send it.
     #[error("sandbox `{name}`: {}", .fault.message)]
     Guest {
-        /// Its name.
+        /// Name of the sandbox.
         name: String,
-        /// What it said.
+        /// The failure, with its kind and message.
         fault: Fault,
     },
     /// A graph that ran in a guest failed.
     #[error("the graph failed in the sandbox: {error}")]
     Graph {
-        /// The error in words.
+        /// The error message.
         error: String,
-        /// Whether running it again cannot help.
+        /// Whether the failure is permanent: a retry cannot succeed.
         terminal: bool,
     },
-    /// A file or a folder of the host could not be used.
-    #[error("{what}: {source}")]
+    /// A file or directory of the host could not be used.
+    #[error("{context}: {source}")]
     Io {
-        /// What was to be done.
-        what: String,
-        /// Why it failed.
+        /// What was being accessed.
+        context: String,
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// The limit that ended the sandbox, if one did.
-    pub fn cause(&self) -> Option<Cause> {
+    /// Returns the limit that terminated the sandbox, if one did.
+    pub fn exceeded_limit(&self) -> Option<ExceededLimit> {
         match self {
-            Self::Gone { why: Gone::Limit(cause), .. } => Some(*cause),
-            Self::NoAnswer { .. } => Some(Cause::Wall),
+            Self::Terminated { reason: TerminationReason::Limit(limit), .. } => Some(*limit),
+            Self::Timeout { .. } => Some(ExceededLimit::Wall),
             _ => None,
         }
     }
 
-    /// Whether a file, program or graph was asked for that does not exist in the guest.
+    /// Returns whether a requested file, program or graph does not exist in the guest.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Guest { fault, .. } if fault.code == FaultCode::NotFound)
     }
 
-    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
-        |source| Self::Io { what, source }
+    pub(crate) fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let context = context.into();
+        |source| Self::Io { context, source }
     }
 }
 
-/// Why a sandbox is no more.
+/// Why a sandbox terminated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Gone {
-    /// Somebody deleted it.
+pub enum TerminationReason {
+    /// It was deleted.
     #[error("it was deleted")]
     Deleted,
-    /// It reached a limit.
-    #[error("it reached its limit of {0}")]
-    Limit(Cause),
-    /// It did not keep to the protocol.
-    #[error("it does not keep to the protocol: {0}")]
-    Protocol(ProtocolError),
-    /// It ended by itself.
-    #[error("it ended by itself{}", last_words(.0))]
-    Ended(String),
+    /// It exceeded a limit.
+    #[error("it exceeded its limit of {0}")]
+    Limit(ExceededLimit),
+    /// The guest violated the protocol.
+    #[error("the guest violated the protocol: {0}")]
+    ProtocolViolation(ProtocolError),
+    /// The guest exited on its own. Holds its last diagnostic output, which may be empty.
+    #[error("the guest exited unexpectedly{}", diagnostics(.0))]
+    Exited(String),
 }
 
-fn last_words(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!("; its last words: {words}") }
+fn diagnostics(output: &str) -> String {
+    if output.is_empty() { String::new() } else { format!("; its last output: {output}") }
 }

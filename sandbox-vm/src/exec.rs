@@ -1,21 +1,21 @@
-//! Running a program in a sandbox.
+//! Runs programs in a sandbox.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     Error, Sandbox,
-    limits::{Cause, ExecLimits, Usage},
+    limits::{ExceededLimit, ExecLimits, Usage},
     protocol::{
-        from_guest::Stream,
-        message::{Exec, Exited, Order},
+        from_guest::OutputStream,
+        message::{Exec, ExecResult, GuestCommand},
     },
-    session::{AskError, Incoming, Room},
+    session::{Incoming, ReceiveWindow, RequestError},
 };
 
-/// How much longer than its limit a program may take before the guest itself is held to be dead.
-const GRACE: Duration = Duration::from_secs(15);
+/// Time beyond a program's wall-clock limit after which an unresponsive guest is considered dead.
+const REPLY_GRACE: Duration = Duration::from_secs(15);
 
-/// A program to run: see [`Sandbox::exec`].
+/// A program to run with [`Sandbox::exec`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Program {
@@ -27,7 +27,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program: a path in the guest, or a name to be found in `/usr/local/bin:/usr/bin:/bin`.
+    /// Creates a program from a path in the guest, or from a name that is looked up in `/usr/local/bin:/usr/bin:/bin`.
     pub fn new(program: impl Into<String>) -> Self {
         Self {
             program: program.into(),
@@ -50,43 +50,43 @@ impl Program {
         self
     }
 
-    /// Adds to its environment, which is otherwise empty but for `PATH` and `HOME`.
+    /// Sets an environment variable. Otherwise the environment contains only `PATH` and `HOME`.
     pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(key.into(), value.into());
         self
     }
 
-    /// Gives it this to read from its standard input.
+    /// Sets the bytes of its standard input.
     pub fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
         self
     }
 
-    /// Says what it may use, in place of what the sandbox says.
+    /// Sets the program's limits, which replace the defaults of the sandbox.
     pub fn limits(mut self, limits: ExecLimits) -> Self {
         self.limits = Some(limits);
         self
     }
 }
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Output {
-    /// How it ended.
+    /// How the program ended.
     pub status: Status,
-    /// What it wrote to its standard output, as far as it was allowed to.
+    /// What it wrote to standard output, up to the output limit.
     pub stdout: Vec<u8>,
-    /// What it wrote to its standard error, as far as it was allowed to.
+    /// What it wrote to standard error, up to the output limit.
     pub stderr: Vec<u8>,
-    /// What it used.
+    /// The resources it used.
     pub usage: Usage,
-    /// Whether it was isolated from the host.
+    /// Whether the program was isolated from the host.
     pub isolated: bool,
 }
 
 impl Output {
-    /// Whether it ended by itself, with exit code 0.
+    /// Returns whether the program exited with code 0.
     pub fn success(&self) -> bool {
         self.status == Status::Exited(0)
     }
@@ -96,19 +96,20 @@ impl Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// By itself, with this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By a signal.
+    /// It was killed by this signal.
     Killed(i32),
-    /// By a limit, or failing after it had run into one.
-    Limit(Cause),
+    /// It exceeded a limit and was killed, or failed after reaching the limit.
+    Limit(ExceededLimit),
 }
 
 impl Sandbox {
-    /// Runs a program to its end, or to a limit.
+    /// Runs a program until it exits or exceeds a limit.
     ///
-    /// What it leaves running ends with it, unless another program runs in the sandbox at the same time. A limit that
-    /// the whole sandbox breaks, as when the guest's kernel runs out of memory, is [`Error::Gone`].
+    /// Processes that it leaves behind are killed when it ends, unless another program is running in the sandbox. If
+    /// the sandbox as a whole exceeds a limit, for example because the guest's kernel runs out of memory, the error is
+    /// [`Error::Terminated`].
     ///
     /// ```no_run
     /// use sandbox_vm::Program;
@@ -122,34 +123,34 @@ impl Sandbox {
     /// # }
     /// ```
     pub async fn exec(&self, program: Program) -> Result<Output, Error> {
-        self.check_running()?;
-        let _busy = self.busy().await;
+        self.ensure_running()?;
+        let _busy = self.mark_busy().await;
         let limits = self.exec_limits(program.limits);
-        let patience = limits.wall.saturating_add(GRACE);
-        let room = Room::for_output(limits.output);
+        let timeout = limits.wall.saturating_add(REPLY_GRACE);
+        let window = ReceiveWindow::for_output(limits.output);
         let Program { program, args, env, input, .. } = program;
-        let order = Order::Exec(Exec { program, args, env, input, limits });
-        let running = self.collect(&order, room);
-        let outcome = match tokio::time::timeout(patience, running).await {
+        let command = GuestCommand::Exec(Exec { program, args, env, input, limits });
+        let running = self.collect(&command, window);
+        let outcome = match tokio::time::timeout(timeout, running).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(AskError::NoAnswer(patience)),
+            Err(_) => Err(RequestError::Timeout(timeout)),
         };
         match outcome {
-            Ok((exited, stdout, stderr)) => {
-                let status = self.status(&exited).await;
+            Ok((result, stdout, stderr)) => {
+                let status = self.exit_status(&result).await;
                 Ok(Output {
                     status,
                     stdout,
                     stderr,
-                    usage: exited.usage,
+                    usage: result.usage,
                     isolated: self.isolated(),
                 })
             }
-            Err(error) => Err(self.failed(error).await),
+            Err(error) => Err(self.handle_failure(error).await),
         }
     }
 
-    /// The program's own limits, none of them looser than the sandbox's.
+    /// Combines the program's limits with the sandbox's: memory and processes never exceed those of the sandbox.
     fn exec_limits(&self, own: Option<ExecLimits>) -> ExecLimits {
         let limits = &self.spec().limits;
         let mut own = own.unwrap_or_else(|| limits.exec.clone());
@@ -160,34 +161,35 @@ impl Sandbox {
 
     async fn collect(
         &self,
-        order: &Order,
-        room: Room,
-    ) -> Result<(Exited, Vec<u8>, Vec<u8>), AskError> {
-        let mut exchange = self.session().start(order, room).await?;
+        command: &GuestCommand,
+        window: ReceiveWindow,
+    ) -> Result<(ExecResult, Vec<u8>, Vec<u8>), RequestError> {
+        let mut exchange = self.session().start(command, window).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         loop {
-            match exchange.next().await.map_err(AskError::Closed)? {
-                Incoming::Output(Stream::Stdout, bytes) => stdout.extend(bytes),
-                Incoming::Output(Stream::Stderr, bytes) => stderr.extend(bytes),
+            match exchange.next().await.map_err(RequestError::Closed)? {
+                Incoming::Output(OutputStream::Stdout, bytes) => stdout.extend(bytes),
+                Incoming::Output(OutputStream::Stderr, bytes) => stderr.extend(bytes),
                 Incoming::Reply(payload) => {
-                    return Ok((self.session().read(&payload)?, stdout, stderr));
+                    return Ok((self.session().decode_reply(&payload)?, stdout, stderr));
                 }
-                Incoming::Failure(fault) => return Err(AskError::Fault(fault)),
-                Incoming::Event(_) | Incoming::Ask(..) => {
-                    self.session().violated("a program sends events");
+                Incoming::Failure(fault) => return Err(RequestError::Fault(fault)),
+                Incoming::Event(_) | Incoming::HostCall(..) => {
+                    self.session().close_for_violation("an event or a host call for a program");
                 }
             }
         }
     }
 
-    /// The guest says how a program ended; that a kernel ended it for want of memory only the back end knows.
-    async fn status(&self, exited: &Exited) -> Status {
-        // Asked in any case: what this program ran into is not to be blamed on the next.
-        let seen = self.cause().await;
-        match (exited.cause, exited.code, exited.signal) {
+    /// Determines how a program ended. The guest reports its exit; an out-of-memory kill is known only to the back end.
+    async fn exit_status(&self, result: &ExecResult) -> Status {
+        // Always read, because reading clears it: a limit that this program exceeded must not be attributed to the next
+        // one.
+        let observed = self.take_exceeded_limit().await;
+        match (result.exceeded_limit, result.code, result.signal) {
             (Some(cause), ..) => Status::Limit(cause),
             (None, Some(0), _) => Status::Exited(0),
-            (None, code, signal) => match (seen, code, signal) {
+            (None, code, signal) => match (observed, code, signal) {
                 (Some(cause), ..) => Status::Limit(cause),
                 (None, Some(code), _) => Status::Exited(code),
                 (None, None, Some(signal)) => Status::Killed(signal),

@@ -1,4 +1,4 @@
-//! The files of a sandbox's workspace.
+//! Reads and writes the files of a sandbox's workspace.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -6,18 +6,19 @@ use crate::{
     Error, Sandbox,
     protocol::{
         MAX_MESSAGE, ProtocolError,
-        message::{Bytes, Entry, Fault, FaultCode, Order},
+        message::{Entry, Fault, FaultCode, FileContents, GuestCommand},
     },
-    sandbox::PATIENCE,
-    session::{AskError, Closed},
+    sandbox::REPLY_TIMEOUT,
+    session::{CloseReason, RequestError},
 };
 
-/// How many bytes a file may have that goes through the channel in one piece.
-pub const MAX_FILE: u64 = (MAX_MESSAGE as u64) / 2;
+/// Maximum size in bytes of a file that is read or written in one operation.
+pub const MAX_FILE_SIZE: u64 = (MAX_MESSAGE as u64) / 2;
 
 /// The files of a sandbox's workspace.
 ///
-/// Paths are relative to `/workspace`, or start with it. None leads out, by `..` or by a link: links are not followed.
+/// Paths are relative to `/workspace` or start with it. No path leaves the workspace: `..` is refused and symbolic
+/// links are not followed.
 ///
 /// ```no_run
 /// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
@@ -36,56 +37,61 @@ impl<'a> Files<'a> {
         Self { sandbox }
     }
 
-    /// Reads a file of [`MAX_FILE`] bytes at most.
+    /// Reads a file of at most [`MAX_FILE_SIZE`] bytes.
     pub async fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let order = Order::Read { path: path.to_owned(), limit: MAX_FILE };
-        let Bytes { bytes } = self.sandbox.order(&order, PATIENCE).await?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(self.violated("more of a file than was asked for").await);
+        let command = GuestCommand::Read { path: path.to_owned(), limit: MAX_FILE_SIZE };
+        let FileContents { bytes } = self.sandbox.command(&command, REPLY_TIMEOUT).await?;
+        if bytes.len() as u64 > MAX_FILE_SIZE {
+            return Err(self.terminate_for_violation("more file content than was requested").await);
         }
         Ok(bytes)
     }
 
-    /// Writes a file of [`MAX_FILE`] bytes at most, and makes the folders around it.
+    /// Writes a file of at most [`MAX_FILE_SIZE`] bytes and creates missing parent directories.
     pub async fn write(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         let bytes = bytes.into();
-        if bytes.len() as u64 > MAX_FILE {
-            let problem =
-                format!("`{path}` would have more than {MAX_FILE} bytes; write it in parts");
+        if bytes.len() as u64 > MAX_FILE_SIZE {
+            let problem = format!(
+                "cannot write `{path}`: it has more than {MAX_FILE_SIZE} bytes; write it in parts"
+            );
             return Err(self.refused(problem));
         }
-        self.sandbox.order(&Order::Write { path: path.to_owned(), bytes }, PATIENCE).await
+        self.sandbox
+            .command(&GuestCommand::Write { path: path.to_owned(), bytes }, REPLY_TIMEOUT)
+            .await
     }
 
-    /// Lists a folder, sorted by name; `""` is the workspace itself.
+    /// Lists a directory, sorted by name; `""` is the workspace itself.
     ///
-    /// No name leads out of a folder that it is joined to: a guest that gives one that does is taken down.
+    /// Returned names are safe to join to a directory: a guest that sends a name that is empty, `.` or `..`, or
+    /// contains `/` or NUL, is terminated.
     pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
-        let order = Order::List { path: path.to_owned() };
-        let entries: Vec<Entry> = self.sandbox.order(&order, PATIENCE).await?;
-        if entries.iter().any(|it| !is_name(&it.name)) {
-            return Err(self.violated("a list with a name that is none").await);
+        let command = GuestCommand::List { path: path.to_owned() };
+        let entries: Vec<Entry> = self.sandbox.command(&command, REPLY_TIMEOUT).await?;
+        if entries.iter().any(|it| !is_entry_name(&it.name)) {
+            return Err(self
+                .terminate_for_violation("a directory entry with an invalid name")
+                .await);
         }
         Ok(entries)
     }
 
-    /// Removes a file, or a folder with all that is in it.
+    /// Deletes a file, or a directory with its contents.
     pub async fn remove(&self, path: &str) -> Result<(), Error> {
-        self.sandbox.order(&Order::Remove { path: path.to_owned() }, PATIENCE).await
+        self.sandbox.command(&GuestCommand::Remove { path: path.to_owned() }, REPLY_TIMEOUT).await
     }
 
-    /// Reads a file as JSON.
+    /// Reads and parses a JSON file.
     pub async fn read_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         let bytes = self.read(path).await?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| self.refused(format!("`{path}` cannot be read as JSON: {error}")))
+            .map_err(|error| self.refused(format!("cannot read `{path}` as JSON: {error}")))
     }
 
-    /// Writes a file as JSON, indented by two spaces.
+    /// Writes a value as JSON, indented by two spaces.
     pub async fn write_json(&self, path: &str, value: &impl Serialize) -> Result<(), Error> {
-        let bytes = serde_json::to_vec_pretty(value).map_err(|error| {
-            self.refused(format!("`{path}` cannot be written as JSON: {error}"))
-        })?;
+        let bytes = serde_json::to_vec_pretty(value)
+            .map_err(|error| self.refused(format!("cannot write `{path}` as JSON: {error}")))?;
         self.write(path, bytes).await
     }
 
@@ -94,14 +100,14 @@ impl<'a> Files<'a> {
         Error::Guest { name: self.sandbox.name().to_owned(), fault }
     }
 
-    /// Takes the guest down for an answer that it may not give.
-    async fn violated(&self, rule: &'static str) -> Error {
-        let breach = Closed::Protocol(ProtocolError::OutOfTurn(rule));
-        self.sandbox.failed(AskError::Closed(breach)).await
+    /// Terminates the guest because it sent a forbidden reply.
+    async fn terminate_for_violation(&self, rule: &'static str) -> Error {
+        let reason = CloseReason::Protocol(ProtocolError::UnexpectedMessage(rule));
+        self.sandbox.handle_failure(RequestError::Closed(reason)).await
     }
 }
 
-/// Whether this names an entry of a folder, and nothing elsewhere.
-fn is_name(name: &str) -> bool {
+/// Returns whether `name` is a single path component that stays in its directory.
+fn is_entry_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }

@@ -1,8 +1,8 @@
-//! The guest's side: the agent that runs programs, keeps files and runs graphs.
+//! The guest's side: an agent that runs programs, accesses files and runs graphs for the host.
 //!
-//! An application's graphs are compiled code, so they have to be in the guest's program. The simplest way is to let the
-//! guest be the application itself: [`enter`], called first in `main`, takes over where the process was started as a
-//! guest, and returns at once where it was not.
+//! An application's graphs are compiled code, so they must be part of the guest's program. The simplest setup is to use
+//! the application itself as the guest: call [`enter`] first in `main`. In a process that was started as a guest it
+//! runs the guest and does not return; otherwise it returns immediately.
 //!
 //! ```no_run
 //! use graph_core::{START, State, StateGraph};
@@ -29,16 +29,16 @@
 //!             Ok((graph, ()))
 //!         })
 //!     });
-//!     // The application goes on here.
+//!     // In the host process, the application continues here.
 //! }
 //! ```
 
 mod children;
+mod connection;
 mod enter;
 mod exec;
 mod files;
 mod host;
-mod line;
 mod reseed;
 mod run;
 mod saver;
@@ -54,82 +54,82 @@ use tokio::{
 
 pub use self::host::Host;
 pub(crate) use crate::protocol::EVENT_WINDOW;
-pub(crate) use enter::was_meant_as_guest;
-pub use enter::{GuestArgs, enter, enter_with, serve_here};
+pub(crate) use enter::was_started_as_guest;
+pub use enter::{GuestArgs, enter, enter_with, serve_blocking};
 
 use self::{
     children::Children,
-    line::Line,
-    run::{Entry, Graph},
+    connection::Connection,
+    run::{GraphFactory, GraphRunner},
 };
 use crate::{
-    berth::Noted,
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError, decode,
         frame::ReadError,
-        message::{Fault, FaultCode, GuestHello, HostHello, Order},
+        message::{Fault, FaultCode, GuestCommand, GuestHello, HostHello},
     },
+    sandbox_dir::LeftoverList,
 };
 
-/// Where a guest's files are.
+/// Directory of a guest's files.
 pub const WORKSPACE: &str = "/workspace";
 
-/// The agent of a guest: what it can do for the host.
+/// The agent of a guest, with the graphs it can run.
 #[must_use]
 pub struct Agent {
-    graphs: BTreeMap<String, Arc<dyn Entry>>,
+    graphs: BTreeMap<String, Arc<dyn GraphRunner>>,
     workspace: PathBuf,
-    /// Where it runs in the host's own process: the list of what would outlive that.
-    in_host: Option<Arc<Noted>>,
+    /// Set if the agent runs in the host's own process: the list of processes that would outlive it.
+    in_host: Option<Arc<LeftoverList>>,
 }
 
 impl Agent {
-    /// An agent that runs programs and keeps files, and knows no graph yet.
+    /// Creates an agent that runs programs and accesses files, and has no graphs yet.
     pub fn new() -> Self {
         Self { graphs: BTreeMap::new(), workspace: PathBuf::from(WORKSPACE), in_host: None }
     }
 
-    /// Lets the host run a graph under this name.
+    /// Registers a graph that the host can run under this name.
     ///
-    /// `build` is called for each run. The graph keeps its threads in [`Host::checkpointer`], and the value beside it
-    /// is what its nodes find as their dependencies.
+    /// `build` is called for each run. The graph must use [`Host::checkpointer`] for its threads. The second value is
+    /// the dependencies of its nodes.
     pub fn graph<S: State, C: Send + Sync + 'static>(
         mut self,
         name: impl Into<String>,
         build: impl Fn(&Host) -> Result<(CompiledGraph<S, C>, C), BuildError> + Send + Sync + 'static,
     ) -> Self {
-        self.graphs.insert(name.into(), Arc::new(Graph::new(build)));
+        self.graphs.insert(name.into(), Arc::new(GraphFactory::new(build)));
         self
     }
 
-    /// Keeps files and runs programs in this folder in place of [`WORKSPACE`].
-    pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.workspace = folder.into();
+    /// Uses this directory for files and as the working directory of programs, instead of [`WORKSPACE`].
+    pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.workspace = dir.into();
         self
     }
 
-    /// Says that it runs in the host's own process: it changes nothing of the host's kernel, and its programs, which no
-    /// namespace holds, are noted in this list.
-    pub(crate) fn in_host(mut self, noted: Arc<Noted>) -> Self {
-        self.in_host = Some(noted);
+    /// Marks the agent as running in the host's own process. It then refuses to change the clock and random state of
+    /// the kernel, and records its programs, which no namespace contains, in `leftovers`.
+    pub(crate) fn in_host(mut self, leftovers: Arc<LeftoverList>) -> Self {
+        self.in_host = Some(leftovers);
         self
     }
 
-    /// Does what the host asks until it closes the stream.
+    /// Executes the host's commands until the host closes the stream.
     ///
-    /// As process 1 it also takes the orphans of the programs it runs. A host that greets again, as after a snapshot
-    /// was restored, is a new one: what an earlier one asked for is ended and forgotten.
+    /// As process 1 it also reaps orphaned processes. A second hello message, as after a restored snapshot, means a new
+    /// host: all commands of the earlier host are cancelled and forgotten.
     pub async fn serve(
         self,
         mut reader: impl AsyncRead + Unpin,
         writer: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<(), ServeError> {
         let (outbox, messages) = mpsc::channel(64);
-        let line = Line::new(outbox);
+        let connection = Connection::new(outbox);
         let children = Children::start(self.in_host.clone())?;
-        let agent = Arc::new(Serving { agent: self, line, children });
-        let mut writing = JoinSet::new();
-        writing.spawn(write_all(writer, messages));
+        let agent = Arc::new(AgentServer { agent: self, connection, children });
+        let mut writer_task = JoinSet::new();
+        writer_task.spawn(write_all(writer, messages));
         agent.read(&mut reader).await
     }
 }
@@ -146,14 +146,14 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// Why an agent ended.
+/// Why an agent stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The host does not keep to the protocol.
-    #[error("the host does not keep to the protocol: {0}")]
+    /// The host violated the protocol.
+    #[error("the host violated the protocol: {0}")]
     Protocol(#[from] ProtocolError),
-    /// The stream failed.
+    /// The channel failed.
     #[error("the channel failed: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -167,14 +167,14 @@ impl From<ReadError> for ServeError {
     }
 }
 
-/// An agent at work.
-struct Serving {
+/// An agent that is serving a host.
+struct AgentServer {
     agent: Agent,
-    line: Line,
+    connection: Connection,
     children: Children,
 }
 
-impl Serving {
+impl AgentServer {
     async fn read(
         self: &Arc<Self>,
         reader: &mut (impl AsyncRead + Unpin),
@@ -187,25 +187,27 @@ impl Serving {
             match kind {
                 Kind::Hello => {
                     tasks.shutdown().await;
-                    self.line.forget();
-                    self.greet(&decode("greeting", &payload)?).await?;
+                    self.connection.reset();
+                    self.send_hello(&decode("hello message", &payload)?).await?;
                 }
                 Kind::Request => {
-                    let order = decode("request", &payload)?;
+                    let command = decode("command", &payload)?;
                     running.retain(|_, it| !it.is_finished());
-                    let serving = self.clone();
-                    let task = tasks.spawn(serving.answer(id, order));
+                    let server = self.clone();
+                    let task = tasks.spawn(server.handle(id, command));
                     running.insert(id, task);
                 }
                 Kind::Cancel => {
                     if let Some(task) = running.remove(&id) {
                         task.abort();
-                        self.line.over(id);
+                        self.connection.close_run(id);
                     }
                 }
-                Kind::Reply => self.line.answered(id, Ok(payload)),
-                Kind::Failure => self.line.answered(id, Err(decode("failure", &payload)?)),
-                Kind::Credit => self.line.credit(id, decode("credit", &payload)?),
+                Kind::Reply => self.connection.deliver_reply(id, Ok(payload)),
+                Kind::Failure => {
+                    self.connection.deliver_reply(id, Err(decode("failure", &payload)?))
+                }
+                Kind::Credit => self.connection.add_credit(id, decode("credit", &payload)?),
                 _ => return Err(ProtocolError::UnknownKind(kind as u8).into()),
             }
             while tasks.try_join_next().is_some() {}
@@ -213,67 +215,72 @@ impl Serving {
         Ok(())
     }
 
-    async fn greet(&self, hello: &HostHello) -> Result<(), ServeError> {
+    async fn send_hello(&self, hello: &HostHello) -> Result<(), ServeError> {
         let graphs = self.agent.graphs.keys().cloned().collect();
         let hello = GuestHello { version: protocol::VERSION, nonce: hello.nonce, graphs };
-        self.line.send(Kind::Hello, 0, &protocol::encode(&hello)?).await;
+        self.connection.send(Kind::Hello, 0, &protocol::encode(&hello)?).await;
         Ok(())
     }
 
-    /// Does what was asked and says what came of it, also where it panics.
-    async fn answer(self: Arc<Self>, id: u64, order: Order) {
-        // Dropped with this future, and what it does with it.
+    /// Executes a command and sends its result, even if the command panics.
+    async fn handle(self: Arc<Self>, id: u64, command: GuestCommand) {
+        // Dropping this future drops the set, which aborts the command.
         let mut work = JoinSet::new();
-        let serving = self.clone();
-        work.spawn(async move { serving.obey(id, order).await });
-        let done = match work.join_next().await {
-            Some(Ok(done)) => done,
+        let server = self.clone();
+        work.spawn(async move { server.execute(id, command).await });
+        let result = match work.join_next().await {
+            Some(Ok(result)) => result,
             Some(Err(_)) | None => Err(Fault::new(FaultCode::Terminal, "the agent panicked")),
         };
-        self.line.over(id);
-        match done {
-            Ok(payload) => self.line.send(Kind::Reply, id, &payload).await,
+        self.connection.close_run(id);
+        match result {
+            Ok(payload) => self.connection.send(Kind::Reply, id, &payload).await,
             Err(fault) => {
                 let payload = protocol::encode(&fault).unwrap_or_default();
-                self.line.send(Kind::Failure, id, &payload).await;
+                self.connection.send(Kind::Failure, id, &payload).await;
             }
         }
     }
 
-    async fn obey(&self, id: u64, order: Order) -> Result<Vec<u8>, Fault> {
+    async fn execute(&self, id: u64, command: GuestCommand) -> Result<Vec<u8>, Fault> {
         let workspace = &self.agent.workspace;
-        match order {
-            Order::Exec(exec) => {
-                encoded(&exec::run(exec, id, workspace, &self.line, &self.children).await?)
+        match command {
+            GuestCommand::Exec(exec) => encode_reply(
+                &exec::run(exec, id, workspace, &self.connection, &self.children).await?,
+            ),
+            GuestCommand::Read { path, limit } => {
+                encode_reply(&files::read(workspace, &path, limit)?)
             }
-            Order::Read { path, limit } => encoded(&files::read(workspace, &path, limit)?),
-            Order::Write { path, bytes } => encoded(&files::write(workspace, &path, &bytes)?),
-            Order::List { path } => encoded(&files::list(workspace, &path)?),
-            Order::Remove { path } => encoded(&files::remove(workspace, &path)?),
-            Order::Run(start) => {
-                let Some(entry) = self.agent.graphs.get(&start.graph).cloned() else {
+            GuestCommand::Write { path, bytes } => {
+                encode_reply(&files::write(workspace, &path, &bytes)?)
+            }
+            GuestCommand::List { path } => encode_reply(&files::list(workspace, &path)?),
+            GuestCommand::Remove { path } => encode_reply(&files::remove(workspace, &path)?),
+            GuestCommand::Run(start) => {
+                let Some(runner) = self.agent.graphs.get(&start.graph).cloned() else {
                     return Err(self.unknown_graph(&start.graph));
                 };
-                let host = Host::new(self.line.clone(), id, start.thread.clone(), workspace);
-                encoded(&entry.run(*start, host).await?)
+                let host = Host::new(self.connection.clone(), id, start.thread.clone(), workspace);
+                encode_reply(&runner.run(*start, host).await?)
             }
-            Order::Reseed { .. } if self.agent.in_host.is_some() => {
-                Err(Fault::new(FaultCode::Refused, "the clock and the randomness are the host's"))
-            }
-            Order::Reseed { seed, time } => encoded(&reseed::reseed(&seed, time)),
-            Order::Ping => encoded(&()),
+            GuestCommand::Reseed { .. } if self.agent.in_host.is_some() => Err(Fault::new(
+                FaultCode::Refused,
+                "an agent in the host's process cannot set the host's clock and random state",
+            )),
+            GuestCommand::Reseed { seed, time } => encode_reply(&reseed::reseed(&seed, time)),
+            GuestCommand::Ping => encode_reply(&()),
         }
     }
 
     fn unknown_graph(&self, name: &str) -> Fault {
         let known: Vec<_> = self.agent.graphs.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        let message = format!("the guest has no graph `{name}`; it has: {known}");
+        let message = format!("the guest has no graph `{name}`; available graphs: {known}");
         Fault::new(FaultCode::NotFound, message)
     }
 }
 
-fn encoded(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
+fn encode_reply(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
     protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }
 

@@ -1,8 +1,8 @@
-//! Guest images: a kernel, and the files of the guest's first file system.
+//! Guest images: a kernel, and the initramfs with the guest's files.
 //!
-//! An image is built from Debian's packages ([`build`]), which apt fetches and checks, and is used by the back ends
-//! that start a kernel of their own. The same packages always give the same bytes. What was built is listed with
-//! its SHA-256 in `manifest.json`; a file that differs from its entry is refused.
+//! Images are built from Debian packages ([`build`]), which apt downloads and verifies, and are used by the back ends
+//! that boot their own kernel. The same packages always produce the same bytes. `manifest.json` lists every built file
+//! with its SHA-256; a file that differs from its entry is rejected.
 
 use std::{
     collections::BTreeMap,
@@ -25,92 +25,95 @@ pub(crate) mod cpio;
 mod kernel;
 mod lz4;
 
-/// The modules that the agent loads at its start, in this order: the way to the host in a VM.
+/// Kernel modules that the agent of a VM loads at start, in this order: the drivers of its channel to the host and of
+/// its source of randomness.
 pub(crate) const MODULES: [&str; 5] =
     ["virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio-rng"];
 
 const MANIFEST: &str = "manifest.json";
 const KERNEL: &str = "vmlinux";
-/// The file by which a folder is known that cargo builds in.
-const BUILDS: &str = "CACHEDIR.TAG";
-/// Raised when the layout of the folder changes.
+/// The file that marks a cargo target directory.
+const CARGO_TARGET_TAG: &str = "CACHEDIR.TAG";
+/// Increased when the layout of the directory changes.
 const VERSION: u32 = 1;
 
-/// A folder with guest images.
+/// A directory with guest images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    folder: PathBuf,
+    dir: PathBuf,
     manifest: Manifest,
 }
 
-/// What starts a guest, as it was read and checked.
+/// The files that a guest boots from, read and verified.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Parts {
+pub struct BootFiles {
     /// The kernel, an ELF file.
     pub kernel: Vec<u8>,
-    /// The SHA-256 of the kernel.
-    pub kernel_sum: String,
-    /// The archive of the first file system, without the agent.
-    pub root: Vec<u8>,
+    /// SHA-256 of the kernel.
+    pub kernel_sha256: String,
+    /// The initramfs archive, without the agent.
+    pub initramfs: Vec<u8>,
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for BootFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts").field("kernel_sum", &self.kernel_sum).finish_non_exhaustive()
+        f.debug_struct("BootFiles")
+            .field("kernel_sha256", &self.kernel_sha256)
+            .finish_non_exhaustive()
     }
 }
 
-/// What was built, and from what.
+/// What was built, and from which packages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     version: u32,
-    /// The SHA-256 of each file.
+    /// SHA-256 of each file.
     files: BTreeMap<String, String>,
-    /// The packages that it was built from: `name=version`, with the SHA-256 of each.
+    /// SHA-256 of each package that the images were built from, by `name=version`.
     packages: BTreeMap<String, String>,
-    /// Stands for how they were made into images.
+    /// Hash of the code that turned the packages into images.
     #[serde(default)]
     recipe: String,
 }
 
-/// Why there is no image to start.
+/// Why a guest image cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// No folder with images.
+    /// There is no directory with images.
     #[error(
-        "no guest images were found; build them with `sandbox-vm image build` or name their folder in {IMAGES_VARIABLE}"
+        "no guest images found; build them with `sandbox-vm image build`, or set {IMAGES_VARIABLE} to their folder"
     )]
-    NoFolder,
-    /// The folder does not hold this image.
-    #[error("{folder} holds no image `{image}`; build it with `sandbox-vm image build`")]
+    NoImages,
+    /// The directory does not contain this image.
+    #[error("`{dir}` does not contain the image `{image}`; build it with `sandbox-vm image build`")]
     Missing {
-        /// The folder.
-        folder: PathBuf,
+        /// The directory.
+        dir: PathBuf,
         /// The image.
         image: Image,
     },
-    /// A file that is not the one that was built.
+    /// A file differs from the one that was built.
     #[error(
-        "{0} is not the file that was built; build the images again with `sandbox-vm image build`"
+        "`{0}` differs from the file that was built; build the images again with `sandbox-vm image build`"
     )]
-    Changed(PathBuf),
-    /// A folder that somebody else could have put files in.
+    HashMismatch(PathBuf),
+    /// Another user could have placed files in the directory.
     #[error(
-        "{0} has to belong to root or to this user, and nobody else may write to it; build the images in another \
-         folder with `sandbox-vm image build`"
+        "`{0}` must belong to root or to this user and must not be writable by anyone else; build the images in \
+         another folder with `sandbox-vm image build FOLDER`"
     )]
-    Unsafe(PathBuf),
-    /// A file that cannot be read.
-    #[error("{path}: {source}")]
+    InsecureDirectory(PathBuf),
+    /// A file cannot be read.
+    #[error("cannot read `{path}`: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A list of files that cannot be read.
-    #[error("{path} is not a list of guest images: {problem}")]
+    /// The manifest cannot be read.
+    #[error("`{path}` is not a valid manifest of guest images: {problem}")]
     Manifest {
         /// The file.
         path: PathBuf,
@@ -119,91 +122,100 @@ pub enum ImageError {
     },
 }
 
-/// Names the folder with the images.
+/// Environment variable that names the directory with the images.
 pub const IMAGES_VARIABLE: &str = "SANDBOX_VM_IMAGES";
 
 impl Images {
-    /// The folder where images are looked for and built: what [`IMAGES_VARIABLE`] names, a `guest-image` in the folder
-    /// that cargo has built the running program in, or the user's data folder.
-    pub fn usual_folder() -> Option<PathBuf> {
-        if let Some(folder) = env::var_os(IMAGES_VARIABLE) {
-            return Some(folder.into());
+    /// Returns the directory where images are looked for and built: the value of [`IMAGES_VARIABLE`], else a
+    /// `guest-image` directory with a manifest in the cargo target directory of the running program, else
+    /// `sandbox-vm/images` in the user's data directory.
+    pub fn default_dir() -> Option<PathBuf> {
+        if let Some(dir) = env::var_os(IMAGES_VARIABLE) {
+            return Some(dir.into());
         }
         let program = env::current_exe().ok();
         let above = program.iter().flat_map(|it| it.ancestors());
-        let beside = above.filter(|it| it.join(BUILDS).is_file()).map(|it| it.join("guest-image"));
+        let in_target =
+            above.filter(|it| it.join(CARGO_TARGET_TAG).is_file()).map(|it| it.join("guest-image"));
         let data = env::var_os("XDG_DATA_HOME")
             .map(PathBuf::from)
             .or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".local/share")))
             .map(|it| it.join("sandbox-vm/images"));
-        beside.filter(|it| it.join(MANIFEST).is_file()).chain(data).next()
+        in_target.filter(|it| it.join(MANIFEST).is_file()).chain(data).next()
     }
 
-    /// Opens the images of the usual folder.
-    pub fn find() -> Result<Self, ImageError> {
-        match Self::usual_folder() {
-            Some(folder) if folder.join(MANIFEST).is_file() => Self::open(folder),
-            _ => Err(ImageError::NoFolder),
+    /// Opens the images in the default directory.
+    pub fn open_default() -> Result<Self, ImageError> {
+        match Self::default_dir() {
+            Some(dir) if dir.join(MANIFEST).is_file() => Self::open(dir),
+            _ => Err(ImageError::NoImages),
         }
     }
 
-    /// Opens a folder with images.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, ImageError> {
-        let folder = folder.into();
-        let path = folder.join(MANIFEST);
-        check_owner(&folder)?;
+    /// Opens a directory with images.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, ImageError> {
+        let dir = dir.into();
+        let path = dir.join(MANIFEST);
+        check_ownership(&dir)?;
         let text =
             fs::read(&path).map_err(|source| ImageError::Io { path: path.clone(), source })?;
         let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
             ImageError::Manifest { path: path.clone(), problem: error.to_string() }
         })?;
         if manifest.version != VERSION {
-            let problem = format!("it has version {}, and {VERSION} is known", manifest.version);
+            let problem = format!(
+                "it has version {}, but only version {VERSION} is supported",
+                manifest.version
+            );
             return Err(ImageError::Manifest { path, problem });
         }
-        Ok(Self { folder, manifest })
+        Ok(Self { dir, manifest })
     }
 
-    /// What starts a guest of an image, each file checked to be the one that was built.
-    pub fn parts(&self, image: &Image) -> Result<Parts, ImageError> {
-        let root = root(image).ok_or_else(|| self.missing(image))?;
-        let kernel = self.checked(KERNEL, image)?;
-        let kernel_sum = self.manifest.files[KERNEL].clone();
-        Ok(Parts { kernel, kernel_sum, root: self.checked(root, image)? })
+    /// Reads the files that a guest of this image boots from, and verifies their hashes.
+    pub fn boot_files(&self, image: &Image) -> Result<BootFiles, ImageError> {
+        let name = initramfs_file(image).ok_or_else(|| self.missing(image))?;
+        let kernel = self.read_verified(KERNEL, image)?;
+        let kernel_sha256 = self.manifest.files[KERNEL].clone();
+        Ok(BootFiles { kernel, kernel_sha256, initramfs: self.read_verified(name, image)? })
     }
 
-    /// How many bytes the archive of an image's first file system has.
-    pub(crate) fn size_of_root(&self, image: &Image) -> Option<u64> {
-        Some(fs::metadata(self.folder.join(root(image)?)).ok()?.len())
+    /// Returns the size of the image's initramfs archive in bytes.
+    pub(crate) fn initramfs_size(&self, image: &Image) -> Option<u64> {
+        Some(fs::metadata(self.dir.join(initramfs_file(image)?)).ok()?.len())
     }
 
-    fn checked(&self, name: &str, image: &Image) -> Result<Vec<u8>, ImageError> {
+    fn read_verified(&self, name: &str, image: &Image) -> Result<Vec<u8>, ImageError> {
         let expected = self.manifest.files.get(name).ok_or_else(|| self.missing(image))?;
-        let path = self.folder.join(name);
+        let path = self.dir.join(name);
         let content =
             fs::read(&path).map_err(|source| ImageError::Io { path: path.clone(), source })?;
-        if sha256(&content) == *expected { Ok(content) } else { Err(ImageError::Changed(path)) }
+        if sha256(&content) == *expected {
+            Ok(content)
+        } else {
+            Err(ImageError::HashMismatch(path))
+        }
     }
 
     fn missing(&self, image: &Image) -> ImageError {
-        ImageError::Missing { folder: self.folder.clone(), image: image.clone() }
+        ImageError::Missing { dir: self.dir.clone(), image: image.clone() }
     }
 }
 
-/// Refuses a folder that somebody else could have put files in: what is in it decides what guests run.
-fn check_owner(folder: &Path) -> Result<(), ImageError> {
+/// Rejects a directory in which another user could have placed files, because its contents decide what guests run.
+fn check_ownership(dir: &Path) -> Result<(), ImageError> {
     use std::os::unix::fs::MetadataExt;
-    let found = fs::metadata(folder);
-    let found = found.map_err(|source| ImageError::Io { path: folder.to_path_buf(), source })?;
+    let metadata = fs::metadata(dir);
+    let metadata = metadata.map_err(|source| ImageError::Io { path: dir.to_path_buf(), source })?;
     let owners = [0, rustix::process::geteuid().as_raw()];
-    match owners.contains(&found.uid()) && found.mode() & 0o022 == 0 {
+    match owners.contains(&metadata.uid()) && metadata.mode() & 0o022 == 0 {
         true => Ok(()),
-        false => Err(ImageError::Unsafe(folder.to_path_buf())),
+        false => Err(ImageError::InsecureDirectory(dir.to_path_buf())),
     }
 }
 
-/// The file of an image's first file system.
-fn root(image: &Image) -> Option<&'static str> {
+/// Returns the name of the image's initramfs file.
+fn initramfs_file(image: &Image) -> Option<&'static str> {
     match image {
         Image::Base => Some("base.cpio"),
         Image::Python => Some("python.cpio"),
@@ -226,40 +238,40 @@ mod tests {
     use crate::Image;
 
     fn images() -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let sums = ["vmlinux", "base.cpio"].map(|name| {
-            fs::write(folder.path().join(name), name).unwrap();
+            fs::write(dir.path().join(name), name).unwrap();
             format!(r#""{name}":"{}""#, sha256(name.as_bytes()))
         });
         let list = format!(r#"{{"version":1,"files":{{{}}},"packages":{{}}}}"#, sums.join(","));
-        fs::write(folder.path().join(MANIFEST), list).unwrap();
-        folder
+        fs::write(dir.path().join(MANIFEST), list).unwrap();
+        dir
     }
 
     #[test]
-    fn a_folder_that_others_can_write_to_is_refused() {
-        let folder = images();
-        assert!(Images::open(folder.path()).is_ok());
+    fn image_directory_writable_by_others_is_rejected() {
+        let dir = images();
+        assert!(Images::open(dir.path()).is_ok());
         for mode in [0o777, 0o775, 0o757] {
-            fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
-            let outcome = Images::open(folder.path());
-            assert!(matches!(outcome, Err(ImageError::Unsafe(_))), "{outcome:?}");
+            fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+            let outcome = Images::open(dir.path());
+            assert!(matches!(outcome, Err(ImageError::InsecureDirectory(_))), "{outcome:?}");
         }
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         if rustix::process::geteuid().is_root() {
-            chown(folder.path(), Some(65_534), None).unwrap();
-            assert!(matches!(Images::open(folder.path()), Err(ImageError::Unsafe(_))));
+            chown(dir.path(), Some(65_534), None).unwrap();
+            assert!(matches!(Images::open(dir.path()), Err(ImageError::InsecureDirectory(_))));
         }
     }
 
     #[test]
-    fn what_is_started_is_what_was_checked() {
-        let folder = images();
-        let images = Images::open(folder.path()).unwrap();
-        let parts = images.parts(&Image::Base).unwrap();
-        assert_eq!((parts.kernel, parts.root), (b"vmlinux".to_vec(), b"base.cpio".to_vec()));
-        assert!(matches!(images.parts(&Image::Python), Err(ImageError::Missing { .. })));
-        fs::write(folder.path().join("vmlinux"), "another").unwrap();
-        assert!(matches!(images.parts(&Image::Base), Err(ImageError::Changed(_))));
+    fn modified_boot_files_are_rejected() {
+        let dir = images();
+        let images = Images::open(dir.path()).unwrap();
+        let files = images.boot_files(&Image::Base).unwrap();
+        assert_eq!((files.kernel, files.initramfs), (b"vmlinux".to_vec(), b"base.cpio".to_vec()));
+        assert!(matches!(images.boot_files(&Image::Python), Err(ImageError::Missing { .. })));
+        fs::write(dir.path().join("vmlinux"), "another").unwrap();
+        assert!(matches!(images.boot_files(&Image::Base), Err(ImageError::HashMismatch(_))));
     }
 }

@@ -1,17 +1,18 @@
-//! Runs what is not trusted: programs, files and compiled graphs, behind one interface and several kinds of walls.
+//! Runs untrusted programs, files and compiled graphs behind one interface, with several kinds of isolation.
 //!
-//! A [`Sandbox`] is a guest with an agent in it, and a handle to talk to it. How strong its walls are depends on the
-//! [back end](backend); a [`Report`](report::Report) says which guarantees hold on this machine.
+//! A [`Sandbox`] is a handle to one guest, in which an agent executes the host's commands. The strength of the
+//! isolation depends on the [back end](backend); a [`Report`](report::Report) lists the guarantees that hold on this
+//! machine.
 //!
 //! ```no_run
 //! use sandbox_vm::{Image, Program, Sandboxes, Spec, backend::Jail, guest::{self, Agent}};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // Where the process was started as a guest, it becomes one here.
+//!     // If this process was started as a guest, `enter` runs the guest and does not return.
 //!     guest::enter(Agent::new);
 //!     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //!     runtime.block_on(async {
-//!         let sandboxes = Sandboxes::new().backend(Jail::this_program()).open().await?;
+//!         let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
 //!         let spec = Spec::new("job-7").image(Image::Python);
 //!         let sandbox = sandboxes.create_if_not_exists(spec).await?;
 //!         let output = sandbox.exec(Program::new("python3").args(["-c", "print(6 * 7)"])).await?;
@@ -22,21 +23,22 @@
 //! }
 //! ```
 //!
-//! # The words
+//! # Terms
 //!
-//! - The **host** is the process that makes sandboxes; a **guest** is what runs in one; the **agent** is the program in
-//!   the guest that does what the host asks, over one byte stream.
-//! - A **back end** is a way to start guests.
-//! - A graph in a guest asks its host for calls to the outside, through a [`Gate`], and for its checkpoints.
-//! - A **berth** is the host's folder for one sandbox, from which the next process cleans up after a crash.
+//! - The **host** is the process that creates sandboxes. A **guest** is the isolated environment of one sandbox. The
+//!   **agent** is the program inside the guest that executes the host's commands, over one byte stream.
+//! - A **back end** is one way to start guests.
+//! - A graph in a guest makes **host calls**: it asks the host to store and load its checkpoints, and to make
+//!   **external calls** such as model requests. A [`CallPolicy`] decides which external calls are allowed.
+//! - A **sandbox directory** is the host's directory for one sandbox. It lists everything that would outlive a crash,
+//!   so that the next process can clean up.
 
 pub mod backend;
-pub mod berth;
+mod call_policy;
 pub mod cgroup;
 mod error;
 mod exec;
 mod files;
-mod gate;
 pub mod guest;
 pub mod image;
 pub mod limits;
@@ -46,6 +48,7 @@ pub mod protocol;
 pub mod report;
 mod run;
 mod sandbox;
+pub mod sandbox_dir;
 mod sandboxes;
 mod session;
 mod spec;
@@ -53,14 +56,14 @@ mod sys;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-pub use error::{Error, Gone};
+pub use call_policy::{CallError, CallExecutor, CallPolicy};
+pub use error::{Error, TerminationReason};
 pub use exec::{Output, Program, Status};
-pub use files::{Files, MAX_FILE};
-pub use gate::{CallError, Gate, Outside};
-pub use limits::{Cause, ExecLimits, Limits, Usage};
-pub use pool::{Pool, PoolMetrics, PoolOptions, Pooled};
+pub use files::{Files, MAX_FILE_SIZE};
+pub use limits::{ExceededLimit, ExecLimits, Limits, Usage};
+pub use pool::{Pool, PoolMetrics, PoolOptions, PooledSandbox};
 pub use protocol::message::{Entry, EntryKind};
-pub use run::{GraphRun, RunningGraph, fields};
+pub use run::{GraphRun, RunningGraph, input_fields};
 pub use sandbox::Sandbox;
-pub use sandboxes::{Isolation, Opening, Sandboxes};
+pub use sandboxes::{Isolation, Sandboxes, SandboxesBuilder};
 pub use spec::{Image, Spec};

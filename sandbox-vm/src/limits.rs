@@ -1,29 +1,29 @@
-//! What a guest may use, what it used, and which limit ended it.
+//! Limits of a guest, what it used, and which limit ended it.
 
 use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-/// What a sandbox may use as a whole.
+/// Limits of a sandbox as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Limits {
-    /// Bytes of memory, the files of its workspace included.
+    /// Maximum memory in bytes, including the files in the workspace.
     pub memory: u64,
-    /// How much of a processor's time it gets: 0.5 is half of one.
+    /// Share of the processors: 0.5 is half of one processor.
     pub cpus: f64,
-    /// How much processor time it may use in all, where the back end can see it.
+    /// Maximum total processor time, where the back end can measure it.
     pub cpu_time: Option<Duration>,
-    /// How many processes and threads it may have at once.
+    /// Maximum number of concurrent processes and threads.
     pub processes: u32,
-    /// How many files its workspace may hold, and how many a process may have open. A process that opens more is refused
-    /// them, and not ended for it.
+    /// Maximum number of files in the workspace, and of files that one process may have open. Opening more files fails;
+    /// it does not end the process.
     pub files: u32,
-    /// Bytes that its workspace may hold.
+    /// Maximum size of the workspace in bytes.
     pub disk: u64,
-    /// How long it may do nothing before it is removed.
+    /// How long the sandbox may be idle before it is removed.
     pub idle: Duration,
-    /// What one program may use, unless it is said when it is run.
+    /// Limits of one program, unless the program specifies its own.
     pub exec: ExecLimits,
 }
 
@@ -42,19 +42,19 @@ impl Default for Limits {
     }
 }
 
-/// What one program may use.
+/// Limits of one program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[must_use]
 pub struct ExecLimits {
-    /// How long it may take.
+    /// Maximum run time.
     pub wall: Duration,
-    /// How much processor time it may use, its children included.
+    /// Maximum processor time, including its children.
     pub cpu_time: Duration,
-    /// Bytes that it may write to its standard output and error together.
+    /// Maximum number of bytes written to standard output and standard error together.
     pub output: u64,
-    /// Bytes of memory; the sandbox's own limit where it is not said.
+    /// Maximum memory in bytes. `None`: the limit of the sandbox.
     pub memory: Option<u64>,
-    /// How many processes and threads it may have; the sandbox's own limit where it is not said.
+    /// Maximum number of processes and threads. `None`: the limit of the sandbox.
     pub processes: Option<u32>,
 }
 
@@ -70,48 +70,48 @@ impl Default for ExecLimits {
     }
 }
 
-/// What was used.
+/// Resources that were used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// How long it took.
+    /// Elapsed time.
     pub wall: Duration,
     /// Processor time.
     pub cpu: Duration,
-    /// The most memory that was seen, in bytes.
+    /// Highest observed memory use in bytes.
     pub memory: u64,
 }
 
-/// Which limit was reached.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Cause {
+pub enum ExceededLimit {
     /// Memory.
     Memory,
     /// Processor time.
     CpuTime,
-    /// Time.
+    /// Run time.
     Wall,
-    /// Processes.
+    /// Number of processes.
     Processes,
-    /// Files in the workspace.
+    /// Number of files in the workspace.
     Files,
-    /// Room in the workspace.
+    /// Size of the workspace.
     Disk,
-    /// Output.
+    /// Size of the output.
     Output,
-    /// Time without anything to do.
+    /// Idle time.
     Idle,
-    /// The sandbox's lifetime.
+    /// Lifetime of the sandbox.
     Lifetime,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for ExceededLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "memory",
             Self::CpuTime => "processor time",
-            Self::Wall => "time",
+            Self::Wall => "run time",
             Self::Processes => "processes",
             Self::Files => "files",
             Self::Disk => "disk",

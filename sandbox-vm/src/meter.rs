@@ -1,8 +1,8 @@
-//! What processes use, as `/proc` tells it.
+//! Measures what processes use, from `/proc`.
 //!
-//! In a guest this finds out which limit a program is about to break; a kernel's own limits stand behind it where a back
-//! end has them. Programs that run at once in one guest are counted together. On the host it tells what a guest uses
-//! where no control group does.
+//! In a guest this finds the limit that a program is about to exceed; where the back end has kernel limits, they act as
+//! a second line of defence. Programs that run concurrently in one guest are counted together. On the host it measures
+//! a guest that has no control group.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,80 +13,85 @@ use std::{
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::Pid;
 
-/// What runs now.
+/// Resources in use now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) threads: u32,
     pub(crate) memory: u64,
-    /// Of what runs, and of all children it waited for.
+    /// Processor time of the running processes and of the children they have waited for.
     pub(crate) cpu: Duration,
 }
 
-/// Which processes count.
+/// Which processes to count.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Whose {
-    /// All but the agent, which is process 1.
-    All,
-    /// Those of this process group.
+pub(crate) enum ProcessSet {
+    /// All processes except the agent, which is process 1.
+    AllExceptAgent,
+    /// The processes of this process group.
     Group(Pid),
-    /// This one, and all that it and its children started.
-    Below(Pid),
+    /// This process and all its descendants.
+    Tree(Pid),
 }
 
-impl Whose {
-    /// Those of them that run now.
-    fn find(self) -> HashMap<i32, Stat> {
+impl ProcessSet {
+    /// Reads the processes of the set that are running now.
+    fn stats(self) -> HashMap<i32, Stat> {
         let mut processes = processes();
         match self {
-            Self::All => processes.retain(|pid, _| *pid != 1),
+            Self::AllExceptAgent => processes.retain(|pid, _| *pid != 1),
             Self::Group(group) => {
                 processes.retain(|_, it| it.group == group.as_raw_nonzero().get());
             }
-            Self::Below(root) => {
-                let below = below(&processes, root.as_raw_nonzero().get());
-                processes.retain(|pid, _| below.contains(pid));
+            Self::Tree(root) => {
+                let tree = descendants(&processes, root.as_raw_nonzero().get());
+                processes.retain(|pid, _| tree.contains(pid));
             }
         }
         processes
     }
 }
 
-/// Looks at what runs; nothing where there is no `/proc`.
-pub(crate) fn sample(whose: Whose) -> Sample {
+/// Measures what the running processes use. All values are zero where there is no `/proc`.
+pub(crate) fn sample(set: ProcessSet) -> Sample {
     let mut sum = Sample::default();
-    for (pid, stat) in whose.find() {
+    for (pid, stat) in set.stats() {
         sum.threads = sum.threads.saturating_add(stat.threads);
-        let memory = held(pid).unwrap_or(0);
+        let memory = non_file_memory(pid).unwrap_or(0);
         sum.memory = sum.memory.saturating_add(memory);
         sum.cpu += stat.cpu;
     }
     sum
 }
 
-/// A second, slower look at memory, before something is ended for it: what several processes share counts once, and
-/// pages of files, which gVisor's kernel counts as every process's own, do not.
-pub(crate) fn exact_memory(whose: Whose) -> u64 {
-    whose.find().into_keys().filter_map(|pid| share(pid).or_else(|| held(pid))).sum()
+/// Measures memory more exactly and more slowly, before something is ended because of it. Memory that several processes
+/// share counts once, and pages of files do not count; gVisor's kernel reports them as private to each process.
+pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
+    set.stats()
+        .into_keys()
+        .filter_map(|pid| proportional_memory(pid).or_else(|| non_file_memory(pid)))
+        .sum()
 }
 
-/// What a process holds that is no page of a file: its own memory, and such as it may share with others.
-fn held(pid: i32) -> Option<u64> {
+/// Returns the memory of a process that is not backed by a file: its private memory and memory that it may share with
+/// others.
+fn non_file_memory(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    // gVisor's kernel has no such lines.
-    in_kilobytes(&status, &["RssAnon:", "RssShmem:"])
-        .or_else(|| own_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
+    // gVisor's kernel does not provide these lines.
+    sum_kilobytes(&status, &["RssAnon:", "RssShmem:"])
+        .or_else(|| private_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
 }
 
-/// The same, with its part alone of what is shared. `None` where it cannot be seen: a process may hide its memory.
-fn share(pid: i32) -> Option<u64> {
+/// Like [`non_file_memory`], but counts only the process's proportional share of shared memory. `None` if it cannot be
+/// read: a process may hide its memory.
+fn proportional_memory(pid: i32) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
-    let exact = |it: String| in_kilobytes(&it, &["Pss_Anon:", "Pss_Shmem:"]);
+    let exact = |it: String| sum_kilobytes(&it, &["Pss_Anon:", "Pss_Shmem:"]);
     let exact = read("smaps_rollup").and_then(exact);
-    exact.or_else(|| in_kilobytes(&read("smaps")?, &["Anonymous:"]))
+    exact.or_else(|| sum_kilobytes(&read("smaps")?, &["Anonymous:"]))
 }
 
-/// The sum of all lines that start with one of these names. `None` where there is none.
-fn in_kilobytes(text: &str, names: &[&str]) -> Option<u64> {
+/// Sums all lines that start with one of these names. `None` if there are none.
+fn sum_kilobytes(text: &str, names: &[&str]) -> Option<u64> {
     let value = |line: &str| {
         let value = names.iter().find_map(|it| line.strip_prefix(it))?;
         value.strip_suffix("kB")?.trim().parse::<u64>().ok()
@@ -101,12 +106,12 @@ fn processes() -> HashMap<i32, Stat> {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
         let Ok(line) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        processes.extend(Stat::parse(&line).filter(|it| !it.is_kernel).map(|it| (pid, it)));
+        processes.extend(Stat::parse(&line).filter(|it| !it.is_kernel_thread).map(|it| (pid, it)));
     }
     processes
 }
 
-fn below(processes: &HashMap<i32, Stat>, root: i32) -> HashSet<i32> {
+fn descendants(processes: &HashMap<i32, Stat>, root: i32) -> HashSet<i32> {
     let mut found = HashSet::from([root]);
     let mut size = 0;
     while size < found.len() {
@@ -118,49 +123,50 @@ fn below(processes: &HashMap<i32, Stat>, root: i32) -> HashSet<i32> {
     found
 }
 
-/// What the children used that the agent has waited for.
+/// What the children used that this process has waited for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reaped {
-    /// Of all of them together.
+pub(crate) struct ReapedUsage {
+    /// Sum over all of them.
     pub(crate) cpu: Duration,
-    /// The most that any one of them had.
+    /// Maximum over all of them.
     pub(crate) memory: u64,
 }
 
-/// Looks at what the children used that the agent has waited for.
-pub(crate) fn reaped() -> Reaped {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Reaped::default() };
+/// Returns what the children used that this process has waited for.
+pub(crate) fn reaped_usage() -> ReapedUsage {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return ReapedUsage::default() };
     let cpu = [usage.user_time(), usage.system_time()].map(|it| {
         let micros = u64::try_from(it.tv_usec()).unwrap_or(0);
         Duration::from_secs(u64::try_from(it.tv_sec()).unwrap_or(0)) + Duration::from_micros(micros)
     });
     let memory = u64::try_from(usage.max_rss()).unwrap_or(0).saturating_mul(1024);
-    Reaped { cpu: cpu.iter().sum(), memory }
+    ReapedUsage { cpu: cpu.iter().sum(), memory }
 }
 
 struct Stat {
-    /// Whether it is a thread of the kernel's own, as the first process of a VM sees them.
-    is_kernel: bool,
+    /// Whether it is a kernel thread, which the first process of a VM can see.
+    is_kernel_thread: bool,
     parent: i32,
     group: i32,
     threads: u32,
     cpu: Duration,
 }
 
-/// `PF_KTHREAD`, among the flags that the kernel shows of a process.
-const KERNEL_THREAD: i64 = 0x0020_0000;
+/// The flag of kernel threads in the flags field of `/proc/PID/stat`.
+const PF_KTHREAD: i64 = 0x0020_0000;
 
 impl Stat {
-    /// Reads a line of `/proc/PID/stat`. The name in it may hold anything, brackets and spaces too.
+    /// Parses the content of `/proc/PID/stat`. The program name in it may contain anything, including brackets and
+    /// spaces.
     fn parse(line: &str) -> Option<Self> {
         let (_, rest) = line.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
         let ticks: i64 = (11..=14).map(|it| number(it).unwrap_or(0).max(0)).sum();
-        // The kernel counts in hundredths of a second for every program, whatever its own clock does.
+        // The kernel reports hundredths of a second to user space, whatever its own tick rate is.
         let cpu = Duration::from_millis(10 * u64::try_from(ticks).unwrap_or(0));
         Some(Self {
-            is_kernel: number(6)? & KERNEL_THREAD != 0,
+            is_kernel_thread: number(6)? & PF_KTHREAD != 0,
             parent: i32::try_from(number(1)?).ok()?,
             group: i32::try_from(number(2)?).ok()?,
             threads: u32::try_from(number(17)?).unwrap_or(1),
@@ -169,8 +175,8 @@ impl Stat {
     }
 }
 
-/// The memory that is a process's alone, from its line in `/proc/PID/statm`: what it shares would count many times.
-fn own_memory(line: &str) -> Option<u64> {
+/// Returns the private memory of a process from `/proc/PID/statm`, because shared memory would count several times.
+fn private_memory(line: &str) -> Option<u64> {
     let mut pages = line.split_ascii_whitespace().skip(1).map(|it| it.parse::<u64>().ok());
     let (resident, shared) = (pages.next()??, pages.next()??);
     Some(resident.saturating_sub(shared).saturating_mul(rustix::param::page_size() as u64))
@@ -180,17 +186,17 @@ fn own_memory(line: &str) -> Option<u64> {
 mod tests {
     use std::{io::Read, os::unix::process::CommandExt};
 
-    use super::{Stat, in_kilobytes, own_memory};
+    use super::{Stat, private_memory, sum_kilobytes};
 
     #[test]
-    fn a_name_with_brackets_does_not_move_the_fields() {
+    fn brackets_in_the_name_do_not_shift_the_fields() {
         let line =
             "7 (a) b (c)) S 1 42 42 0 -1 4194560 1 2 3 4 100 50 25 25 20 0 3 0 9 8192000 500 1 2";
         let stat = Stat::parse(line).unwrap();
         assert_eq!((stat.parent, stat.group, stat.threads), (1, 42, 3));
-        assert!(!stat.is_kernel);
+        assert!(!stat.is_kernel_thread);
         assert_eq!(
-            own_memory("900 500 100 1 0 2 0\n"),
+            private_memory("900 500 100 1 0 2 0\n"),
             Some(400 * rustix::param::page_size() as u64)
         );
         assert_eq!(stat.cpu.as_millis(), 2000);
@@ -198,51 +204,52 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_the_kernel_do_not_count() {
+    fn kernel_threads_are_recognised() {
         let line = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 1 0 0 20 0 1 0 3 0 0 1 0";
-        assert!(Stat::parse(line).unwrap().is_kernel);
+        assert!(Stat::parse(line).unwrap().is_kernel_thread);
     }
 
     #[test]
-    fn memory_is_what_is_no_page_of_a_file() {
+    fn pages_of_files_do_not_count_as_memory() {
         let maps = "1-2 r-xp 0 fe:00 7 /agent\nRss: 8 kB\nAnonymous:  0 kB\n\
                     2-3 rw-p 0 00:00 0\nRss: 12 kB\nAnonymous:  8 kB\nAnonHugePages: 4 kB\nAnonymous: 4 kB\n";
-        assert_eq!(in_kilobytes(maps, &["Anonymous:"]), Some(12 << 10));
-        assert_eq!(in_kilobytes(maps, &["RssAnon:"]), None);
+        assert_eq!(sum_kilobytes(maps, &["Anonymous:"]), Some(12 << 10));
+        assert_eq!(sum_kilobytes(maps, &["RssAnon:"]), None);
         let status = "VmRSS:\t 9 kB\nRssAnon:\t 4 kB\nRssFile:\t 3 kB\nRssShmem:\t 2 kB\n";
-        assert_eq!(in_kilobytes(status, &["RssAnon:", "RssShmem:"]), Some(6 << 10));
+        assert_eq!(sum_kilobytes(status, &["RssAnon:", "RssShmem:"]), Some(6 << 10));
     }
 
     #[test]
-    fn shared_memory_counts_and_counts_once() {
+    fn shared_memory_counts_once() {
         const LEN: u64 = 24 << 20;
-        let (before, _) = own_look();
-        crate::sys::hold_shared_memory(None, LEN as usize).unwrap();
-        let (after, exact) = own_look();
+        let (before, _) = own_memory_samples();
+        crate::sys::allocate_shared_memory(None, LEN as usize).unwrap();
+        let (after, exact) = own_memory_samples();
         assert!(after >= before + LEN, "{before} became {after}");
-        // It is shared with nobody here, so all of it is ours. Other tests take memory between the looks.
+        // The memory is shared with no other process, so all of it counts. Other tests allocate memory between the
+        // readings.
         assert!(exact >= LEN && exact <= after + LEN / 2, "{exact} of {after}");
     }
 
-    /// What this process holds by the first look, and by the second.
-    fn own_look() -> (u64, u64) {
+    /// Memory of this process by the fast measurement and by the exact one.
+    fn own_memory_samples() -> (u64, u64) {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        (super::held(own).unwrap(), super::share(own).unwrap())
+        (super::non_file_memory(own).unwrap(), super::proportional_memory(own).unwrap())
     }
 
     #[test]
-    fn children_count_with_their_parents() {
+    fn children_count_with_their_parent() {
         let mut parent = std::process::Command::new("sh");
         parent.args(["-c", "sleep 1000 & sleep 1000 & echo; wait"]).process_group(0);
         let mut parent = parent.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        // It says a line when both are there.
+        // The script prints a line when both children are running.
         let mut line = [0];
         parent.stdout.take().unwrap().read_exact(&mut line).unwrap();
         let id = rustix::process::Pid::from_child(&parent);
-        let all = super::sample(super::Whose::Below(id)).threads;
+        let all = super::sample(super::ProcessSet::Tree(id)).threads;
         rustix::process::kill_process_group(id, rustix::process::Signal::KILL).unwrap();
         parent.wait().unwrap();
         assert_eq!(all, 3);
-        assert_eq!(super::sample(super::Whose::Below(id)).threads, 0);
+        assert_eq!(super::sample(super::ProcessSet::Tree(id)).threads, 0);
     }
 }

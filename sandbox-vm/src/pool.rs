@@ -1,4 +1,4 @@
-//! A pool of sandboxes that are ready to be used, each once.
+//! A pool of prestarted sandboxes, each of which is used once.
 
 mod template;
 
@@ -16,10 +16,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use self::template::{Template, Templates};
 use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee};
 
-/// How many acquisitions the metrics look back on.
-const LOOK_BACK: usize = 1024;
+/// Number of most recent acquisitions covered by the metrics.
+const METRICS_WINDOW: usize = 1024;
 
-/// What a [`Pool`] is to be.
+/// Options of a [`Pool`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PoolOptions {
@@ -31,58 +31,59 @@ pub struct PoolOptions {
 }
 
 impl PoolOptions {
-    /// Keeps so many ready; 5 unless it is said.
+    /// Sets the number of sandboxes to keep ready; the default is 5.
     pub fn size(mut self, size: usize) -> Self {
         self.size = size;
         self
     }
 
-    /// Lets all its sandboxes together, ready or in use, have so many bytes of memory; 8 GiB unless it is said. What the
-    /// back end itself needs for each counts too, and a snapshot that they start from counts as one more.
+    /// Limits the memory of all sandboxes together, ready or in use, in bytes; the default is 8 GiB. The overhead of
+    /// the back end counts, and the snapshot from which sandboxes start counts as one more sandbox.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Lets there be so many sandboxes at once, ready or in use: as much memory as they need, in place of so many bytes.
-    pub fn most(mut self, sandboxes: usize) -> Self {
+    /// Limits the number of sandboxes, ready or in use. Replaces the limit set by [`memory`](Self::memory).
+    pub fn max_sandboxes(mut self, sandboxes: usize) -> Self {
         let snapshot = u64::from(self.sandboxes.can(Guarantee::Snapshot));
-        let places = (sandboxes as u64).saturating_add(snapshot);
-        self.memory = places.saturating_mul(self.sandboxes.footprint(&self.spec).max(1));
+        let slots = (sandboxes as u64).saturating_add(snapshot);
+        self.memory = slots.saturating_mul(self.sandboxes.footprint(&self.spec).max(1));
         self
     }
 
-    /// Keeps none ready once nobody has asked for one for so long; five minutes unless it is said.
+    /// Sets the time without acquisitions after which no sandboxes are kept ready; the default is five minutes.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Starts to fill the pool.
+    /// Opens the pool, which starts to fill in the background.
     pub fn open(self) -> Pool {
-        let fitting = (self.memory / self.sandboxes.footprint(&self.spec).max(1)).max(1);
-        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let max_sandboxes = (self.memory / self.sandboxes.footprint(&self.spec).max(1)).max(1);
+        let max_sandboxes =
+            usize::try_from(max_sandboxes).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Arc::new_cyclic(|this| Shared {
             this: this.clone(),
             options: self,
-            room: Arc::new(Semaphore::new(fitting)),
+            capacity: Arc::new(Semaphore::new(max_sandboxes)),
             ready: Mutex::default(),
-            taken: Notify::new(),
-            filled: Notify::new(),
-            stats: Mutex::new(Stats { last_asked: Instant::now(), ..Stats::default() }),
+            refill: Notify::new(),
+            added: Notify::new(),
+            stats: Mutex::new(Stats { last_acquire: Instant::now(), ..Stats::default() }),
             templates: Templates::default(),
         });
         let (open, closed) = oneshot::channel();
-        tokio::spawn(serve(shared.clone(), closed));
+        tokio::spawn(fill_until_closed(shared.clone(), closed));
         Pool { shared, open: Arc::new(open) }
     }
 }
 
-/// Sandboxes that are ready to be used. Cheap to clone; with the last clone those that are ready are removed.
+/// A pool of sandboxes that are ready for use. Cheap to clone; dropping the last clone removes the ready sandboxes.
 ///
-/// Each is used once and then removed: nothing that one user leaves in it reaches the next. Its lifetime and its idle
-/// time count from when it is taken. While nobody asks, the pool shrinks to nothing. Where the back end has snapshots,
-/// all but the first start from one of the first, which was taken before anybody used it.
+/// Each sandbox is used once and then removed, so nothing that one user leaves behind reaches the next. Its lifetime
+/// and idle time start when it is acquired. While nothing is acquired, the pool shrinks to zero. If the back end
+/// supports snapshots, all sandboxes but the first start from a snapshot of the first, taken before its first use.
 ///
 /// ```no_run
 /// use sandbox_vm::{Pool, Program, Sandboxes, Spec};
@@ -98,31 +99,31 @@ impl PoolOptions {
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
-    #[expect(dead_code, reason = "held for its Drop, which tells the task that serves the pool")]
+    #[expect(dead_code, reason = "held for its Drop, which stops the task that fills the pool")]
     open: Arc<oneshot::Sender<()>>,
 }
 
 struct Shared {
     this: Weak<Self>,
     options: PoolOptions,
-    /// One permit for each sandbox that fits into the pool's memory.
-    room: Arc<Semaphore>,
-    // Std mutexes: held for a moment, never over an await.
-    ready: Mutex<VecDeque<Warm>>,
-    /// Wakes the filler.
-    taken: Notify,
-    /// Wakes those who wait for a sandbox.
-    filled: Notify,
+    /// One permit for each sandbox that fits into the memory limit.
+    capacity: Arc<Semaphore>,
+    // Std mutexes: held briefly, never across an await.
+    ready: Mutex<VecDeque<OwnedSandbox>>,
+    /// Wakes the task that fills the pool.
+    refill: Notify,
+    /// Wakes callers that wait for a sandbox.
+    added: Notify,
     stats: Mutex<Stats>,
-    /// What all but the first start from.
+    /// The snapshot from which all sandboxes but the first start.
     templates: Templates,
 }
 
-/// A sandbox of the pool. Dropping it removes the sandbox.
-struct Warm {
+/// A sandbox of the pool, ready or acquired. Dropping it removes the sandbox.
+struct OwnedSandbox {
     sandbox: Sandbox,
-    /// Given back once the sandbox is gone.
-    room: Option<OwnedSemaphorePermit>,
+    /// Released after the sandbox was removed.
+    permit: Option<OwnedSemaphorePermit>,
     pool: Weak<Shared>,
 }
 
@@ -131,66 +132,66 @@ struct Stats {
     warm: u64,
     cold: u64,
     times: VecDeque<Duration>,
-    last_asked: Instant,
+    last_acquire: Instant,
 }
 
 impl Default for Stats {
     fn default() -> Self {
-        Self { warm: 0, cold: 0, times: VecDeque::new(), last_asked: Instant::now() }
+        Self { warm: 0, cold: 0, times: VecDeque::new(), last_acquire: Instant::now() }
     }
 }
 
-/// What a pool has done.
+/// Metrics of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolMetrics {
-    /// How many are ready.
+    /// Number of sandboxes that are ready.
     pub ready: usize,
-    /// How many acquisitions found one ready.
+    /// Number of acquisitions that found a ready sandbox.
     pub warm: u64,
-    /// How many had to wait for one to be made.
+    /// Number of acquisitions that had to wait for a sandbox.
     pub cold: u64,
-    /// What half of the last acquisitions took at most.
+    /// Median duration of the most recent acquisitions.
     pub p50: Duration,
-    /// What 95 of 100 of them took at most.
+    /// 95th percentile of the duration of the most recent acquisitions.
     pub p95: Duration,
 }
 
 impl Pool {
-    /// A pool of such sandboxes; the spec's name is what their names start with.
+    /// Returns the options of a pool of sandboxes with this spec. Their names start with the spec's name.
     pub fn of(sandboxes: Sandboxes, spec: Spec) -> PoolOptions {
         PoolOptions { sandboxes, spec, size: 5, memory: 8 << 30, idle: Duration::from_secs(300) }
     }
 
-    /// Takes a sandbox that is ready, or makes one; waits where the pool's memory is used up.
-    pub async fn acquire(&self) -> Result<Pooled, Error> {
+    /// Takes a ready sandbox, or creates one; waits while the pool's memory is exhausted.
+    pub async fn acquire(&self) -> Result<PooledSandbox, Error> {
         let started = Instant::now();
-        self.shared.stats().last_asked = started;
-        let (warm, was_ready) = match self.shared.take() {
-            Some(warm) => (warm, true),
-            None => self.shared.wait().await?,
+        self.shared.stats().last_acquire = started;
+        let (owned, was_ready) = match self.shared.take_ready() {
+            Some(owned) => (owned, true),
+            None => self.shared.wait_or_create().await?,
         };
-        self.shared.taken.notify_one();
-        self.shared.note(started.elapsed(), was_ready);
-        warm.sandbox.take_over();
-        Ok(Pooled { warm })
+        self.shared.refill.notify_one();
+        self.shared.record_acquisition(started.elapsed(), was_ready);
+        owned.sandbox.restart_expiry();
+        Ok(PooledSandbox { owned })
     }
 
-    /// What it has done so far.
+    /// Returns the pool's metrics.
     pub fn metrics(&self) -> PoolMetrics {
         let ready = self.shared.ready().len();
         let stats = self.shared.stats();
         let mut times: Vec<_> = stats.times.iter().copied().collect();
         times.sort_unstable();
-        let at = |share: usize| {
+        let percentile = |share: usize| {
             times.get((times.len() * share / 100).min(times.len().saturating_sub(1)))
         };
         PoolMetrics {
             ready,
             warm: stats.warm,
             cold: stats.cold,
-            p50: at(50).copied().unwrap_or_default(),
-            p95: at(95).copied().unwrap_or_default(),
+            p50: percentile(50).copied().unwrap_or_default(),
+            p95: percentile(95).copied().unwrap_or_default(),
         }
     }
 }
@@ -201,35 +202,35 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A sandbox taken from a pool. Dropping it removes the sandbox.
-pub struct Pooled {
-    warm: Warm,
+/// A sandbox acquired from a pool. Dropping it removes the sandbox.
+pub struct PooledSandbox {
+    owned: OwnedSandbox,
 }
 
-impl Deref for Pooled {
+impl Deref for PooledSandbox {
     type Target = Sandbox;
 
     fn deref(&self) -> &Sandbox {
-        &self.warm.sandbox
+        &self.owned.sandbox
     }
 }
 
-impl fmt::Debug for Pooled {
+impl fmt::Debug for PooledSandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.deref().fmt(f)
     }
 }
 
-impl Drop for Warm {
+impl Drop for OwnedSandbox {
     fn drop(&mut self) {
-        let (sandbox, room, pool) = (self.sandbox.clone(), self.room.take(), self.pool.clone());
-        // Without a runtime the process is about to end, and the guest with it.
+        let (sandbox, permit, pool) = (self.sandbox.clone(), self.permit.take(), self.pool.clone());
+        // Without a runtime the process is about to exit, and the guest with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 sandbox.delete().await;
-                drop(room);
+                drop(permit);
                 if let Some(pool) = pool.upgrade() {
-                    pool.taken.notify_one();
+                    pool.refill.notify_one();
                 }
             });
         }
@@ -237,37 +238,37 @@ impl Drop for Warm {
 }
 
 impl Shared {
-    /// One that is ready and has not died meanwhile.
-    fn take(&self) -> Option<Warm> {
+    /// Takes a ready sandbox that is still alive.
+    fn take_ready(&self) -> Option<OwnedSandbox> {
         loop {
-            let warm = self.ready().pop_front()?;
-            if warm.sandbox.gone().is_none() {
-                return Some(warm);
+            let owned = self.ready().pop_front()?;
+            if owned.sandbox.termination_reason().is_none() {
+                return Some(owned);
             }
         }
     }
 
-    /// Waits for one that is made ready, or for room to make one: whichever comes first.
-    async fn wait(&self) -> Result<(Warm, bool), Error> {
+    /// Waits until a sandbox is added or there is capacity to create one, whichever comes first.
+    async fn wait_or_create(&self) -> Result<(OwnedSandbox, bool), Error> {
         loop {
-            let filled = self.filled.notified();
-            if let Some(warm) = self.take() {
-                return Ok((warm, false));
+            let added = self.added.notified();
+            if let Some(owned) = self.take_ready() {
+                return Ok((owned, false));
             }
             tokio::select! {
                 biased;
-                room = self.room.clone().acquire_owned() => {
-                    let room = room.expect("the pool never closes its semaphore");
-                    return Ok((self.make(room).await?, false));
+                permit = self.capacity.clone().acquire_owned() => {
+                    let permit = permit.expect("the pool never closes its semaphore");
+                    return Ok((self.create(permit).await?, false));
                 }
-                () = filled => {}
+                () = added => {}
             }
         }
     }
 
-    async fn make(&self, room: OwnedSemaphorePermit) -> Result<Warm, Error> {
+    async fn create(&self, permit: OwnedSemaphorePermit) -> Result<OwnedSandbox, Error> {
         let mut spec = self.options.spec.clone();
-        // Never given twice: another pool, or whoever else makes sandboxes here, must not be handed this one.
+        // Unique, so that no other pool or caller of `create_if_not_exists` gets this sandbox.
         spec.name = format!("{}-{}", spec.name, CheckpointId::next());
         let restored = match self.templates.get() {
             Some(template) => self.restore(spec.clone(), &template).await,
@@ -277,25 +278,27 @@ impl Shared {
             Some(sandbox) => sandbox,
             None => self.options.sandboxes.create_if_not_exists(spec).await?,
         };
-        sandbox.wait_for_owner();
-        let warm = Warm { sandbox, room: Some(room), pool: self.this.clone() };
+        sandbox.stop_expiry();
+        let owned = OwnedSandbox { sandbox, permit: Some(permit), pool: self.this.clone() };
         if self.options.sandboxes.can(Guarantee::Snapshot) {
-            self.templates.keep(&self.options.sandboxes, &warm.sandbox, &self.room).await;
+            self.templates
+                .create_if_absent(&self.options.sandboxes, &owned.sandbox, &self.capacity)
+                .await;
         }
-        Ok(warm)
+        Ok(owned)
     }
 
-    /// Starts a sandbox from the template. One that is of no use is not tried again.
+    /// Starts a sandbox from the template. Disables the template if that fails.
     async fn restore(&self, spec: Spec, template: &Template) -> Option<Sandbox> {
         let restored = self.options.sandboxes.restore(spec, template.snapshot()).await;
         let restored = restored.inspect_err(|error| {
-            tracing::warn!(%error, "the pool's snapshot is of no use; all start without one");
-            self.templates.give_up();
+                        tracing::warn!(%error, "cannot restore the pool's snapshot; starting sandboxes without it");
+            self.templates.disable();
         });
         restored.ok()
     }
 
-    fn note(&self, took: Duration, was_ready: bool) {
+    fn record_acquisition(&self, took: Duration, was_ready: bool) {
         let mut stats = self.stats();
         if was_ready {
             stats.warm += 1;
@@ -303,17 +306,17 @@ impl Shared {
             stats.cold += 1;
         }
         stats.times.push_back(took);
-        if stats.times.len() > LOOK_BACK {
+        if stats.times.len() > METRICS_WINDOW {
             stats.times.pop_front();
         }
         tracing::debug!(
             micros = took.as_micros() as u64,
             was_ready,
-            "a sandbox was taken from the pool"
+            "acquired a sandbox from the pool"
         );
     }
 
-    fn ready(&self) -> MutexGuard<'_, VecDeque<Warm>> {
+    fn ready(&self) -> MutexGuard<'_, VecDeque<OwnedSandbox>> {
         lock(&self.ready)
     }
 
@@ -321,58 +324,61 @@ impl Shared {
         lock(&self.stats)
     }
 
-    /// Keeps nothing: no sandbox, and no snapshot, which takes as much memory as one.
-    fn empty(&self) {
+    /// Drops all ready sandboxes, and the snapshot, which takes as much memory as a sandbox.
+    fn clear(&self) {
         self.ready().clear();
         self.templates.clear();
     }
 
-    fn drop_dead(&self) {
-        self.ready().retain(|it| it.sandbox.gone().is_none());
+    fn drop_terminated(&self) {
+        self.ready().retain(|it| it.sandbox.termination_reason().is_none());
     }
 
-    /// How long until nobody has asked for so long that none is kept ready.
+    /// Returns the time left until the pool counts as idle.
     fn until_idle(&self) -> Duration {
-        self.options.idle.saturating_sub(self.stats().last_asked.elapsed())
+        self.options.idle.saturating_sub(self.stats().last_acquire.elapsed())
     }
 }
 
-/// Fills the pool until nobody has it any more; then all that are ready are dropped with it. What is in use stays with
-/// whoever uses it.
-async fn serve(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
+/// Fills the pool until its last clone is dropped, then drops the ready sandboxes. Acquired sandboxes are not affected.
+async fn fill_until_closed(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
     tokio::select! {
         () = fill(&shared) => {}
         _ = closed => {}
     }
 }
 
-/// Keeps the pool full while it is used, and empty while it is not.
+/// Keeps the pool full while it is used, and empty while it is idle.
 async fn fill(shared: &Shared) {
     loop {
         if shared.until_idle().is_zero() {
-            shared.empty();
-            shared.taken.notified().await;
+            shared.clear();
+            shared.refill.notified().await;
             continue;
         }
-        shared.drop_dead();
+        shared.drop_terminated();
         if shared.ready().len() < shared.options.size
-            && let Ok(room) = shared.room.clone().try_acquire_owned()
+            && let Ok(permit) = shared.capacity.clone().try_acquire_owned()
         {
-            match shared.make(room).await {
-                Ok(warm) => {
-                    shared.ready().push_back(warm);
-                    shared.filled.notify_one();
+            match shared.create(permit).await {
+                Ok(owned) => {
+                    shared.ready().push_back(owned);
+                    shared.added.notify_one();
                     continue;
                 }
-                Err(error) => tracing::warn!(%error, "the pool cannot make a sandbox"),
+                Err(error) => tracing::warn!(%error, "cannot create a sandbox for the pool"),
             }
         }
-        let _ = tokio::time::timeout(shared.until_idle().min(ROUND), shared.taken.notified()).await;
+        let _ = tokio::time::timeout(
+            shared.until_idle().min(HEALTH_CHECK_INTERVAL),
+            shared.refill.notified(),
+        )
+        .await;
     }
 }
 
-/// How often the pool is looked at for sandboxes that have died.
-const ROUND: Duration = Duration::from_secs(5);
+/// Interval at which ready sandboxes are checked for having terminated.
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

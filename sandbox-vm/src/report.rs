@@ -1,4 +1,4 @@
-//! The capability report: which guarantees hold on this machine, in words and as data.
+//! The capability report: which guarantees hold on this machine, as text and as data.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -8,46 +8,49 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[must_use]
 pub struct Report {
-    /// The back end.
+    /// Name of the back end.
     pub backend: &'static str,
-    /// Why it cannot start a guest here, if it cannot.
+    /// Why the back end cannot start guests here. `None` if it can.
     pub problem: Option<String>,
-    /// What it guarantees.
+    /// What the back end guarantees.
     pub guarantees: BTreeSet<Guarantee>,
     /// What to install or change to get more.
     pub advice: Vec<String>,
 }
 
 impl Report {
-    /// A back end that can start guests and guarantees this.
-    pub fn works(backend: &'static str, guarantees: impl IntoIterator<Item = Guarantee>) -> Self {
+    /// Reports a back end that can start guests with these guarantees.
+    pub fn available(
+        backend: &'static str,
+        guarantees: impl IntoIterator<Item = Guarantee>,
+    ) -> Self {
         let guarantees = guarantees.into_iter().collect();
         Self { backend, problem: None, guarantees, advice: Vec::new() }
     }
 
-    /// A back end that cannot start guests here.
-    pub fn fails(backend: &'static str, problem: impl Into<String>) -> Self {
+    /// Reports a back end that cannot start guests here.
+    pub fn unavailable(backend: &'static str, problem: impl Into<String>) -> Self {
         let problem = Some(problem.into());
         Self { backend, problem, guarantees: BTreeSet::new(), advice: Vec::new() }
     }
 
-    /// Says what would help.
-    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+    /// Adds a hint what to install or change.
+    pub fn with_advice(mut self, advice: impl Into<String>) -> Self {
         self.advice.push(advice.into());
         self
     }
 
-    /// Whether it can start guests.
+    /// Returns whether the back end can start guests.
     pub fn is_available(&self) -> bool {
         self.problem.is_none()
     }
 
-    /// Whether this holds for its guests.
+    /// Returns whether a guarantee holds for the back end's guests.
     pub fn has(&self, guarantee: Guarantee) -> bool {
         self.guarantees.contains(&guarantee)
     }
 
-    /// Whether its guests are isolated: without network, without the host's files and processes.
+    /// Returns whether guests are isolated: no network, no files and no processes of the host.
     pub fn is_isolated(&self) -> bool {
         let needed = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
         self.is_available() && needed.iter().all(|it| self.has(*it))
@@ -62,11 +65,11 @@ impl fmt::Display for Report {
             None => writeln!(f, "{}: NOT ISOLATED", self.backend)?,
         }
         for guarantee in &self.guarantees {
-            writeln!(f, "  + {}", guarantee.words())?;
+            writeln!(f, "  + {}", guarantee.description())?;
         }
         if self.is_available() {
             for guarantee in Guarantee::ALL.iter().filter(|it| !self.has(**it)) {
-                writeln!(f, "  - not: {}", guarantee.words())?;
+                writeln!(f, "  - not: {}", guarantee.description())?;
             }
         }
         for advice in &self.advice {
@@ -76,43 +79,45 @@ impl fmt::Display for Report {
     }
 }
 
-/// Something that holds for the guests of a back end.
+/// A property that holds for the guests of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Guarantee {
-    /// The guest has a kernel of its own.
+    /// The guest has its own kernel.
     OwnKernel,
-    /// Programs of the guest make only system calls that are on a list; which kernel answers them is another matter.
+    /// Programs in the guest can make only system calls that are on an allow list, independent of which kernel answers
+    /// them.
     FilteredCalls,
     /// The guest has no network.
     NoNetwork,
-    /// The guest sees no file of the host, but those of its image.
+    /// The guest sees no files of the host except those of its image.
     NoHostFiles,
-    /// The guest sees no process of the host and can signal none.
+    /// The guest cannot see or signal processes of the host.
     OwnProcesses,
-    /// The guest is an unprivileged user of the host and cannot become another.
+    /// The guest is an unprivileged user of the host and cannot become another user.
     NoPrivileges,
-    /// Memory is bounded by a kernel.
+    /// A kernel limits memory.
     MemoryLimit,
-    /// Processor share is bounded by a kernel.
+    /// A kernel limits the share of the processors.
     CpuShare,
-    /// The number of processes is bounded by a kernel.
+    /// A kernel limits the number of processes.
     ProcessLimit,
-    /// Room and number of files of the workspace are bounded by a kernel.
+    /// A kernel limits the size and the number of files of the workspace.
     DiskLimit,
-    /// Programs can be run in a guest.
+    /// Guests can run programs.
     Programs,
-    /// A guest can be paused.
+    /// Guests can be paused.
     Pause,
-    /// A guest can be kept as a snapshot and started from it.
+    /// Guests can be saved as snapshots and started from them.
     Snapshot,
-    /// A guest can be shown folders of the host, to read only.
-    Folders,
+    /// Directories of the host can be made visible to guests, read-only.
+    #[serde(rename = "folders")]
+    SharedDirectories,
 }
 
 impl Guarantee {
-    /// All there are.
+    /// All guarantees.
     pub const ALL: [Self; 14] = [
         Self::OwnKernel,
         Self::FilteredCalls,
@@ -127,26 +132,26 @@ impl Guarantee {
         Self::Programs,
         Self::Pause,
         Self::Snapshot,
-        Self::Folders,
+        Self::SharedDirectories,
     ];
 
-    /// What it means.
-    pub fn words(self) -> &'static str {
+    /// Describes the guarantee in one phrase.
+    pub fn description(self) -> &'static str {
         match self {
-            Self::OwnKernel => "the guest has a kernel of its own",
-            Self::FilteredCalls => "programs of the guest make only listed system calls",
+            Self::OwnKernel => "the guest has its own kernel",
+            Self::FilteredCalls => "programs in the guest can make only allowed system calls",
             Self::NoNetwork => "the guest has no network",
-            Self::NoHostFiles => "the guest sees no file of the host but those of its image",
-            Self::OwnProcesses => "the guest sees and signals its own processes only",
+            Self::NoHostFiles => "the guest sees no files of the host except those of its image",
+            Self::OwnProcesses => "the guest can see and signal only its own processes",
             Self::NoPrivileges => "the guest is an unprivileged user of the host",
-            Self::MemoryLimit => "a kernel bounds the guest's memory",
-            Self::CpuShare => "a kernel bounds the guest's share of the processors",
-            Self::ProcessLimit => "a kernel bounds the guest's processes",
-            Self::DiskLimit => "a kernel bounds the workspace's size and files",
+            Self::MemoryLimit => "a kernel limits the guest's memory",
+            Self::CpuShare => "a kernel limits the guest's share of the processors",
+            Self::ProcessLimit => "a kernel limits the guest's processes",
+            Self::DiskLimit => "a kernel limits the size and the number of files of the workspace",
             Self::Programs => "guests can run programs",
             Self::Pause => "guests can be paused",
-            Self::Snapshot => "guests can be kept as snapshots",
-            Self::Folders => "guests can be shown folders of the host, to read only",
+            Self::Snapshot => "guests can be saved as snapshots",
+            Self::SharedDirectories => "guests can see selected folders of the host, read-only",
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Running a graph in a sandbox: the host's side.
+//! Runs graphs in a sandbox: the host's side.
 
-mod desk;
+mod host_calls;
 mod quota;
 mod replace;
 #[cfg(test)]
@@ -21,36 +21,36 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use self::{desk::Desk, quota::Quota};
+use self::{host_calls::HostCallHandler, quota::Quota};
 use crate::{
-    Error, Gate, Sandbox,
+    CallPolicy, Error, Sandbox,
     guest::EVENT_WINDOW,
     protocol::{
         ProtocolError,
-        message::{Ended, Given, GraphEvent, Order, Start},
+        message::{GraphEvent, GraphInput, GraphOutcome, GraphStart, GuestCommand},
     },
-    sandbox::Busy,
-    session::{AskError, Closed, Credit, Exchange, Incoming, Room},
+    sandbox::BusyGuard,
+    session::{CloseReason, Credit, Exchange, Incoming, ReceiveWindow, RequestError},
 };
 
-/// A graph to run in a sandbox: see [`Sandbox::run_graph`].
+/// A graph to run with [`Sandbox::run_graph`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct GraphRun {
-    start: Start,
+    start: GraphStart,
     saver: Arc<dyn Checkpointer>,
-    gate: Gate,
-    wall: Option<Duration>,
-    storage: u64,
+    policy: CallPolicy,
+    timeout: Option<Duration>,
+    storage_quota: u64,
 }
 
 impl GraphRun {
-    /// The graph that the guest knows by this name, on a thread of its own in memory, without a way to the outside.
+    /// Creates a run of the guest's graph with this name, on a new in-memory thread and without external calls.
     pub fn new(graph: impl Into<String>) -> Self {
         let run = format!("{}", CheckpointId::next());
-        let start = Start {
+        let start = GraphStart {
             graph: graph.into(),
-            input: Given::Nothing,
+            input: GraphInput::Nothing,
             thread: format!("sandbox-{run}"),
             run,
             at: None,
@@ -62,115 +62,115 @@ impl GraphRun {
             config: Map::new(),
             metadata: Map::new(),
         };
-        let (saver, gate) = (Arc::new(MemorySaver::new()), Gate::closed());
-        Self { start, saver, gate, wall: None, storage: quota::DEFAULT }
+        let (saver, policy) = (Arc::new(MemorySaver::new()), CallPolicy::deny_all());
+        Self { start, saver, policy, timeout: None, storage_quota: quota::DEFAULT_BYTES }
     }
 
-    /// Starts with fresh input: the fields it sets, as a JSON object.
+    /// Starts with new input: the fields it sets, as a JSON object.
     pub fn input(mut self, fields: Map<String, Value>) -> Self {
-        self.start.input = Given::Fields(fields);
+        self.start.input = GraphInput::Fields(fields);
         self
     }
 
-    /// Answers the one question that waits.
-    pub fn answer(mut self, answer: Value) -> Self {
-        self.start.input = Given::Answer(answer);
+    /// Resumes with the value for the only pending interrupt.
+    pub fn resume(mut self, value: Value) -> Self {
+        self.start.input = GraphInput::Resume(value);
         self
     }
 
-    /// Answers questions by their ids.
-    pub fn answers(mut self, answers: BTreeMap<String, Value>) -> Self {
-        self.start.input = Given::Answers(answers);
+    /// Resumes with values for pending interrupts, by interrupt id.
+    pub fn resume_by_id(mut self, values: BTreeMap<String, Value>) -> Self {
+        self.start.input = GraphInput::ResumeById(values);
         self
     }
 
-    /// Goes on where the thread stands, as after a guest has died.
+    /// Continues from the thread's current state, for example after a guest has died.
     pub fn proceed(mut self) -> Self {
-        self.start.input = Given::Nothing;
+        self.start.input = GraphInput::Nothing;
         self
     }
 
-    /// Keeps the graph's state in this thread of this checkpointer. The guest reaches no other thread.
+    /// Stores the graph's state in this thread of this checkpointer. The guest cannot access any other thread.
     pub fn thread(mut self, thread: impl Into<String>, saver: Arc<dyn Checkpointer>) -> Self {
         self.start.thread = thread.into();
         self.saver = saver;
         self
     }
 
-    /// Starts from this checkpoint of the thread, in place of the newest.
+    /// Starts from this checkpoint of the thread, instead of the newest.
     pub fn at(mut self, checkpoint: CheckpointId) -> Self {
         self.start.at = Some(checkpoint);
         self
     }
 
-    /// Lets the graph's calls go through this gate.
-    pub fn gate(mut self, gate: Gate) -> Self {
-        self.gate = gate;
+    /// Sets the policy for the graph's external calls.
+    pub fn call_policy(mut self, policy: CallPolicy) -> Self {
+        self.policy = policy;
         self
     }
 
-    /// Shows these kinds of events; only updates unless it is said.
-    pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
+    /// Selects the kinds of events to receive; the default is updates only.
+    pub fn stream_modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
         self.start.modes = modes.into_iter().collect();
         self
     }
 
-    /// Shows events of subgraphs too.
+    /// Includes events of subgraphs.
     pub fn subgraphs(mut self) -> Self {
         self.start.subgraphs = true;
         self
     }
 
-    /// Takes at most so many steps.
-    pub fn steps(mut self, steps: u32) -> Self {
+    /// Limits the number of steps.
+    pub fn step_limit(mut self, steps: u32) -> Self {
         self.start.steps = Some(steps);
         self
     }
 
-    /// Runs at most so many tasks of a step at once.
-    pub fn concurrency(mut self, tasks: usize) -> Self {
+    /// Limits the number of tasks of a step that run concurrently.
+    pub fn max_concurrency(mut self, tasks: usize) -> Self {
         self.start.concurrency = Some(tasks);
         self
     }
 
-    /// Says when checkpoints are stored.
+    /// Sets when checkpoints are stored.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.start.durability = durability;
         self
     }
 
-    /// Gives nodes a value to ask for with `Context::config`.
+    /// Sets a value that nodes read with `Context::config`.
     pub fn config(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.start.config.insert(key.into(), value.into());
         self
     }
 
-    /// Stores this with every checkpoint, to find it by.
+    /// Sets metadata that is stored with every checkpoint.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.start.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Lets it take so long; the sandbox is removed if it takes longer.
-    pub fn wall(mut self, limit: Duration) -> Self {
-        self.wall = Some(limit);
+    /// Limits the duration of the run. The sandbox is removed if the run takes longer.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
         self
     }
 
-    /// Lets each of its guests store so many bytes in the thread, checkpoints and answers of calls together; 256 MiB
-    /// unless it is said. Each record counts for 256 bytes more than it has.
-    pub fn storage(mut self, bytes: u64) -> Self {
-        self.storage = bytes;
+    /// Limits the bytes that each guest of the run may store in the thread, as checkpoints and answers of calls
+    /// together; the default is 256 MiB. Each record counts for 256 bytes more than its size.
+    pub fn storage_quota(mut self, bytes: u64) -> Self {
+        self.storage_quota = bytes;
         self
     }
 }
 
 impl Sandbox {
-    /// Runs a graph that the guest's program holds, and gives its events as they come.
+    /// Starts a graph of the guest's program and returns a handle that receives its events.
     ///
-    /// The graph runs in the guest. Its checkpoints are kept here, by the checkpointer of the run; its calls to the
-    /// outside are made here, if the run's [`Gate`] lets them through. If the guest dies, another one goes on from the
-    /// last checkpoint: run the graph again with [`GraphRun::proceed`], the same thread and the same gate.
+    /// The graph runs in the guest. The host stores its checkpoints with the run's checkpointer and makes its external
+    /// calls if the run's [`CallPolicy`] allows them. If the guest dies, run the graph again with
+    /// [`GraphRun::proceed`], the same thread and the same policy: the new guest resumes from the last checkpoint.
     ///
     /// ```no_run
     /// use sandbox_vm::GraphRun;
@@ -188,50 +188,52 @@ impl Sandbox {
     /// # }
     /// ```
     pub async fn run_graph(&self, run: GraphRun) -> Result<RunningGraph, Error> {
-        self.check_running()?;
-        let busy = self.busy().await;
-        let GraphRun { start, saver, gate, wall, storage } = run;
+        self.ensure_running()?;
+        let busy = self.mark_busy().await;
+        let GraphRun { start, saver, policy, timeout, storage_quota } = run;
         let (run, thread) = (Arc::from(start.run.as_str()), start.thread.clone());
-        let room = Room::for_graph(EVENT_WINDOW as u64);
-        let exchange = match self.session().start(&Order::Run(Box::new(start)), room).await {
+        let window = ReceiveWindow::for_graph(EVENT_WINDOW as u64);
+        let exchange = match self.session().start(&GuestCommand::Run(Box::new(start)), window).await
+        {
             Ok(exchange) => exchange,
-            Err(error) => return Err(self.failed(error).await),
+            Err(error) => return Err(self.handle_failure(error).await),
         };
-        let (session, quota) = (self.session().clone(), Quota::new(storage));
-        let desk = Arc::new(Desk::new(session, thread.clone(), saver, gate.clone(), quota));
+        let (session, quota) = (self.session().clone(), Quota::new(storage_quota));
+        let handler =
+            Arc::new(HostCallHandler::new(session, thread.clone(), saver, policy.clone(), quota));
         let credit = exchange.credit();
         let (sender, events) = mpsc::unbounded_channel();
         let mut driver = JoinSet::new();
         let sandbox = self.clone();
         driver.spawn(async move {
-            let driven = drive(exchange, desk, sender.clone());
-            let ended = match wall {
-                Some(wall) => match tokio::time::timeout(wall, driven).await {
-                    Ok(ended) => ended,
-                    Err(_) => Err(AskError::NoAnswer(wall)),
+            let driven = drive(exchange, handler, sender.clone());
+            let outcome = match timeout {
+                Some(limit) => match tokio::time::timeout(limit, driven).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(RequestError::Timeout(limit)),
                 },
                 None => driven.await,
             };
-            let read = |it: Vec<u8>| Ok(sandbox.session().read::<Ended>(&it)?);
-            let ended = match ended.and_then(read) {
-                Ok(ended) => Ok(ended),
-                // Here and not where the run is finished, which nobody has to do.
-                Err(error) => Err(sandbox.failed(error).await),
+            let read = |it: Vec<u8>| Ok(sandbox.session().decode_reply::<GraphOutcome>(&it)?);
+            let outcome = match outcome.and_then(read) {
+                Ok(outcome) => Ok(outcome),
+                // Here and not in `finish`, because callers need not call `finish`.
+                Err(error) => Err(sandbox.handle_failure(error).await),
             };
-            if matches!(ended, Ok(Ended::Done(_))) {
-                // Nothing of the thread is run again. One that failed or waits for an answer may be.
-                gate.forget(&thread);
+            if matches!(outcome, Ok(GraphOutcome::Done(_))) {
+                // No task of a completed run is repeated. A run that failed or was interrupted may be resumed.
+                policy.forget_thread(&thread);
             }
-            // Whoever reads to the last event may then drop the run, and with it this task.
+            // Dropped last: a reader that has seen the end of the events may drop the run, and with it this task.
             drop(sender);
-            ended
+            outcome
         });
         Ok(RunningGraph {
             sandbox: self.clone(),
             run,
             events,
             credit,
-            unread: 0,
+            read_since_grant: 0,
             seq: 0,
             driver,
             _busy: busy,
@@ -239,66 +241,71 @@ impl Sandbox {
     }
 }
 
-/// A graph that runs in a sandbox. Dropping it ends the run.
+/// A graph that runs in a sandbox. Dropping it cancels the run.
 #[must_use]
 pub struct RunningGraph {
     sandbox: Sandbox,
     run: Arc<str>,
     events: mpsc::UnboundedReceiver<Box<GraphEvent>>,
     credit: Credit,
-    /// How many events were read since the guest was last told that there is room.
-    unread: u64,
+    /// Number of events read since credit was last granted to the guest.
+    read_since_grant: u64,
     seq: u64,
-    driver: JoinSet<Result<Ended, Error>>,
-    _busy: Busy,
+    driver: JoinSet<Result<GraphOutcome, Error>>,
+    _busy: BusyGuard,
 }
 
 impl RunningGraph {
-    /// Whether it is isolated from the host; a result of a run that is not has to say so.
+    /// Returns whether the run is isolated from the host. The result of a run that is not isolated must say so.
     pub fn isolated(&self) -> bool {
         self.sandbox.isolated()
     }
 
-    /// The next event; `None` when the run is over. A reader that is slow slows the run down.
+    /// Returns the next event; `None` when the run has ended. A slow reader slows the run down.
     pub async fn next(&mut self) -> Option<Event> {
         let event = self.events.recv().await?;
-        self.unread += 1;
-        if self.unread >= EVENT_WINDOW as u64 / 2 {
-            self.credit.grant(self.unread);
-            self.unread = 0;
+        self.read_since_grant += 1;
+        if self.read_since_grant >= EVENT_WINDOW as u64 / 2 {
+            self.credit.grant(self.read_since_grant);
+            self.read_since_grant = 0;
         }
-        let GraphEvent { namespace, step, task, node, handles, outer, kind } = *event;
+        let GraphEvent { namespace, step, task, node, handled_task, parent_task, kind } = *event;
         let seq = self.seq;
         self.seq += 1;
         Some(Event {
             seq,
-            // The guest's clock is the guest's word.
+            // The host's time, because the guest's clock cannot be trusted.
             at: Instant::now(),
             run: self.run.clone(),
             namespace: Arc::from(namespace),
             step,
             task,
             node: node.map(Arc::from),
-            handles,
-            outer,
+            handles: handled_task,
+            outer: parent_task,
             kind,
         })
     }
 
-    /// Reads what is left and says how the run ended, its state as a JSON object.
+    /// Reads the remaining events and returns how the run ended, with its state as a JSON object.
     pub async fn finish(mut self) -> Result<Exit<Value>, Error> {
         while self.next().await.is_some() {}
-        let ended = match self.driver.join_next().await {
-            Some(Ok(ended)) => ended?,
+        let outcome = match self.driver.join_next().await {
+            Some(Ok(outcome)) => outcome?,
             Some(Err(_)) | None => {
-                return Err(self.sandbox.failed(AskError::Closed(Closed::Ended)).await);
+                return Err(self
+                    .sandbox
+                    .handle_failure(RequestError::Closed(CloseReason::ChannelClosed))
+                    .await);
             }
         };
-        match ended {
-            Ended::Done(state) => Ok(Exit::Done(state)),
-            Ended::Interrupted(state, interrupts) => Ok(Exit::Interrupted { state, interrupts }),
-            Ended::Stopped(state, stop) => Ok(Exit::Stopped { state, stop }),
-            Ended::Failed { error, terminal } => Err(Error::Graph { error, terminal }),
+        match outcome {
+            GraphOutcome::Done(state) => Ok(Exit::Done(state)),
+            GraphOutcome::Interrupted(state, interrupts) => {
+                Ok(Exit::Interrupted { state, interrupts })
+            }
+            GraphOutcome::Stopped(state, stop) => Ok(Exit::Stopped { state, stop }),
+            GraphOutcome::Failed { error, terminal } => Err(Error::Graph { error, terminal }),
         }
     }
 }
@@ -312,42 +319,44 @@ impl fmt::Debug for RunningGraph {
     }
 }
 
-/// Serves a run until it is over: hands its events on and answers its questions.
+/// Serves a run until it ends: forwards its events and handles its host calls.
 async fn drive(
     mut exchange: Exchange,
-    desk: Arc<Desk>,
+    handler: Arc<HostCallHandler>,
     events: mpsc::UnboundedSender<Box<GraphEvent>>,
-) -> Result<Vec<u8>, AskError> {
-    let mut asks = JoinSet::new();
-    let ended = loop {
+) -> Result<Vec<u8>, RequestError> {
+    let mut calls = JoinSet::new();
+    let outcome = loop {
         let incoming = tokio::select! {
             incoming = exchange.next() => incoming,
-            Some(_) = asks.join_next() => {
-                exchange.answered();
+            Some(_) = calls.join_next() => {
+                exchange.release_host_call();
                 continue;
             }
         };
         match incoming {
-            // Who does not read the events does not want them.
+            // A send error means that the reader was dropped and the events are not needed.
             Ok(Incoming::Event(event)) => drop(events.send(event)),
-            Ok(Incoming::Ask(id, ask)) => {
-                let desk = desk.clone();
-                asks.spawn(async move { desk.serve(id, ask.what).await });
+            Ok(Incoming::HostCall(id, request)) => {
+                let handler = handler.clone();
+                calls.spawn(async move { handler.handle(id, request.call).await });
             }
             Ok(Incoming::Reply(payload)) => break Ok(payload),
-            Ok(Incoming::Failure(fault)) => break Err(AskError::Fault(fault)),
+            Ok(Incoming::Failure(fault)) => break Err(RequestError::Fault(fault)),
             Ok(Incoming::Output(..)) => {
-                break Err(ProtocolError::OutOfTurn("a graph writes output").into());
+                break Err(
+                    ProtocolError::UnexpectedMessage("program output for a graph run").into()
+                );
             }
-            Err(closed) => break Err(AskError::Closed(closed)),
+            Err(closed) => break Err(RequestError::Closed(closed)),
         }
     };
-    // Whoever goes on with the thread needs its lease, which the last of these lets go.
-    asks.shutdown().await;
-    ended
+    // Wait for the handlers to stop: the last of them releases the thread's lease, which the next run needs.
+    calls.shutdown().await;
+    outcome
 }
 
-/// The fields of a value that is to be a graph's input.
+/// Converts a serializable value to the input fields of a graph.
 ///
 /// ```
 /// #[derive(serde::Serialize)]
@@ -355,11 +364,11 @@ async fn drive(
 ///     topic: String,
 /// }
 ///
-/// let fields = sandbox_vm::fields(&Debate { topic: "tea".into() })?;
+/// let fields = sandbox_vm::input_fields(&Debate { topic: "tea".into() })?;
 /// assert_eq!(fields["topic"], "tea");
 /// # Ok::<_, serde_json::Error>(())
 /// ```
-pub fn fields(value: &impl Serialize) -> Result<Map<String, Value>, serde_json::Error> {
+pub fn input_fields(value: &impl Serialize) -> Result<Map<String, Value>, serde_json::Error> {
     match serde_json::to_value(value)? {
         Value::Object(fields) => Ok(fields),
         other => serde_json::from_value(other),

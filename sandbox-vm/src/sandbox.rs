@@ -1,6 +1,6 @@
-//! A sandbox: the handle to one guest.
+//! The handle to one sandbox.
 
-mod clock;
+mod expiry;
 #[cfg(test)]
 #[cfg(feature = "testkit")]
 mod tests;
@@ -16,27 +16,27 @@ use std::{
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
-use self::clock::Clock;
+use self::expiry::ExpiryTimer;
 use crate::{
     Error,
     backend::{self, Guest, Handle, Snapshot},
-    berth::Berth,
-    error::Gone,
+    error::TerminationReason,
     files::Files,
-    limits::{Cause, Usage},
-    protocol::message::{Order, Reseeded},
-    session::{AskError, Closed, Session},
+    limits::{ExceededLimit, Usage},
+    protocol::message::{GuestCommand, ReseedResult},
+    sandbox_dir::SandboxDir,
+    session::{CloseReason, RequestError, Session},
     spec::Spec,
 };
 
-/// How long a guest has for what takes no time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for commands that should complete immediately.
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a guest has to end. What is left of it then is left to whoever cleans up after a crash.
-const ENDING: Duration = Duration::from_secs(60);
+/// Time limit for killing a guest. What remains after that is removed by the next process that cleans up orphans.
+const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One guest and what can be done with it. Cheap to clone; it lives until it is deleted or expires, though its
-/// [`Sandboxes`](crate::Sandboxes) be dropped before, or until nobody holds it.
+/// A handle to one guest. Cheap to clone. The sandbox lives until it is deleted, expires, or its last handle is
+/// dropped; dropping its [`Sandboxes`](crate::Sandboxes) does not end it while another handle exists.
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Inner>,
@@ -49,121 +49,125 @@ struct Inner {
     graphs: Vec<String>,
     session: Session,
     handle: Arc<dyn Handle>,
-    // Std mutexes: held for a moment, never over an await.
-    berth: Mutex<Option<Berth>>,
-    clock: Mutex<Clock>,
-    /// Held by all that is under way, and alone by whoever takes a snapshot.
-    quiet: Arc<RwLock<()>>,
-    gone: OnceLock<Gone>,
-    /// Held while the guest is taken down, so that whoever else wants that waits for it.
-    ending: tokio::sync::Mutex<()>,
+    // Std mutexes: held briefly, never across an await.
+    sandbox_dir: Mutex<Option<SandboxDir>>,
+    expiry: Mutex<ExpiryTimer>,
+    /// Locked shared by every operation, and exclusively while a snapshot is taken.
+    activity: Arc<RwLock<()>>,
+    termination: OnceLock<TerminationReason>,
+    /// Held while the guest is being terminated, so that concurrent callers wait for it.
+    terminating: tokio::sync::Mutex<()>,
 }
 
 impl Sandbox {
-    /// Greets a guest that was started.
-    pub(crate) async fn greet(
+    /// Performs the handshake with a guest that was just started.
+    pub(crate) async fn connect(
         spec: Spec,
-        (by, isolated): (&'static str, bool),
-        berth: Berth,
+        (backend_name, isolated): (&'static str, bool),
+        sandbox_dir: SandboxDir,
         guest: Guest,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, Error> {
         let Guest { channel, handle } = guest;
-        let (session, hello) = match Session::open(channel, patience).await {
+        let (session, hello) = match Session::open(channel, timeout).await {
             Ok(opened) => opened,
             Err(error) => {
-                let refused = backend::refused(&*handle, error);
-                let problem = match tokio::time::timeout(ENDING, refused).await {
+                let refused = backend::reject(&*handle, error);
+                let problem = match tokio::time::timeout(KILL_TIMEOUT, refused).await {
                     Ok(problem) => problem,
-                    Err(_) => format!("it did not greet, and has not ended within {ENDING:?}"),
+                    Err(_) => {
+                        format!(
+                            "the handshake failed, and the guest has not ended within {KILL_TIMEOUT:?}"
+                        )
+                    }
                 };
-                return Err(Error::Start { backend: by, problem });
+                return Err(Error::Start { backend: backend_name, problem });
             }
         };
         let inner = Inner {
             spec,
-            backend: by,
+            backend: backend_name,
             isolated,
             graphs: hello.graphs,
             session,
             handle,
-            berth: Mutex::new(Some(berth)),
-            clock: Mutex::new(Clock::start()),
-            quiet: Arc::default(),
-            gone: OnceLock::new(),
-            ending: tokio::sync::Mutex::default(),
+            sandbox_dir: Mutex::new(Some(sandbox_dir)),
+            expiry: Mutex::new(ExpiryTimer::start()),
+            activity: Arc::default(),
+            termination: OnceLock::new(),
+            terminating: tokio::sync::Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.inner.spec.name
     }
 
-    /// What it was made from.
+    /// Returns the spec it was created from.
     pub fn spec(&self) -> &Spec {
         &self.inner.spec
     }
 
-    /// What it is found by.
+    /// Returns its labels.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.inner.spec.labels
     }
 
-    /// The back end it runs on.
+    /// Returns the name of its back end.
     pub fn backend(&self) -> &'static str {
         self.inner.backend
     }
 
-    /// Whether it is isolated from the host; a run that is not has to say so wherever its result goes.
+    /// Returns whether it is isolated from the host. Results of a sandbox that is not isolated must say so.
     pub fn isolated(&self) -> bool {
         self.inner.isolated
     }
 
-    /// The graphs that its guest can run.
+    /// Returns the names of the graphs that its guest can run.
     pub fn graphs(&self) -> &[String] {
         &self.inner.graphs
     }
 
-    /// The files of its workspace.
+    /// Returns access to the files of its workspace.
     pub fn fs(&self) -> Files<'_> {
         Files::new(self)
     }
 
-    /// What it has used so far, as the host sees it; `None` where the back end cannot see it.
+    /// Returns the resources it has used so far, as measured by the host; `None` if the back end cannot measure them.
     pub async fn usage(&self) -> Option<Usage> {
         self.inner.handle.usage().await
     }
 
-    /// Waits for a sign of life.
+    /// Checks that the guest replies.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.order(&Order::Ping, PATIENCE).await
+        self.command(&GuestCommand::Ping, REPLY_TIMEOUT).await
     }
 
-    /// Stops it until [`resume`](Self::resume), where the back end can; its time goes on. Nothing can be asked of it
-    /// meanwhile.
+    /// Pauses the guest until [`resume`](Self::resume), if the back end supports it. While it is paused, commands are
+    /// refused; its lifetime and idle time continue to count.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.check()?;
+        self.ensure_alive()?;
         self.inner.handle.pause().await?;
         self.inner.session.set_paused(true);
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Resumes a paused guest.
     pub async fn resume(&self) -> Result<(), Error> {
-        self.check()?;
+        self.ensure_alive()?;
         self.touch();
         self.inner.handle.resume().await?;
         self.inner.session.set_paused(false);
         Ok(())
     }
 
-    /// Keeps its whole state, where the back end can, in a folder that belongs to the caller. The sandbox goes on.
+    /// Writes the guest's whole state to a directory owned by the caller, if the back end supports it. The sandbox
+    /// continues to run.
     ///
-    /// The folder holds the guest's memory, with all secrets that are in it, and is made for this user alone; to
-    /// remove it is the caller's business. Nothing may be under way in the sandbox, and what is asked of it meanwhile
-    /// waits.
+    /// The directory contains the guest's memory, including any secrets in it, and is accessible only to this user; the
+    /// caller must delete it. No operation may be in progress; operations that start meanwhile wait.
     ///
     /// ```no_run
     /// # use sandbox_vm::{Error, Sandboxes, Spec};
@@ -177,189 +181,196 @@ impl Sandbox {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn snapshot(&self, folder: impl Into<PathBuf>) -> Result<Snapshot, Error> {
-        self.check_running()?;
-        let Ok(_alone) = self.inner.quiet.try_write() else {
+    pub async fn snapshot(&self, dir: impl Into<PathBuf>) -> Result<Snapshot, Error> {
+        self.ensure_running()?;
+        let Ok(_exclusive) = self.inner.activity.try_write() else {
             return Err(Error::Busy { name: self.name().to_owned() });
         };
-        // Once this is answered nothing is on its way in either direction: a copy of the guest starts with a greeting,
-        // and not in the middle of a message.
-        if let Err(error) = self.inner.session.ask::<()>(&Order::Ping, PATIENCE).await {
-            return Err(self.failed(error).await);
+        // After this reply nothing is in transit in either direction, so that a copy of the guest starts with a
+        // handshake and not in the middle of a message.
+        if let Err(error) =
+            self.inner.session.request::<()>(&GuestCommand::Ping, REPLY_TIMEOUT).await
+        {
+            return Err(self.handle_failure(error).await);
         }
-        self.inner.handle.snapshot(folder.into()).await
+        self.inner.handle.snapshot(dir.into()).await
     }
 
-    /// Gives it fresh randomness and the time, as after a snapshot was restored.
-    pub(crate) async fn reseed(&self, seed: Vec<u8>) -> Result<Reseeded, Error> {
+    /// Gives the guest new random state and the current time, as needed after a snapshot was restored.
+    pub(crate) async fn reseed(&self, seed: Vec<u8>) -> Result<ReseedResult, Error> {
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        self.order(&Order::Reseed { seed, time: time.unwrap_or_default() }, PATIENCE).await
+        self.command(&GuestCommand::Reseed { seed, time: time.unwrap_or_default() }, REPLY_TIMEOUT)
+            .await
     }
 
-    /// Ends it and removes all that belongs to it. Deleting it again does nothing.
+    /// Terminates the guest and removes everything that belongs to the sandbox. Deleting it again has no effect.
     pub async fn delete(&self) {
-        self.end(Gone::Deleted).await;
+        self.terminate(TerminationReason::Deleted).await;
     }
 
-    /// Why it is no more, if it is not.
-    pub fn gone(&self) -> Option<&Gone> {
-        self.inner.gone.get()
+    /// Returns why the sandbox terminated, if it has.
+    pub fn termination_reason(&self) -> Option<&TerminationReason> {
+        self.inner.termination.get()
     }
 
     pub(crate) fn session(&self) -> &Session {
         &self.inner.session
     }
 
-    /// Asks the guest something and waits for its answer.
-    pub(crate) async fn order<T: DeserializeOwned>(
+    /// Sends a command to the guest and waits for its reply.
+    pub(crate) async fn command<T: DeserializeOwned>(
         &self,
-        order: &Order,
-        patience: Duration,
+        command: &GuestCommand,
+        timeout: Duration,
     ) -> Result<T, Error> {
-        self.check_running()?;
-        let _busy = self.busy().await;
-        match self.inner.session.ask(order, patience).await {
+        self.ensure_running()?;
+        let _busy = self.mark_busy().await;
+        match self.inner.session.request(command, timeout).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.failed(error).await),
+            Err(error) => Err(self.handle_failure(error).await),
         }
     }
 
-    /// What a failed question means. A guest that died, lied or fell silent is taken down.
-    pub(crate) async fn failed(&self, error: AskError) -> Error {
+    /// Converts a failed request to an error. Terminates a guest that has exited, violated the protocol or timed out.
+    pub(crate) async fn handle_failure(&self, error: RequestError) -> Error {
         let name = self.name().to_owned();
         match error {
-            AskError::Fault(fault) => Error::Guest { name, fault },
-            AskError::NoAnswer(after) => {
-                self.end(Gone::Limit(Cause::Wall)).await;
-                Error::NoAnswer { name, after }
+            RequestError::Fault(fault) => Error::Guest { name, fault },
+            RequestError::Timeout(after) => {
+                self.terminate(TerminationReason::Limit(ExceededLimit::Wall)).await;
+                Error::Timeout { name, after }
             }
-            AskError::Closed(closed) => Error::Gone { name, why: self.closed(closed).await },
+            RequestError::Closed(closed) => {
+                Error::Terminated { name, reason: self.handle_close(closed).await }
+            }
         }
     }
 
-    /// Takes down a guest whose channel is closed, and says why it is gone.
-    pub(crate) async fn closed(&self, closed: Closed) -> Gone {
-        let why = match closed {
-            Closed::Protocol(error) => Gone::Protocol(error),
-            Closed::Ended => match self.inner.handle.cause().await {
-                Some(cause) => Gone::Limit(cause),
-                // Before it is ended: what it says last may still be on its way.
-                None => Gone::Ended(self.inner.handle.last_words().await),
+    /// Terminates a guest whose channel is closed, and returns the reason.
+    pub(crate) async fn handle_close(&self, close: CloseReason) -> TerminationReason {
+        let reason = match close {
+            CloseReason::Protocol(error) => TerminationReason::ProtocolViolation(error),
+            CloseReason::ChannelClosed => match self.inner.handle.exceeded_limit().await {
+                Some(cause) => TerminationReason::Limit(cause),
+                // Read before the guest is killed: its diagnostic output may still be arriving.
+                None => TerminationReason::Exited(self.inner.handle.diagnostic_output().await),
             },
         };
-        self.end(why).await
+        self.terminate(reason).await
     }
 
-    /// Ends it for this reason, unless it has ended for another; returns the one that counts.
-    pub(crate) async fn end(&self, why: Gone) -> Gone {
-        let why = self.inner.gone.get_or_init(|| why).clone();
+    /// Terminates the guest for this reason, unless it already has another one. Returns the effective reason.
+    pub(crate) async fn terminate(&self, reason: TerminationReason) -> TerminationReason {
+        let reason = self.inner.termination.get_or_init(|| reason).clone();
         let inner = self.inner.clone();
-        // A task of its own, which goes on though whoever waits for it is dropped: from here on nobody looks after it.
-        let ending = tokio::spawn(async move {
-            let _ending = inner.ending.lock().await;
-            kill(&*inner.handle, &inner.spec.name).await;
-            drop(lock(&inner.berth).take());
+        // In a separate task, which completes even if the caller is dropped: from here on nothing else would retry it.
+        let task = tokio::spawn(async move {
+            let _terminating = inner.terminating.lock().await;
+            kill_guest(&*inner.handle, &inner.spec.name).await;
+            drop(lock(&inner.sandbox_dir).take());
         });
-        if let Err(error) = ending.await {
-            tracing::warn!(sandbox = self.name(), %error, "a guest may not have ended");
+        if let Err(error) = task.await {
+            tracing::warn!(sandbox = self.name(), %error, "terminating a guest failed; it may still be running");
         }
-        why
+        reason
     }
 
-    /// An error if it is no more.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.inner.gone.get() {
-            Some(why) => Err(Error::Gone { name: self.name().to_owned(), why: why.clone() }),
+    /// Returns an error if the sandbox has terminated.
+    pub(crate) fn ensure_alive(&self) -> Result<(), Error> {
+        match self.inner.termination.get() {
+            Some(reason) => {
+                Err(Error::Terminated { name: self.name().to_owned(), reason: reason.clone() })
+            }
             None => Ok(()),
         }
     }
 
-    /// An error if nothing can be asked of it: it is no more, or paused.
-    pub(crate) fn check_running(&self) -> Result<(), Error> {
-        self.check()?;
+    /// Returns an error if the sandbox cannot take commands, because it has terminated or is paused.
+    pub(crate) fn ensure_running(&self) -> Result<(), Error> {
+        self.ensure_alive()?;
         match self.inner.session.is_paused() {
             true => Err(Error::Paused { name: self.name().to_owned() }),
             false => Ok(()),
         }
     }
 
-    /// The limit that its guest ran into since this was last asked, as far as the back end knows.
-    pub(crate) async fn cause(&self) -> Option<Cause> {
-        self.inner.handle.cause().await
+    /// Returns the limit that the guest has exceeded since the last call, as far as the back end knows.
+    pub(crate) async fn take_exceeded_limit(&self) -> Option<ExceededLimit> {
+        self.inner.handle.exceeded_limit().await
     }
 
-    /// Marks it as busy until the guard is dropped: it does not expire for idleness meanwhile.
-    pub(crate) async fn busy(&self) -> Busy {
-        let quiet = self.inner.quiet.clone().read_owned().await;
-        lock(&self.inner.clock).begin();
-        Busy { inner: self.inner.clone(), _not_quiet: quiet }
+    /// Marks the sandbox as busy until the guard is dropped; its idle time does not count meanwhile.
+    pub(crate) async fn mark_busy(&self) -> BusyGuard {
+        let activity = self.inner.activity.clone().read_owned().await;
+        lock(&self.inner.expiry).begin();
+        BusyGuard { inner: self.inner.clone(), _activity: activity }
     }
 
-    /// Counts its idle time from now, and says whether it still lives.
+    /// Restarts its idle time, and returns whether it is still alive.
     pub(crate) fn touch(&self) -> bool {
-        let mut clock = lock(&self.inner.clock);
-        clock.touch();
-        // Looked at under the lock, as it is judged under the lock.
-        self.gone().is_none()
+        let mut timer = lock(&self.inner.expiry);
+        timer.touch();
+        // Checked under the lock under which `mark_expired` decides.
+        self.termination_reason().is_none()
     }
 
-    /// Stops its clock: until somebody takes it over, it does not expire.
-    pub(crate) fn wait_for_owner(&self) {
-        lock(&self.inner.clock).stop();
+    /// Stops its lifetime and idle time until [`restart_expiry`](Self::restart_expiry).
+    pub(crate) fn stop_expiry(&self) {
+        lock(&self.inner.expiry).stop();
     }
 
-    /// Counts its time from now, for its new owner.
-    pub(crate) fn take_over(&self) {
-        lock(&self.inner.clock).start_again();
+    /// Starts its lifetime and idle time from now, for its new owner.
+    pub(crate) fn restart_expiry(&self) {
+        lock(&self.inner.expiry).restart();
     }
 
-    /// A way to it that does not keep it.
+    /// Returns a weak reference.
     pub(crate) fn downgrade(&self) -> WeakSandbox {
         WeakSandbox(Arc::downgrade(&self.inner))
     }
 
-    /// Ends it if it has passed a limit of time; or says why it ended by itself.
-    pub(crate) async fn end_if_overdue(&self) -> Option<Gone> {
-        let why = self.overdue().await?;
-        tracing::info!(sandbox = self.name(), %why, "removing a sandbox");
-        Some(self.end(why).await)
+    /// Terminates the sandbox if it has exceeded a time limit or its guest has ended, and returns the reason.
+    pub(crate) async fn terminate_if_overdue(&self) -> Option<TerminationReason> {
+        let reason = self.overdue_reason().await?;
+        tracing::info!(sandbox = self.name(), %reason, "removing sandbox");
+        Some(self.terminate(reason).await)
     }
 
-    async fn overdue(&self) -> Option<Gone> {
+    async fn overdue_reason(&self) -> Option<TerminationReason> {
         let inner = &self.inner;
         if let Some(closed) = inner.session.closed() {
-            return Some(self.closed(closed).await);
+            return Some(self.handle_close(closed).await);
         }
-        if let Some(cause) = self.expire() {
-            return Some(Gone::Limit(cause));
+        if let Some(cause) = self.mark_expired() {
+            return Some(TerminationReason::Limit(cause));
         }
         let limit = inner.spec.limits.cpu_time?;
         let is_over = inner.handle.usage().await.is_some_and(|it| it.cpu >= limit);
-        is_over.then_some(Gone::Limit(Cause::CpuTime))
+        is_over.then_some(TerminationReason::Limit(ExceededLimit::CpuTime))
     }
 
-    /// Marks it as gone if its time is over.
-    fn expire(&self) -> Option<Cause> {
-        let clock = lock(&self.inner.clock);
-        let cause = clock.passed(&self.inner.spec)?;
-        // Under the lock: nobody is given it after it was judged.
-        let _ = self.inner.gone.set(Gone::Limit(cause));
+    /// Marks the sandbox as terminated if its lifetime or idle time is over.
+    fn mark_expired(&self) -> Option<ExceededLimit> {
+        let timer = lock(&self.inner.expiry);
+        let cause = timer.expired_limit(&self.inner.spec)?;
+        // Under the lock, so that `touch` cannot return an expired sandbox as alive.
+        let _ = self.inner.termination.set(TerminationReason::Limit(cause));
         Some(cause)
     }
 }
 
-/// Ends a guest, and waits for that as long as it is sensible.
-async fn kill(handle: &dyn Handle, name: &str) {
-    if tokio::time::timeout(ENDING, handle.kill()).await.is_err() {
-        tracing::warn!(sandbox = name, "a guest has not ended within {ENDING:?}");
+/// Kills a guest, and waits for it for a limited time.
+async fn kill_guest(handle: &dyn Handle, name: &str) {
+    if tokio::time::timeout(KILL_TIMEOUT, handle.kill()).await.is_err() {
+        tracing::warn!(sandbox = name, "a guest has not ended within {KILL_TIMEOUT:?}");
     }
 }
 
-/// A way to a sandbox that does not keep it.
+/// A weak reference to a sandbox.
 pub(crate) struct WeakSandbox(Weak<Inner>);
 
 impl WeakSandbox {
-    /// The sandbox, if anybody still holds it.
+    /// Returns the sandbox, if it still has a handle.
     pub(crate) fn upgrade(&self) -> Option<Sandbox> {
         Some(Sandbox { inner: self.0.upgrade()? })
     }
@@ -371,26 +382,26 @@ impl fmt::Debug for Sandbox {
             .field("name", &self.name())
             .field("backend", &self.backend())
             .field("isolated", &self.isolated())
-            .field("gone", &self.inner.gone.get())
+            .field("termination", &self.inner.termination.get())
             .finish_non_exhaustive()
     }
 }
 
-/// Something is under way in a sandbox.
-pub(crate) struct Busy {
+/// Guard of an operation in progress.
+pub(crate) struct BusyGuard {
     inner: Arc<Inner>,
-    _not_quiet: OwnedRwLockReadGuard<()>,
+    _activity: OwnedRwLockReadGuard<()>,
 }
 
-impl fmt::Debug for Busy {
+impl fmt::Debug for BusyGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Busy")
+        f.write_str("BusyGuard")
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
-        lock(&self.inner.clock).finish();
+        lock(&self.inner.expiry).finish();
     }
 }
 

@@ -1,11 +1,11 @@
 //! The host's end of the channel to one guest.
 //!
-//! One task reads and one writes; whoever asks something waits on a queue of its own. The reader never waits for
-//! anybody, so a slow reader of one answer holds up no other: what may pile up for a question is bounded when it is
-//! asked, and a guest that sends more has broken the protocol.
+//! One task reads and one writes; each request has its own queue of incoming messages. The reader never blocks, so a
+//! slow consumer of one request does not delay others. The messages that may accumulate for a request are bounded when
+//! it is made; a guest that sends more has violated the protocol.
 
 mod outbox;
-mod room;
+mod window;
 
 use std::{
     fmt,
@@ -24,89 +24,91 @@ use tokio::{
     task::JoinSet,
 };
 
-pub(crate) use self::room::Room;
+pub(crate) use self::window::ReceiveWindow;
 use self::{
     outbox::Outbox,
-    room::{Questions, Waiting},
+    window::{OpenRequest, OpenRequests},
 };
 use crate::{
     backend::Channel,
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError,
         frame::{self, ReadError},
-        from_guest::{self, FromGuest, Stream},
-        message::{Ask, Fault, FaultCode, GraphEvent, GuestHello, HostHello, Order},
+        from_guest::{self, GuestMessage, OutputStream},
+        message::{
+            Fault, FaultCode, GraphEvent, GuestCommand, GuestHello, HostCallRequest, HostHello,
+        },
     },
-    sandbox::PATIENCE,
+    sandbox::REPLY_TIMEOUT,
 };
 
-/// The channel to one guest. Cheap to clone; the channel closes with the last clone.
+/// The channel to one guest. Cheap to clone; dropping the last clone closes the channel.
 #[derive(Clone)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
-    /// The reader and the writer, which end with the session.
-    #[expect(dead_code, reason = "held for its Drop, which ends the tasks")]
+    /// The reader and writer tasks, which end with the session.
+    #[expect(dead_code, reason = "held for its Drop, which aborts the tasks")]
     tasks: Arc<JoinSet<()>>,
 }
 
 struct Shared {
     outbox: Outbox,
-    // A std mutex: held for a moment, never over an await.
-    questions: Mutex<Questions>,
+    // A std mutex: held briefly, never across an await.
+    requests: Mutex<OpenRequests>,
     next: AtomicU64,
-    closed: OnceLock<Closed>,
-    /// Whether the guest is paused: nobody expects it to read.
+    closed: OnceLock<CloseReason>,
+    /// Whether the guest is paused and therefore not expected to read.
     is_paused: AtomicBool,
 }
 
-/// What came for a question.
+/// A message that arrived for a request.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Reply(Vec<u8>),
     Failure(Fault),
     Event(Box<GraphEvent>),
-    Output(Stream, Vec<u8>),
-    Ask(u64, Box<Ask>),
+    Output(OutputStream, Vec<u8>),
+    HostCall(u64, Box<HostCallRequest>),
 }
 
-/// Why a session is over.
+/// Why a session is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub(crate) enum CloseReason {
     /// The guest closed the channel.
-    Ended,
-    /// The guest does not keep to the protocol.
+    ChannelClosed,
+    /// The guest violated the protocol.
     Protocol(ProtocolError),
 }
 
-/// What came of a question.
+/// A request that failed.
 #[derive(Debug)]
-pub(crate) enum AskError {
-    Closed(Closed),
+pub(crate) enum RequestError {
+    Closed(CloseReason),
     Fault(Fault),
-    NoAnswer(Duration),
+    Timeout(Duration),
 }
 
-impl From<ProtocolError> for AskError {
+impl From<ProtocolError> for RequestError {
     fn from(error: ProtocolError) -> Self {
-        Self::Closed(Closed::Protocol(error))
+        Self::Closed(CloseReason::Protocol(error))
     }
 }
 
 impl Session {
-    /// Greets the guest, within that time.
+    /// Performs the handshake with the guest, within `timeout`.
     pub(crate) async fn open(
         channel: Box<dyn Channel>,
-        patience: Duration,
-    ) -> Result<(Self, GuestHello), AskError> {
+        timeout: Duration,
+    ) -> Result<(Self, GuestHello), RequestError> {
         let (mut reader, mut writer) = tokio::io::split(channel);
-        let greeting = greet(&mut reader, &mut writer);
-        let hello = tokio::time::timeout(patience, greeting)
+        let handshake = handshake(&mut reader, &mut writer);
+        let hello = tokio::time::timeout(timeout, handshake)
             .await
-            .map_err(|_| AskError::NoAnswer(patience))??;
+            .map_err(|_| RequestError::Timeout(timeout))??;
         let (outbox, writing) = Outbox::new(writer);
         let shared = Arc::new(Shared {
             outbox,
-            questions: Mutex::default(),
+            requests: Mutex::default(),
             next: AtomicU64::new(1),
             closed: OnceLock::new(),
             is_paused: AtomicBool::new(false),
@@ -117,88 +119,96 @@ impl Session {
         Ok((Self { shared, tasks: Arc::new(tasks) }, hello))
     }
 
-    /// Asks something and waits for its one answer.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    /// Sends a command and waits for its reply.
+    pub(crate) async fn request<T: DeserializeOwned>(
         &self,
-        order: &Order,
-        patience: Duration,
-    ) -> Result<T, AskError> {
+        command: &GuestCommand,
+        timeout: Duration,
+    ) -> Result<T, RequestError> {
         let answer = async {
-            let mut exchange = self.start(order, Room::default()).await?;
-            exchange.next().await.map_err(AskError::Closed)
+            let mut exchange = self.start(command, ReceiveWindow::default()).await?;
+            exchange.next().await.map_err(RequestError::Closed)
         };
-        let answer = tokio::time::timeout(patience, answer);
-        match answer.await.map_err(|_| AskError::NoAnswer(patience))?? {
-            Incoming::Reply(payload) => Ok(self.read(&payload)?),
-            Incoming::Failure(fault) => Err(AskError::Fault(fault)),
-            // The room for anything else was nought.
-            _ => Err(ProtocolError::OutOfTurn("something before the answer").into()),
+        let answer = tokio::time::timeout(timeout, answer);
+        match answer.await.map_err(|_| RequestError::Timeout(timeout))?? {
+            Incoming::Reply(payload) => Ok(self.decode_reply(&payload)?),
+            Incoming::Failure(fault) => Err(RequestError::Fault(fault)),
+            // The receive window allows nothing else.
+            _ => Err(ProtocolError::UnexpectedMessage("a message before the reply").into()),
         }
     }
 
-    /// Reads an answer; one that cannot be read ends the session.
-    pub(crate) fn read<T: DeserializeOwned>(&self, payload: &[u8]) -> Result<T, ProtocolError> {
+    /// Decodes a reply. A malformed reply closes the session.
+    pub(crate) fn decode_reply<T: DeserializeOwned>(
+        &self,
+        payload: &[u8],
+    ) -> Result<T, ProtocolError> {
         from_guest::reply(payload)
-            .inspect_err(|error| self.shared.close(Closed::Protocol(error.clone())))
+            .inspect_err(|error| self.shared.close(CloseReason::Protocol(error.clone())))
     }
 
-    /// Asks something that many messages may come for. An order that the guest would not take is refused here.
-    pub(crate) async fn start(&self, order: &Order, room: Room) -> Result<Exchange, AskError> {
-        let refused = |error| AskError::Fault(Fault::new(FaultCode::Refused, error));
-        let payload = protocol::encode(order).map_err(refused)?;
+    /// Sends a command for which several messages may arrive, within `window`. Refuses commands that the guest would
+    /// not accept.
+    pub(crate) async fn start(
+        &self,
+        command: &GuestCommand,
+        window: ReceiveWindow,
+    ) -> Result<Exchange, RequestError> {
+        let refused = |error| RequestError::Fault(Fault::new(FaultCode::Refused, error));
+        let payload = protocol::encode(command).map_err(refused)?;
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (queue, incoming) = mpsc::unbounded_channel();
-        self.shared.questions().waiting.insert(id, Waiting::new(queue, room));
-        let exchange = Exchange { session: self.clone(), id, incoming, over: false };
-        // Looked at after the queue was put there: whoever closes the session takes all queues out after it is closed.
+        self.shared.requests().open.insert(id, OpenRequest::new(queue, window));
+        let exchange = Exchange { session: self.clone(), id, incoming, is_finished: false };
+        // Checked after the queue was registered: `close` sets the reason first and removes all queues afterwards.
         if let Some(closed) = self.closed() {
-            return Err(AskError::Closed(closed));
+            return Err(RequestError::Closed(closed));
         }
-        // A guest that reads nothing leaves no place for another order.
-        let sent = self.shared.outbox.put(Kind::Request, id, payload);
-        let sent = tokio::time::timeout(PATIENCE, sent);
-        sent.await.map_err(|_| AskError::NoAnswer(PATIENCE))?;
+        // The outbox of a guest that does not read stays full.
+        let queued = self.shared.outbox.put(Kind::Request, id, payload);
+        let queued = tokio::time::timeout(REPLY_TIMEOUT, queued);
+        queued.await.map_err(|_| RequestError::Timeout(REPLY_TIMEOUT))?;
         Ok(exchange)
     }
 
-    /// Answers a question of the guest. One that takes nothing for a while, and is not paused, has broken the protocol:
-    /// the host holds the answer meanwhile.
-    pub(crate) async fn answer(&self, id: u64, answer: Result<Vec<u8>, Fault>) {
-        // The question itself is gone by now; the guest may ask another one as soon as it hears the answer.
-        self.shared.questions().answered(id);
-        let (kind, payload) = match answer {
+    /// Replies to a host call. A guest that reads nothing for [`REPLY_TIMEOUT`] without being paused has violated the
+    /// protocol, because the host must hold the reply meanwhile.
+    pub(crate) async fn reply(&self, id: u64, result: Result<Vec<u8>, Fault>) {
+        // Released first: the guest may make another call as soon as it receives the reply.
+        self.shared.requests().finish_host_call(id);
+        let (kind, payload) = match result {
             Ok(payload) => (Kind::Reply, payload),
             Err(fault) => (Kind::Failure, protocol::encode(&fault).unwrap_or_default()),
         };
         let outbox = &self.shared.outbox;
-        let mut sent = pin!(outbox.put(kind, id, payload));
-        let mut taken = outbox.taken();
-        while tokio::time::timeout(PATIENCE, &mut sent).await.is_err() {
-            if outbox.taken() == taken && !self.is_paused() {
-                return self.violated("it does not read its answers");
+        let mut queued = pin!(outbox.put(kind, id, payload));
+        let mut written = outbox.bytes_written();
+        while tokio::time::timeout(REPLY_TIMEOUT, &mut queued).await.is_err() {
+            if outbox.bytes_written() == written && !self.is_paused() {
+                return self.close_for_violation("it does not read its replies");
             }
-            taken = outbox.taken();
+            written = outbox.bytes_written();
         }
     }
 
-    /// Says whether the guest is paused.
+    /// Records whether the guest is paused.
     pub(crate) fn set_paused(&self, is_paused: bool) {
         self.shared.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// Whether the guest is paused.
+    /// Returns whether the guest is paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.shared.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Why the session is over, if it is.
-    pub(crate) fn closed(&self) -> Option<Closed> {
+    /// Returns why the session is closed, if it is.
+    pub(crate) fn closed(&self) -> Option<CloseReason> {
         self.shared.closed.get().cloned()
     }
 
-    /// Ends the session because the guest broke a rule.
-    pub(crate) fn violated(&self, rule: &'static str) {
-        self.shared.close(Closed::Protocol(ProtocolError::OutOfTurn(rule)));
+    /// Closes the session because the guest violated the protocol.
+    pub(crate) fn close_for_violation(&self, rule: &'static str) {
+        self.shared.close(CloseReason::Protocol(ProtocolError::UnexpectedMessage(rule)));
     }
 }
 
@@ -208,41 +218,41 @@ impl fmt::Debug for Session {
     }
 }
 
-/// A question under way. Dropping it before its answer tells the guest that none is wanted.
+/// A request in flight. Dropping it before its reply cancels the request.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     session: Session,
     id: u64,
     incoming: mpsc::UnboundedReceiver<Incoming>,
-    over: bool,
+    is_finished: bool,
 }
 
 impl Exchange {
-    /// What comes next for the question.
-    pub(crate) async fn next(&mut self) -> Result<Incoming, Closed> {
+    /// Returns the next message for the request.
+    pub(crate) async fn next(&mut self) -> Result<Incoming, CloseReason> {
         match self.incoming.recv().await {
             Some(incoming) => {
-                self.over |= matches!(incoming, Incoming::Reply(_) | Incoming::Failure(_));
+                self.is_finished |= matches!(incoming, Incoming::Reply(_) | Incoming::Failure(_));
                 Ok(incoming)
             }
-            None => Err(self.session.closed().unwrap_or(Closed::Ended)),
+            None => Err(self.session.closed().unwrap_or(CloseReason::ChannelClosed)),
         }
     }
 
-    /// Who lets the guest send more events for this question.
+    /// Returns a handle that grants credit for more events of this request.
     pub(crate) fn credit(&self) -> Credit {
         Credit { session: self.session.clone(), id: self.id }
     }
 
-    /// A question back was answered: there is room for another.
-    pub(crate) fn answered(&self) {
-        if let Some(waiting) = self.session.shared.questions().waiting.get_mut(&self.id) {
-            waiting.room.asks += 1;
+    /// Allows another host call, because one was completed.
+    pub(crate) fn release_host_call(&self) {
+        if let Some(request) = self.session.shared.requests().open.get_mut(&self.id) {
+            request.window.host_calls += 1;
         }
     }
 }
 
-/// Lets a guest send more events.
+/// Grants a guest credit for more events.
 #[derive(Clone, Debug)]
 pub(crate) struct Credit {
     session: Session,
@@ -250,109 +260,117 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Lets the guest send so many more events.
+    /// Allows the guest to send this many more events.
     ///
-    /// Whoever reads events does not wait for a guest that does not read: there is room for more only once the guest can
-    /// be told, so few of these tasks wait at once, and they end with the session.
+    /// The reader of events does not wait for a guest that does not read. The window grows only when the credit message
+    /// is queued, so few of these tasks wait at once; they end with the session.
     pub(crate) fn grant(&self, events: u64) {
         let (shared, id) = (self.session.shared.clone(), self.id);
         let payload = protocol::encode(&events).unwrap_or_default();
         tokio::spawn(async move {
             let credit = || {
-                shared.questions().waiting.get_mut(&id)?.room.events += events;
-                Some(frame::write(Kind::Credit, id, &payload))
+                shared.requests().open.get_mut(&id)?.window.events += events;
+                Some(frame::encode(Kind::Credit, id, &payload))
             };
-            shared.outbox.put_short(credit).await;
+            shared.outbox.put_if_wanted(credit).await;
         });
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.session.shared.questions().cancel(self.id);
-        if self.over {
+        self.session.shared.requests().cancel(self.id);
+        if self.is_finished {
             return;
         }
-        self.session.shared.outbox.put_soon(frame::write(Kind::Cancel, self.id, &[]));
+        self.session.shared.outbox.put_without_waiting(frame::encode(Kind::Cancel, self.id, &[]));
     }
 }
 
 impl Shared {
-    fn questions(&self) -> std::sync::MutexGuard<'_, Questions> {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> std::sync::MutexGuard<'_, OpenRequests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn close(&self, why: Closed) {
-        let _ = self.closed.set(why);
-        self.questions().waiting.clear();
+    fn close(&self, reason: CloseReason) {
+        let _ = self.closed.set(reason);
+        self.requests().open.clear();
     }
 
-    /// Gives a message to whoever waits for it. One that nobody waits for is late, and no fault.
+    /// Delivers a message to its request. A message for an unknown request is late, which is not an error.
     fn deliver(&self, message: Frame) -> Result<(), ProtocolError> {
-        let question = from_guest::question(&message)?;
-        if !self.questions().take(question, &message)? {
+        let id = from_guest::request_id(&message)?;
+        if !self.requests().admit(id, &message)? {
             return Ok(());
         }
-        // There is room for it: only now anything is made of it.
+        // The window admits the message; only now is it decoded.
         let incoming = match from_guest::parse(message)? {
-            FromGuest::Hello(_) => return Err(ProtocolError::OutOfTurn("a second greeting")),
-            FromGuest::Reply(_, payload) => Incoming::Reply(payload),
-            FromGuest::Failure(_, fault) => Incoming::Failure(fault),
-            FromGuest::Event(_, event) => Incoming::Event(event),
-            FromGuest::Output(_, stream, bytes) => Incoming::Output(stream, bytes),
-            FromGuest::Ask(id, ask) => Incoming::Ask(id, ask),
+            GuestMessage::Hello(_) => {
+                return Err(ProtocolError::UnexpectedMessage("a second hello message"));
+            }
+            GuestMessage::Reply(_, payload) => Incoming::Reply(payload),
+            GuestMessage::Failure(_, fault) => Incoming::Failure(fault),
+            GuestMessage::Event(_, event) => Incoming::Event(event),
+            GuestMessage::Output(_, stream, bytes) => Incoming::Output(stream, bytes),
+            GuestMessage::HostCall(call_id, call) => Incoming::HostCall(call_id, call),
         };
-        let last = matches!(incoming, Incoming::Reply(_) | Incoming::Failure(_));
-        let mut questions = self.questions();
-        if let Some(waiting) = questions.waiting.get(&question) {
-            let _ = waiting.queue.send(incoming);
+        let is_last = matches!(incoming, Incoming::Reply(_) | Incoming::Failure(_));
+        let mut requests = self.requests();
+        if let Some(request) = requests.open.get(&id) {
+            let _ = request.queue.send(incoming);
         }
-        if last {
-            questions.remove(question);
+        if is_last {
+            requests.remove(id);
         }
         Ok(())
     }
 }
 
-async fn greet(
+async fn handshake(
     reader: &mut ReadHalf<Box<dyn Channel>>,
     writer: &mut WriteHalf<Box<dyn Channel>>,
-) -> Result<GuestHello, AskError> {
-    let ended = |_| AskError::Closed(Closed::Ended);
+) -> Result<GuestHello, RequestError> {
+    let closed = |_| RequestError::Closed(CloseReason::ChannelClosed);
     let nonce = random_nonce();
     let hello = protocol::encode(&HostHello { version: protocol::VERSION, nonce })?;
-    writer.write_all(&frame::write(Kind::Hello, 0, &hello)).await.map_err(ended)?;
-    writer.flush().await.map_err(ended)?;
-    // A greeting is short: a guest cannot make us hold more before it is known.
+    writer.write_all(&frame::encode(Kind::Hello, 0, &hello)).await.map_err(closed)?;
+    writer.flush().await.map_err(closed)?;
+    // A hello message is short: a guest cannot make the host buffer more before it is known.
     let mut limited = reader.take(MAX_HELLO);
     let message = match Frame::read(&mut limited).await {
         Ok(Some(frame)) if !frame.more => from_guest::parse(frame)?,
         Ok(Some(_)) | Err(ReadError::Protocol(ProtocolError::Truncated))
             if limited.limit() == 0 =>
         {
-            return Err(bad_hello("it is too long"));
+            return Err(handshake_error("its hello message is too long"));
         }
-        Ok(Some(_)) => return Err(bad_hello("it is cut in parts")),
-        Ok(None) | Err(ReadError::Io(_)) => return Err(AskError::Closed(Closed::Ended)),
+        Ok(Some(_)) => {
+            return Err(handshake_error("its hello message is split into several frames"));
+        }
+        Ok(None) | Err(ReadError::Io(_)) => {
+            return Err(RequestError::Closed(CloseReason::ChannelClosed));
+        }
         Err(ReadError::Protocol(error)) => return Err(error.into()),
     };
     match message {
-        FromGuest::Hello(hello) if hello.version != protocol::VERSION => {
-            Err(bad_hello(format!("it speaks version {}", hello.version)))
+        GuestMessage::Hello(hello) if hello.version != protocol::VERSION => {
+            Err(handshake_error(format!("it uses protocol version {}", hello.version)))
         }
-        FromGuest::Hello(hello) if hello.nonce != nonce => Err(bad_hello("it says another nonce")),
-        FromGuest::Hello(hello) => Ok(hello),
-        _ => Err(bad_hello("it says something else first")),
+        GuestMessage::Hello(hello) if hello.nonce != nonce => {
+            Err(handshake_error("it returned a wrong nonce"))
+        }
+        GuestMessage::Hello(hello) => Ok(hello),
+        _ => Err(handshake_error("its first message is not a hello message")),
     }
 }
 
 const MAX_HELLO: u64 = 64 << 10;
 
-fn bad_hello(problem: impl Into<String>) -> AskError {
-    ProtocolError::BadHello(problem.into()).into()
+fn handshake_error(problem: impl Into<String>) -> RequestError {
+    ProtocolError::HandshakeFailed(problem.into()).into()
 }
 
-/// No secret: it only tells one start of a guest from another.
+/// Returns a number that distinguishes one start of a guest from another. It is not a secret.
 fn random_nonce() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -360,14 +378,14 @@ fn random_nonce() -> u64 {
 
 async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
     let mut assembler = Assembler::default();
-    let why = loop {
+    let reason = loop {
         let step = match Frame::read(&mut reader).await {
             Ok(Some(frame)) => assembler.push(frame),
-            // A guest that is killed in the middle of a frame has not said anything wrong.
+            // A guest that was killed in the middle of a frame has not violated the protocol.
             Ok(None) | Err(ReadError::Io(_) | ReadError::Protocol(ProtocolError::Truncated)) => {
-                break Closed::Ended;
+                break CloseReason::ChannelClosed;
             }
-            Err(ReadError::Protocol(error)) => break Closed::Protocol(error),
+            Err(ReadError::Protocol(error)) => break CloseReason::Protocol(error),
         };
         let step = step.and_then(|message| match message {
             Some(message) => shared.deliver(message),
@@ -376,13 +394,13 @@ async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
         match step {
             Ok(()) if shared.closed.get().is_none() => {}
             Ok(()) => return,
-            Err(error) => break Closed::Protocol(error),
+            Err(error) => break CloseReason::Protocol(error),
         }
     };
-    shared.close(why);
+    shared.close(reason);
 }
 
-/// An answer to the guest as bytes.
-pub(crate) fn answer(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
+/// Encodes a reply to the guest.
+pub(crate) fn encode_reply(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
     protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }

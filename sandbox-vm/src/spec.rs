@@ -1,4 +1,4 @@
-//! What a sandbox is to be.
+//! The specification of a sandbox.
 
 use std::{
     collections::BTreeMap, convert::Infallible, fmt, path::PathBuf, str::FromStr, time::Duration,
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, limits::Limits};
 
-/// What a sandbox is to be: its name, what is in it, what it may use and how long it lives.
+/// The specification of a sandbox: its name, contents, limits and lifetime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,30 +25,31 @@ use crate::{Error, limits::Limits};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Spec {
-    /// The name; at most one sandbox of a name lives at once.
+    /// Name; unique among live sandboxes.
     pub name: String,
-    /// What is in it.
+    /// Programs and libraries in the guest.
     pub image: Image,
-    /// Folders of the host that it sees at its root under these names, and can only read.
-    #[serde(default)]
-    pub folders: BTreeMap<String, PathBuf>,
-    /// What it is found by.
+    /// Directories of the host that are mounted read-only at the guest's root, by name.
+    #[serde(default, rename = "folders")]
+    pub shared_dirs: BTreeMap<String, PathBuf>,
+    /// Labels by which the sandbox can be found.
     pub labels: BTreeMap<String, String>,
-    /// Where it is meant to run. It is a label, found as `region`: all back ends of this crate run guests on this machine.
+    /// Intended location, for information only: it can be searched as the label `region`, but all back ends of this
+    /// crate run guests on this machine.
     pub region: Option<String>,
-    /// What it may use.
+    /// Resource limits.
     pub limits: Limits,
-    /// How long it lives.
+    /// Time after which the sandbox is removed.
     pub lifetime: Duration,
 }
 
 impl Spec {
-    /// A sandbox of this name with the usual limits, which lives for an hour.
+    /// Creates a spec with default limits and a lifetime of one hour.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             image: Image::Base,
-            folders: BTreeMap::new(),
+            shared_dirs: BTreeMap::new(),
             labels: BTreeMap::new(),
             region: None,
             limits: Limits::default(),
@@ -56,88 +57,88 @@ impl Spec {
         }
     }
 
-    /// Says what is in it.
+    /// Sets the image.
     pub fn image(mut self, image: Image) -> Self {
         self.image = image;
         self
     }
 
-    /// Shows it a folder of the host, to read only: at its root, under this name.
+    /// Shares a directory of the host with the guest, read-only, under this name at the guest's root.
     ///
-    /// What is put into the folder later is seen too. Where the host is root the guest is nobody: then every user has to
-    /// be able to reach the folder and to read what is in it. A back end that cannot do it refuses the sandbox; its
-    /// report says so.
-    pub fn folder(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        self.folders.insert(name.into(), path.into());
+    /// Files that are added to the directory later are visible too. If the host runs as root, the guest runs as user
+    /// `nobody`, so the directory and its files must be accessible to all users. A back end that does not support this
+    /// refuses the sandbox; see [`Guarantee::SharedDirectories`](crate::report::Guarantee::SharedDirectories).
+    pub fn shared_dir(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.shared_dirs.insert(name.into(), path.into());
         self
     }
 
-    /// Gives it so many bytes of memory.
+    /// Sets the memory limit in bytes.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.limits.memory = bytes;
         self
     }
 
-    /// Gives it so much of a processor's time: 0.5 is half of one.
+    /// Sets the number of processors; 0.5 is half the time of one processor.
     pub fn cpus(mut self, cpus: f64) -> Self {
         self.limits.cpus = cpus;
         self
     }
 
-    /// Lets it be found by this.
+    /// Adds a label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// Says where it is meant to run, as a label.
+    /// Sets the region, which is only a label.
     pub fn region(mut self, region: impl Into<String>) -> Self {
         self.region = Some(region.into());
         self
     }
 
-    /// Says what it may use.
+    /// Sets all resource limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Removes it after that time, whatever it does.
+    /// Sets the time after which the sandbox is removed, even if it is busy.
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
     }
 
-    /// Refuses what no back end could make.
+    /// Returns an error if no back end could create the sandbox.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let problem = if self.name.is_empty() || self.name.len() > 128 {
-            "a name has 1 to 128 characters"
+            "its name must have 1 to 128 characters"
         } else if !self.name.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it)) {
-            "a name has letters, digits, `-`, `_` and `.` only; see `Spec::clean_name`"
+            "its name may contain only letters, digits, `-`, `_` and `.`; see `Spec::sanitize_name`"
         } else if self.name.starts_with('.') {
-            "a name does not start with a dot"
+            "its name must not start with a dot"
         } else if self.limits.memory < MIN_MEMORY {
-            "it needs 32 MiB of memory at least"
+            "it needs at least 32 MiB of memory"
         } else if !(self.limits.cpus > 0.0 && self.limits.cpus <= 1024.0) {
-            "it needs more than no processor, and at most 1024"
+            "its number of processors must be above 0 and at most 1024"
         } else if self.limits.processes < 4 {
-            "it needs 4 processes at least"
+            "it needs at least 4 processes"
         } else if self.limits.disk < MIN_DISK {
-            "it needs 64 KiB of disk at least"
+            "it needs at least 64 KiB of disk"
         } else if self.limits.files < MIN_FILES {
-            "it needs 16 files at least"
-        } else if !self.folders.keys().all(|it| is_free(it)) {
-            "a folder that it is shown has a name of letters, digits, `-` and `_` that no other folder at a root has"
-        } else if !self.folders.values().all(|it| it.is_absolute()) {
-            "a folder that it is shown is named by its whole path"
+            "it needs at least 16 files"
+        } else if !self.shared_dirs.keys().all(|it| is_valid_dir_name(it)) {
+            "the name of a shared directory may contain only letters, digits, `-` and `_`, and must not be the name of a directory in the guest's root"
+        } else if !self.shared_dirs.values().all(|it| it.is_absolute()) {
+            "the path of a shared directory must be absolute"
         } else {
             return Ok(());
         };
         Err(Error::BadSpec { name: self.name.clone(), problem })
     }
 
-    /// A text as it may stand in a name: `^GSPC` becomes `-gspc`, `BRK.B` becomes `brk.b`.
-    pub fn clean_name(text: &str) -> String {
+    /// Converts a text to a valid part of a sandbox name: `^GSPC` becomes `-gspc`, `BRK.B` becomes `brk.b`.
+    pub fn sanitize_name(text: &str) -> String {
         let clean = |it: char| match it.to_ascii_lowercase() {
             it if it.is_ascii_alphanumeric() || "-_.".contains(it) => it,
             _ => '-',
@@ -146,15 +147,15 @@ impl Spec {
     }
 }
 
-/// With less the agent itself does not start.
+/// Minimum memory with which the agent starts.
 const MIN_MEMORY: u64 = 32 << 20;
 
-/// A file system takes no room and no files at all for no limit.
+/// Minimum limits of a file system: it would treat 0 as no limit.
 const MIN_DISK: u64 = 64 << 10;
 const MIN_FILES: u32 = 16;
 
-/// What stands at the root of a guest anyway.
-const TAKEN: [&str; 15] = [
+/// Names that exist at the root of a guest.
+const RESERVED_ROOT_NAMES: [&str; 15] = [
     "agent",
     "bin",
     "dev",
@@ -172,21 +173,21 @@ const TAKEN: [&str; 15] = [
     "workspace",
 ];
 
-fn is_free(name: &str) -> bool {
+fn is_valid_dir_name(name: &str) -> bool {
     let is_plain = name.chars().all(|it| it.is_ascii_alphanumeric() || "-_".contains(it));
-    is_plain && !name.is_empty() && !TAKEN.contains(&name)
+    is_plain && !name.is_empty() && !RESERVED_ROOT_NAMES.contains(&name)
 }
 
-/// What is in a sandbox besides the agent.
+/// The programs and libraries of a sandbox, in addition to the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum Image {
-    /// Nothing.
+    /// No additional programs.
     #[default]
     Base,
-    /// Python, its standard library and the usual shell tools.
+    /// Python with its standard library, and common shell tools.
     Python,
-    /// An image that one back end knows under this name.
+    /// An image known to a back end by this name.
     Named(String),
 }
 
@@ -231,10 +232,10 @@ mod tests {
     use super::{Image, Spec};
 
     #[test]
-    fn names_of_the_market_become_names_of_sandboxes() {
+    fn ticker_symbols_become_valid_sandbox_names() {
         for (ticker, name) in [("BRK.B", "brk.b"), ("^GSPC", "-gspc"), ("Ünlü/../x", "-nl--..-x")]
         {
-            assert_eq!(Spec::clean_name(ticker), name);
+            assert_eq!(Spec::sanitize_name(ticker), name);
         }
         assert!(Spec::new("negotiate-brk.b-1").check().is_ok());
         for bad in ["", "a/b", "..", ".hidden", "a b", &"x".repeat(129)] {
@@ -245,17 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_shown_cover_nothing() {
-        assert!(Spec::new("x").folder("packages", "/var/packages").check().is_ok());
+    fn shared_directories_cannot_hide_guest_directories() {
+        assert!(Spec::new("x").shared_dir("packages", "/var/packages").check().is_ok());
         for (name, path) in
             [("usr", "/x"), ("tmp", "/x"), ("", "/x"), ("a/b", "/x"), ("..", "/x"), ("a", "x")]
         {
-            assert!(Spec::new("x").folder(name, path).check().is_err(), "{name} {path}");
+            assert!(Spec::new("x").shared_dir(name, path).check().is_err(), "{name} {path}");
         }
     }
 
     #[test]
-    fn images_are_known_by_short_and_long_names() {
+    fn images_parse_from_short_and_long_names() {
         for (name, image) in [("base", Image::Base), ("agent-sandbox-python:latest", Image::Python)]
         {
             assert_eq!(name.parse(), Ok(image.clone()));

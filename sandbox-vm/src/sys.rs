@@ -1,4 +1,4 @@
-//! The system calls that have no safe wrapper.
+//! System calls that have no safe wrapper.
 #![expect(unsafe_code, reason = "these calls have no safe wrapper")]
 
 use std::{
@@ -7,13 +7,13 @@ use std::{
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
-/// Keeps all descriptors from this one on from programs that are started later.
+/// Sets the close-on-exec flag of all file descriptors from `first` on.
 ///
-/// A program may have been started with descriptors that it knows nothing of; a guest must not get them.
-pub(crate) fn keep_descriptors_from(first: RawFd) -> io::Result<()> {
-    // SAFETY: the call takes three numbers and no pointer. With this flag it closes nothing: it only sets the
-    // close-on-exec flag of descriptors, so no descriptor that somebody owns goes away under them.
-    let done = unsafe {
+/// A program may have inherited descriptors that it does not know about; a guest must not get them.
+pub(crate) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
+    // SAFETY: the call takes three numbers and no pointer. With `CLOSE_RANGE_CLOEXEC` it closes nothing: it only sets
+    // the close-on-exec flag, so no descriptor is closed while its owner still uses it.
+    let result = unsafe {
         nix::libc::syscall(
             nix::libc::SYS_close_range,
             first,
@@ -21,61 +21,62 @@ pub(crate) fn keep_descriptors_from(first: RawFd) -> io::Result<()> {
             nix::libc::CLOSE_RANGE_CLOEXEC,
         )
     };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets the kernel make its random numbers from all that its pool holds, now.
+/// Makes the kernel reseed its random number generator from its entropy pool immediately.
 ///
-/// What is written to the pool counts with the next such turn only, which may be a minute away. It takes
-/// `CAP_SYS_ADMIN`.
-pub(crate) fn use_new_randomness(source: &File) -> io::Result<()> {
-    /// `_IO('R', 7)`, which the libc crate does not name.
+/// Without this call, data written to the pool takes effect only at the next periodic reseed, which may be a minute
+/// away. Requires `CAP_SYS_ADMIN`.
+pub(crate) fn reseed_kernel_rng(source: &File) -> io::Result<()> {
+    /// `_IO('R', 7)`, which the libc crate does not define.
     const RNDRESEEDCRNG: nix::libc::Ioctl = 0x5207;
-    // SAFETY: the call takes no pointer and changes nothing of this process; the descriptor is open, for it is borrowed.
-    let done = unsafe { nix::libc::ioctl(source.as_raw_fd(), RNDRESEEDCRNG) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: the call takes no pointer and changes nothing in this process; the descriptor is open because it is
+    // borrowed.
+    let result = unsafe { nix::libc::ioctl(source.as_raw_fd(), RNDRESEEDCRNG) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a tree of mounts read-only, with all that is mounted in it, and takes from its files the power to be devices or
-/// to change whose rights a program has. What it was already it stays.
+/// Makes a tree of mounts read-only, including all mounts below it, and disables device files and set-user-ID programs
+/// in it. Restrictions that it already has stay in force.
 ///
-/// Kernels before 5.12 do not have the call.
-pub(crate) fn make_harmless(tree: &OwnedFd) -> io::Result<()> {
+/// Fails on kernels before 5.12, which do not have this call.
+pub(crate) fn restrict_mount_tree(tree: &OwnedFd) -> io::Result<()> {
     use nix::libc;
-    let settings = libc::mount_attr {
+    let attributes = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
         attr_clr: 0,
         propagation: 0,
         userns_fd: 0,
     };
-    // SAFETY: both pointers lead to what lives until the call has returned, a text that ends with a zero and a struct of
-    // the size that is given; the kernel reads them and writes nothing. The descriptor is open, for it is borrowed.
-    let done = unsafe {
+    // SAFETY: both pointers refer to values that live until the call returns: a NUL-terminated string and a struct of
+    // the size that is passed. The kernel reads them and writes nothing. The descriptor is open because it is borrowed.
+    let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             tree.as_raw_fd(),
             c"".as_ptr(),
             libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
-            &raw const settings,
-            size_of_val(&settings),
+            &raw const attributes,
+            size_of_val(&attributes),
         )
     };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes memory that could be shared, of a file or of none, writes to all of it, and keeps it until this process ends.
+/// Maps shared memory, backed by a file or anonymous, writes to all of it, and keeps it until this process ends.
 #[cfg(any(test, feature = "testkit"))]
-pub(crate) fn hold_shared_memory(file: Option<&File>, len: usize) -> io::Result<()> {
+pub(crate) fn allocate_shared_memory(file: Option<&File>, len: usize) -> io::Result<()> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
-    let (access, nowhere) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
-    // SAFETY: a new mapping at a place that the kernel chooses; it replaces nothing.
+    let (access, any_address) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
+    // SAFETY: creates a new mapping at an address that the kernel chooses; it replaces no existing mapping.
     let start = unsafe {
         match file {
-            Some(file) => mmap(nowhere, len, access, MapFlags::SHARED, file, 0)?,
-            None => mmap_anonymous(nowhere, len, access, MapFlags::SHARED)?,
+            Some(file) => mmap(any_address, len, access, MapFlags::SHARED, file, 0)?,
+            None => mmap_anonymous(any_address, len, access, MapFlags::SHARED)?,
         }
     };
-    // SAFETY: the mapping has this many bytes, may be written to, and nobody else knows of it.
+    // SAFETY: the mapping is writable and `len` bytes long, and nothing else refers to it.
     unsafe { start.cast::<u8>().write_bytes(1, len) };
     Ok(())
 }
@@ -87,7 +88,7 @@ mod tests {
     use rustix::io::FdFlags;
 
     #[test]
-    fn a_descriptor_that_was_open_to_all_is_not_inherited() {
+    fn inheritable_descriptor_is_no_longer_inherited() {
         let file = tempfile::tempfile().unwrap();
         rustix::io::fcntl_setfd(&file, FdFlags::empty()).unwrap();
         let seen = || {
@@ -95,7 +96,7 @@ mod tests {
             Command::new("test").args(["-e", &path]).status().unwrap().success()
         };
         assert!(seen());
-        super::keep_descriptors_from(file.as_raw_fd()).unwrap();
+        super::set_cloexec_from(file.as_raw_fd()).unwrap();
         assert!(!seen());
         assert_eq!(rustix::io::fcntl_getfd(&file).unwrap(), FdFlags::CLOEXEC);
     }

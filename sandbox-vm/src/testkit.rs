@@ -1,7 +1,8 @@
-//! The suite that every back end passes, less what its capability report says it lacks.
+//! The conformance suite that every back end must pass, except for guarantees that its capability report does not
+//! claim.
 //!
-//! The guests of the suite are the program `sandbox-vm-hostile`: it holds the graphs of [`graphs`], and is at the same
-//! time a set of programs that try to get out, each by a name of [`hostile`].
+//! The suite's guests run the program `sandbox-vm-hostile`. It contains the graphs of [`graphs`] and, as subcommands,
+//! the programs of [`hostile`] that attempt to escape.
 //!
 //! ```no_run
 //! use sandbox_vm::{backend::Jail, testkit};
@@ -32,37 +33,37 @@ use crate::{
     Image, Isolation, Sandbox, Sandboxes, Spec,
     backend::Backend,
     guest::Agent,
-    report::{Guarantee, Report as Capabilities},
+    report::{Guarantee, Report},
 };
 
-/// The agent of the suite's guests.
+/// Returns the agent of the suite's guests.
 pub fn agent() -> Agent {
     graphs::register(Agent::new())
 }
 
-/// Where a guest finds the program that it is.
+/// Path of the suite's program inside a guest.
 pub const PROGRAM: &str = "/agent";
 
-/// Runs every check on a back end. `hostile` is where the suite's program is on the host: a back end that does not
+/// Runs every check on a back end. `hostile` is the path of the suite's program on the host; a back end that does not
 /// isolate runs it from there.
-pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> Report {
-    run_some(hostile, make, checks()).await
+pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> SuiteReport {
+    run_checks(hostile, make, checks()).await
 }
 
-/// Runs some of the checks: `checks().filter(|it| it.name().starts_with("graph"))`.
-pub async fn run_some<B: Backend + 'static>(
+/// Runs the given checks, for example `checks().filter(|it| it.name().starts_with("graph"))`.
+pub async fn run_checks<B: Backend + 'static>(
     hostile: &str,
     make: impl Fn() -> B,
     checks: impl Iterator<Item = Check>,
-) -> Report {
-    let mut report = Report::default();
-    // Several suites may run at once in one process.
+) -> SuiteReport {
+    let mut report = SuiteReport::default();
+    // Several suites may run concurrently in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
     for check in checks {
-        let folder = state.join(report.outcomes.len().to_string());
-        let bench = Bench::open(make(), folder, hostile).await;
-        let outcome = match bench {
-            Ok(bench) => check.run(bench).await,
+        let dir = state.join(report.outcomes.len().to_string());
+        let cx = TestContext::open(make(), dir, hostile).await;
+        let outcome = match cx {
+            Ok(cx) => check.run(cx).await,
             Err(problem) => Outcome::Failed(problem),
         };
         report.outcomes.push((check.name, outcome));
@@ -71,9 +72,9 @@ pub async fn run_some<B: Backend + 'static>(
     report
 }
 
-/// All checks, in the order in which [`run`] runs them.
+/// Returns all checks, in the order in which [`run`] runs them.
 pub fn checks() -> impl Iterator<Item = Check> {
-    let subjects = [
+    let groups = [
         programs::CHECKS,
         files::CHECKS,
         runs::CHECKS,
@@ -82,28 +83,28 @@ pub fn checks() -> impl Iterator<Item = Check> {
         lifetimes::CHECKS,
         snapshots::CHECKS,
     ];
-    subjects.into_iter().flatten().copied()
+    groups.into_iter().flatten().copied()
 }
 
-/// What a check works with: a back end, and its sandboxes.
+/// The back end and sandboxes of a check.
 #[derive(Clone, Debug)]
-pub struct Bench {
-    /// The sandboxes, of this back end alone.
+pub struct TestContext {
+    /// Sandboxes of the tested back end only.
     pub sandboxes: Sandboxes,
-    /// What the back end says it can do.
-    pub capabilities: Capabilities,
-    /// Where a guest finds the suite's program.
+    /// The back end's capability report.
+    pub capabilities: Report,
+    /// Path of the suite's program, as seen by the guest.
     pub program: Arc<str>,
 }
 
-impl Bench {
+impl TestContext {
     async fn open(
         backend: impl Backend + 'static,
         state: PathBuf,
         hostile: &str,
     ) -> Result<Self, String> {
-        let opening = Sandboxes::new().backend(backend).isolation(Isolation::Preferred);
-        let sandboxes = opening.state_folder(state).open().await.map_err(|it| it.to_string())?;
+        let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
+        let sandboxes = builder.state_dir(state).open().await.map_err(|it| it.to_string())?;
         let capabilities = sandboxes.reports()[0].clone();
         let program = match capabilities.is_isolated() {
             true => Arc::from(PROGRAM),
@@ -112,7 +113,7 @@ impl Bench {
         Ok(Self { sandboxes, capabilities, program })
     }
 
-    /// A sandbox of the usual size, whose image lets the guest's program be run where programs can be run at all.
+    /// Returns a spec with default limits, whose image can run the suite's program if the back end can run programs.
     pub fn spec(&self) -> Spec {
         match self.capabilities.has(Guarantee::Programs) {
             true => Spec::new("suite").image(Image::Python),
@@ -120,42 +121,44 @@ impl Bench {
         }
     }
 
-    /// Makes a sandbox.
+    /// Returns the sandbox of this name, or creates it.
     pub async fn sandbox(&self, spec: Spec) -> Result<Sandbox, Failure> {
         Ok(self.sandboxes.create_if_not_exists(spec).await?)
     }
 }
 
-/// One thing that a back end must do.
+/// One requirement of a back end.
 #[derive(Clone, Copy)]
 pub struct Check {
     name: &'static str,
     needs: &'static [Guarantee],
-    body: fn(Bench) -> Body,
+    body: fn(TestContext) -> Body,
 }
 
 type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// How long a check may take: guests that are emulated take their time.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Time limit of a check: emulated guests are slow.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Check {
-    /// What is checked, in words.
+    /// Returns a description of what is checked.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
     /// Runs the check.
-    pub async fn run(&self, bench: Bench) -> Outcome {
-        if let Some(lack) = self.needs.iter().find(|it| !bench.capabilities.has(**it)) {
-            return Outcome::Lacks(*lack);
+    pub async fn run(&self, cx: TestContext) -> Outcome {
+        if let Some(missing) = self.needs.iter().find(|it| !cx.capabilities.has(**it)) {
+            return Outcome::Skipped(*missing);
         }
-        let sandboxes = bench.sandboxes.clone();
-        let work = tokio::spawn(tokio::time::timeout(PATIENCE, (self.body)(bench)));
+        let sandboxes = cx.sandboxes.clone();
+        let work = tokio::spawn(tokio::time::timeout(CHECK_TIMEOUT, (self.body)(cx)));
         let outcome = match work.await {
             Ok(Ok(Ok(()))) => Outcome::Passed,
             Ok(Ok(Err(failure))) => Outcome::Failed(failure.0),
-            Ok(Err(_)) => Outcome::Failed(format!("it was not over after {PATIENCE:?}")),
+            Ok(Err(_)) => {
+                Outcome::Failed(format!("the check did not finish within {CHECK_TIMEOUT:?}"))
+            }
             Err(error) => Outcome::Failed(error.to_string()),
         };
         sandboxes.delete_all().await;
@@ -169,54 +172,56 @@ impl fmt::Debug for Check {
     }
 }
 
-/// What came of a check.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
+    /// The check passed.
     Passed,
-    /// It does not.
+    /// The check failed, with this message.
     Failed(String),
-    /// The back end says itself that it lacks this.
-    Lacks(Guarantee),
+    /// The check was skipped, because the back end does not claim this guarantee.
+    Skipped(Guarantee),
 }
 
-/// What came of the suite.
+/// Results of the suite.
 #[derive(Clone, Debug, Default)]
-#[must_use = "a report says nothing unless it is looked at: call `assert`"]
-pub struct Report {
-    /// Each check's name, and what came of it.
+#[must_use = "a report has no effect unless it is inspected: call `assert`"]
+pub struct SuiteReport {
+    /// Name and result of each check.
     pub outcomes: Vec<(&'static str, Outcome)>,
 }
 
-impl Report {
-    /// Panics with the list of failures, if there are any, and where nothing was checked.
+impl SuiteReport {
+    /// Panics with the list of failures if a check failed, or if no check passed.
     #[track_caller]
     pub fn assert(&self) {
-        assert!(self.outcomes.iter().any(|it| it.1 == Outcome::Passed), "no check was run: {self}");
+        assert!(self.outcomes.iter().any(|it| it.1 == Outcome::Passed), "no check passed: {self}");
         assert!(!self.outcomes.iter().any(|it| matches!(it.1, Outcome::Failed(_))), "{self}");
     }
 
-    /// How many checks passed.
+    /// Returns the number of checks that passed.
     pub fn passed(&self) -> usize {
         self.outcomes.iter().filter(|it| it.1 == Outcome::Passed).count()
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} checks passed", self.passed(), self.outcomes.len())?;
         for (name, outcome) in &self.outcomes {
             match outcome {
                 Outcome::Passed => {}
                 Outcome::Failed(problem) => write!(f, "\n- {name}\n  {problem}")?,
-                Outcome::Lacks(lack) => write!(f, "\n  (left out: {name}; not: {})", lack.words())?,
+                Outcome::Skipped(missing) => {
+                    write!(f, "\n  (skipped: {name}; not guaranteed: {})", missing.description())?
+                }
             }
         }
         Ok(())
     }
 }
 
-/// Why a check does not hold.
+/// Why a check failed.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -226,11 +231,11 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Fails a check unless something holds.
+/// Fails a check unless the condition is true.
 macro_rules! ensure {
-    ($holds:expr, $($words:tt)+) => {
+    ($holds:expr, $($message:tt)+) => {
         if !$holds {
-            return Err($crate::testkit::fail(format!($($words)+)));
+            return Err($crate::testkit::fail(format!($($message)+)));
         }
     };
 }
@@ -240,7 +245,7 @@ fn fail(problem: impl Into<String>) -> Failure {
     Failure(problem.into())
 }
 
-/// Writes a check down: its name, what it needs, and the async function that makes it.
+/// Defines a check: its name, the guarantees it needs, and the async function that performs it.
 macro_rules! check {
     ($name:literal, $body:path) => {
         $crate::testkit::check!($name, [], $body)
@@ -249,7 +254,7 @@ macro_rules! check {
         $crate::testkit::Check {
             name: $name,
             needs: &[$($crate::report::Guarantee::$needs),*],
-            body: |bench| Box::pin($body(bench)),
+            body: |cx| Box::pin($body(cx)),
         }
     };
 }

@@ -1,4 +1,4 @@
-//! Reads bytes as the host reads those of a guest.
+//! Parses arbitrary bytes as messages from a guest.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,12 +10,12 @@ fuzz_target!(|bytes: &[u8]| {
     while let Ok(Some(frame)) = Frame::take(&mut bytes) {
         match assembler.push(frame) {
             Ok(Some(message)) => {
-                match from_guest::question(&message).and_then(|_| from_guest::parse(message)) {
-                    Ok(from_guest::FromGuest::Reply(_, payload)) => {
-                        let _ = from_guest::reply::<message::Exited>(&payload);
-                        let _ = from_guest::reply::<message::Ended>(&payload);
+                match from_guest::request_id(&message).and_then(|_| from_guest::parse(message)) {
+                    Ok(from_guest::GuestMessage::Reply(_, payload)) => {
+                        let _ = from_guest::reply::<message::ExecResult>(&payload);
+                        let _ = from_guest::reply::<message::GraphOutcome>(&payload);
                         let _ = from_guest::reply::<Vec<message::Entry>>(&payload);
-                        let _ = from_guest::reply::<message::Bytes>(&payload);
+                        let _ = from_guest::reply::<message::FileContents>(&payload);
                     }
                     Ok(_) => {}
                     Err(_) => return,

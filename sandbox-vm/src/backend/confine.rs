@@ -1,4 +1,5 @@
-//! How a guest's agent closes the doors behind itself: in the jail, and in a VM, where they stand behind the VM's walls.
+//! Restrictions that a guest's agent applies to itself and to everything it starts. In the jail they are the isolation
+//! itself; in a VM they are a second layer inside the VM.
 
 use std::{
     fs, io,
@@ -18,136 +19,141 @@ use rustix::{
 use seccompiler::BpfProgram;
 use serde::{Deserialize, Serialize};
 
-use super::calls::{self, Memory};
+use super::seccomp::{self, MemoryEnforcement};
 use crate::{guest::WORKSPACE, limits::Limits};
 
-/// What the guest's programs may use, as far as its own kernel bounds it.
+/// Limits of the guest's programs, as far as the guest's own kernel enforces them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Bounds {
+pub(crate) struct GuestLimits {
     processes: u32,
     files: u32,
     disk: u64,
-    /// Bytes that one process may have, where nothing else bounds the memory of all.
+    /// Maximum data size of one process in bytes, set if nothing else limits the memory of all processes.
     data: Option<u64>,
 }
 
-impl Bounds {
+impl GuestLimits {
     pub(super) fn new(limits: &Limits, data: Option<u64>) -> Self {
         Self { processes: limits.processes, files: limits.files, disk: limits.disk, data }
     }
 
-    /// Who bounds the memory of all of the guest's processes together.
-    pub(super) fn memory(&self) -> Memory {
-        if self.data.is_some() { Memory::Unbounded } else { Memory::Bounded }
+    /// Returns what limits the memory of all processes of the guest together.
+    pub(super) fn memory_enforcement(&self) -> MemoryEnforcement {
+        if self.data.is_some() { MemoryEnforcement::Agent } else { MemoryEnforcement::Kernel }
     }
 }
 
-/// How many threads the agent itself may need, beside what it runs.
-const AGENT_PROCESSES: u32 = 8;
+/// Number of threads that the agent itself may need, besides what it runs.
+const AGENT_THREADS: u32 = 8;
 
-/// A door that could not be closed.
+/// A restriction that could not be applied.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}: {source}")]
+#[error("cannot {what}: {source}")]
 pub(crate) struct ConfineError {
     what: &'static str,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// One file system for the workspace and for `/tmp`, so that one limit holds for both.
-pub(super) fn workspace(base: &Path, bounds: &Bounds) -> io::Result<()> {
+/// Mounts one file system for both the workspace and `/tmp`, so that one limit applies to both.
+pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<()> {
     let store = base.join("store");
     fs::create_dir(&store)?;
-    let options = format!("mode=0755,size={},nr_inodes={}", bounds.disk, bounds.files);
+    let options = format!("mode=0755,size={},nr_inodes={}", limits.disk, limits.files);
     let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
     mount("workspace", &store, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)?;
-    for (folder, path) in [("workspace", WORKSPACE), ("tmp", "/tmp")] {
-        fs::create_dir(store.join(folder))?;
-        let at = below(base, Path::new(path));
+    for (dir, path) in [("workspace", WORKSPACE), ("tmp", "/tmp")] {
+        fs::create_dir(store.join(dir))?;
+        let at = path_in_root(base, Path::new(path));
         fs::create_dir_all(&at)?;
-        mount_bind(store.join(folder), &at)?;
+        mount_bind(store.join(dir), &at)?;
     }
     unmount(&store, UnmountFlags::DETACH)?;
     fs::remove_dir(&store)
 }
 
-/// What programs expect to find.
-pub(super) fn furnish(base: &Path) -> io::Result<()> {
-    name_users(base)?;
+/// Creates the files and links that programs expect.
+pub(super) fn populate_root(base: &Path) -> io::Result<()> {
+    write_user_files(base)?;
     for (to, at) in [("fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout"), ("fd/2", "stderr")] {
         symlink(Path::new("/proc/self").join(to), base.join("dev").join(at))?;
     }
     symlink("/tmp", base.join("dev/shm"))
 }
 
-/// The names of the users that there are.
-pub(super) fn name_users(base: &Path) -> io::Result<()> {
+/// Writes `/etc/passwd` and `/etc/group`.
+pub(super) fn write_user_files(base: &Path) -> io::Result<()> {
     fs::create_dir_all(base.join("etc"))?;
     let user = |name: &str, id: u32| format!("{name}:x:{id}:{id}:{name}:{WORKSPACE}:/bin/sh\n");
     fs::write(base.join("etc/passwd"), user("root", 0) + &user("nobody", 65_534))?;
     fs::write(base.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")
 }
 
-/// A path of the guest below a folder that is to be its root.
-pub(super) fn below(base: &Path, path: &Path) -> PathBuf {
+/// Returns where a path of the guest is below `base`, the directory that will become its root.
+pub(super) fn path_in_root(base: &Path, path: &Path) -> PathBuf {
     base.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Bounds this process and all it starts, and takes from them every way to more: files outside the workspace,
-/// capabilities but those to be kept, which no program that is started gets, and system calls that are not listed.
-pub(super) fn close(bounds: &Bounds, keep: CapabilitySet) -> Result<(), ConfineError> {
-    close_to(bounds, keep, &guest_calls(bounds)?)
+/// Restricts this process and everything it starts: resource limits, no writing outside the workspace, `/tmp` and
+/// `/dev`, no capabilities except `keep`, and only allowed system calls. Programs that are started do not inherit the
+/// kept capabilities.
+pub(super) fn confine(limits: &GuestLimits, keep: CapabilitySet) -> Result<(), ConfineError> {
+    confine_with_filter(limits, keep, &guest_filter(limits)?)
 }
 
-/// Like [`close`], with another list of system calls.
-pub(super) fn close_to(
-    bounds: &Bounds,
+/// Like [`confine`], with another seccomp filter.
+pub(super) fn confine_with_filter(
+    limits: &GuestLimits,
     keep: CapabilitySet,
-    calls: &BpfProgram,
+    filter: &BpfProgram,
 ) -> Result<(), ConfineError> {
-    drop_capabilities(keep).map_err(door("drop its capabilities"))?;
-    close_rest(bounds, calls)
+    drop_capabilities(keep).map_err(failed_to("drop its capabilities"))?;
+    apply_restrictions(limits, filter)
 }
 
-/// Like [`close`], for a process that has been left no capabilities, and so cannot drop any.
-pub(super) fn close_powerless(bounds: &Bounds) -> Result<(), ConfineError> {
-    let own = rustix::thread::capabilities(None).map_err(door("look at its capabilities"))?;
-    if !(own.permitted.is_empty() && own.inheritable.is_empty()) {
-        return Err(door("be without capabilities")(format!("it has {:?}", own.permitted)));
+/// Like [`confine`], for a process that was started without capabilities and therefore cannot drop any.
+pub(super) fn confine_unprivileged(limits: &GuestLimits) -> Result<(), ConfineError> {
+    let owned = rustix::thread::capabilities(None).map_err(failed_to("read its capabilities"))?;
+    if !(owned.permitted.is_empty() && owned.inheritable.is_empty()) {
+        return Err(failed_to("verify that it has no capabilities")(format!(
+            "it has {:?}",
+            owned.permitted
+        )));
     }
-    rustix::thread::set_no_new_privs(true).map_err(door("give up new privileges"))?;
-    close_rest(bounds, &guest_calls(bounds)?)
+    rustix::thread::set_no_new_privs(true).map_err(failed_to("set no_new_privs"))?;
+    apply_restrictions(limits, &guest_filter(limits)?)
 }
 
-fn guest_calls(bounds: &Bounds) -> Result<BpfProgram, ConfineError> {
-    calls::filter(bounds.memory()).map_err(door("read the list of system calls"))
+fn guest_filter(limits: &GuestLimits) -> Result<BpfProgram, ConfineError> {
+    seccomp::guest_filter(limits.memory_enforcement())
+        .map_err(failed_to("compile its seccomp filter"))
 }
 
-fn close_rest(bounds: &Bounds, calls: &BpfProgram) -> Result<(), ConfineError> {
-    bound(bounds).map_err(door("bound its resources"))?;
-    restrict_files(&[WORKSPACE, "/tmp", "/dev"])
-        .map_err(door("restrict its files with landlock"))?;
-    // What runs in the guest is the same user, and could otherwise read and write this process's memory.
+fn apply_restrictions(limits: &GuestLimits, filter: &BpfProgram) -> Result<(), ConfineError> {
+    set_resource_limits(limits).map_err(failed_to("set its resource limits"))?;
+    apply_landlock(&[WORKSPACE, "/tmp", "/dev"])
+        .map_err(failed_to("restrict its files with landlock"))?;
+    // Programs in the guest run as the same user and could otherwise read and write this process's memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(door("hide its memory"))?;
-    calls::apply(calls).map_err(door("restrict its system calls"))
+        .map_err(failed_to("protect its memory from programs in the guest"))?;
+    seccomp::apply(filter).map_err(failed_to("install its seccomp filter"))
 }
 
-fn door<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+fn failed_to<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     what: &'static str,
 ) -> impl FnOnce(E) -> ConfineError {
     move |source| ConfineError { what, source: source.into() }
 }
 
-fn bound(bounds: &Bounds) -> io::Result<()> {
-    let mut limits = vec![
+fn set_resource_limits(limits: &GuestLimits) -> io::Result<()> {
+    let mut rlimits = vec![
         (Resource::Core, 0),
-        (Resource::Nofile, u64::from(bounds.files)),
-        (Resource::Nproc, u64::from(bounds.processes.saturating_add(AGENT_PROCESSES))),
-        (Resource::Fsize, bounds.disk),
+        (Resource::Nofile, u64::from(limits.files)),
+        (Resource::Nproc, u64::from(limits.processes.saturating_add(AGENT_THREADS))),
+        (Resource::Fsize, limits.disk),
         (Resource::Memlock, 0),
     ];
-    limits.extend(bounds.data.map(|it| (Resource::Data, it)));
-    for (resource, limit) in limits {
+    rlimits.extend(limits.data.map(|it| (Resource::Data, it)));
+    for (resource, limit) in rlimits {
         let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
         rustix::process::setrlimit(
             resource,
@@ -157,9 +163,9 @@ fn bound(bounds: &Bounds) -> io::Result<()> {
     Ok(())
 }
 
-/// Files may be read and run, and written in these places alone. Where the kernel is too old for a part of this, the
-/// read-only mounts and the empty network stand behind it.
-pub(super) fn restrict_files(writable: &[&str]) -> Result<(), landlock::RulesetError> {
+/// Allows reading and executing all files, but writing only below `writable`. Best effort: where the kernel is too old
+/// for a part of this, the read-only mounts and the empty network namespace still apply.
+pub(super) fn apply_landlock(writable: &[&str]) -> Result<(), landlock::RulesetError> {
     let abi = ABI::V6;
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -173,13 +179,14 @@ pub(super) fn restrict_files(writable: &[&str]) -> Result<(), landlock::RulesetE
         .map(drop)
 }
 
-/// Takes every other capability out of every set, and all out of what a program could ever get.
+/// Removes all capabilities from all sets, except that `keep` stays permitted for this process, and makes sure that no
+/// program started later can gain any.
 pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
-        if_known(rustix::thread::remove_capability_from_bounding_set(capability))?;
+        ignore_unknown(rustix::thread::remove_capability_from_bounding_set(capability))?;
     }
-    if_known(rustix::thread::clear_ambient_capability_set())?;
-    if_known(rustix::thread::set_capabilities_secure_bits(
+    ignore_unknown(rustix::thread::clear_ambient_capability_set())?;
+    ignore_unknown(rustix::thread::set_capabilities_secure_bits(
         CapabilitiesSecureBits::NO_ROOT
             | CapabilitiesSecureBits::NO_ROOT_LOCKED
             | CapabilitiesSecureBits::NO_SETUID_FIXUP
@@ -187,19 +194,19 @@ pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
     ))?;
-    // What is kept is laid down too, until the moment that it is needed in.
+    // Kept capabilities are permitted but not effective until they are needed.
     let none = CapabilitySet::empty();
-    let kept = CapabilitySets { effective: none, permitted: keep, inheritable: none };
-    rustix::thread::set_capabilities(None, kept)?;
+    let sets = CapabilitySets { effective: none, permitted: keep, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)?;
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
 }
 
-/// A kernel that does not know a capability, or a way to come by some, gives none of that kind. gVisor's knows fewer
-/// than Linux.
-fn if_known(done: Result<(), rustix::io::Errno>) -> Result<(), rustix::io::Errno> {
-    match done {
+/// Ignores errors about unknown capabilities or capability features: a kernel that does not know them cannot grant
+/// them. gVisor knows fewer than Linux.
+fn ignore_unknown(result: Result<(), rustix::io::Errno>) -> Result<(), rustix::io::Errno> {
+    match result {
         Err(rustix::io::Errno::INVAL) => Ok(()),
-        done => done,
+        result => result,
     }
 }

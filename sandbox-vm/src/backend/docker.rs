@@ -1,15 +1,15 @@
-//! Docker: a guest is a container of an engine that runs already, asked for over the engine's API.
+//! Docker: a guest is a container, created through the API of a running Docker engine.
 //!
-//! The container has no network, a root that is read-only, no capabilities and no way to get any, limits on memory,
-//! processes and processor share, and two memory file systems to write to: `/workspace` has three quarters of the
-//! sandbox's disk, and `/tmp` the rest. The agent closes the same doors behind itself as in the [jail](super::jail), and
-//! serves on its standard input and output, which the engine passes on.
+//! The container has no network, a read-only root, no capabilities and no way to gain any, and limits on memory,
+//! processes and processor share. It can write to two memory file systems: `/workspace` gets three quarters of the
+//! sandbox's disk limit, `/tmp` the rest. The agent applies the same restrictions to itself as in the
+//! [jail](super::jail) and serves on its standard input and output, which the engine forwards.
 //!
-//! [`Image::Base`] holds the agent and nothing else. It is brought to the engine when it is first needed, under a name
-//! that is made from its content, and stays there for the next start: `docker image rm` removes it. Any other image is
-//! the application's, with its agent in it as `/agent` and folders `/workspace` and `/tmp`; the one for Python has the
-//! name `agent-sandbox-python:latest`. A file like this makes it, beside a program that is built with
-//! `-C target-feature=+crt-static`, by `docker build -t agent-sandbox-python:latest .`:
+//! [`Image::Base`] contains only the agent. It is imported into the engine when it is first needed, under a name
+//! derived from its content, and stays there for later starts; `docker image rm` removes it. Any other image is
+//! provided by the application, with its agent as `/agent` and with directories `/workspace` and `/tmp`. The Python
+//! image has the name `agent-sandbox-python:latest`. The following file, next to a program built with `-C
+//! target-feature=+crt-static`, creates it with `docker build -t agent-sandbox-python:latest .`:
 //!
 //! ```dockerfile
 //! FROM python:3.13-slim
@@ -17,9 +17,9 @@
 //! RUN mkdir -p /workspace
 //! ```
 //!
-//! The suite runs on this back end where an engine answers, and says so where none does; it was seen to pass with Docker
-//! 20.10. The report claims no more than what the engine is asked for, and says where the engine answers that it cannot
-//! do it.
+//! The test suite runs on this back end if an engine is reachable, and reports that it was skipped otherwise. It has
+//! passed with Docker 20.10. The report claims only what the engine was asked for, and leaves out what the engine says
+//! it cannot do.
 
 mod container;
 mod handle;
@@ -45,59 +45,61 @@ use self::handle::DockerHandle;
 use super::{Backend, Guest};
 use crate::{
     Error,
-    berth::{Berth, CONTAINER, Leftover},
     report::{Guarantee, Report},
+    sandbox_dir::{CONTAINER_PREFIX, Leftover, SandboxDir},
     spec::{Image, Spec},
 };
 
 const NAME: &str = "docker";
 
-/// Where an engine listens unless it is said.
-const USUAL_SOCKET: &str = "unix:///var/run/docker.sock";
+/// Address of the engine unless another one is named.
+const DEFAULT_SOCKET: &str = "unix:///var/run/docker.sock";
 
-/// How long the engine has for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for an answer of the engine.
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Docker as a back end.
+/// The Docker back end.
 #[derive(Clone, Debug)]
 pub struct Docker {
     agent: PathBuf,
     host: String,
-    /// The image that holds the agent, once the engine has it.
+    /// Name of the image with the agent, once the engine has it.
     base: Arc<OnceCell<String>>,
 }
 
 impl Docker {
-    /// Containers whose only program is this one: static, and calling [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end whose containers run only this program. It has to be statically linked and call
+    /// [`guest::enter`](crate::guest::enter) first.
     ///
-    /// The engine is the one that the variable `DOCKER_HOST` names, by its socket, or the usual one.
+    /// The engine is the one whose socket the environment variable `DOCKER_HOST` names, or else the default one.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
-        let host = env::var("DOCKER_HOST").unwrap_or_else(|_| USUAL_SOCKET.to_owned());
+        let host = env::var("DOCKER_HOST").unwrap_or_else(|_| DEFAULT_SOCKET.to_owned());
         Self { agent: program.into(), host, base: Arc::default() }
     }
 
-    /// Containers whose only program is the one that runs now: static, and calling
+    /// Creates a back end whose containers run only the current program. It has to be statically linked and call
     /// [`guest::enter`](crate::guest::enter) first.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
 
-    /// Asks the engine that listens on this socket.
+    /// Uses the engine that listens on this socket.
     pub fn socket(self, path: impl AsRef<Path>) -> Self {
         Self { host: format!("unix://{}", path.as_ref().display()), ..Self::agent(self.agent) }
     }
 
     fn engine(&self) -> Result<Engine, Error> {
-        connect(&self.host).map_err(start)
+        connect(&self.host).map_err(start_error)
     }
 
-    /// The name of an image in the engine. The one with the agent alone is brought there first; any other is the
-    /// application's, which has put its agent into it as `/agent`.
+    /// Returns the name of an image in the engine. The image with only the agent is imported first; any other is
+    /// provided by the application, which has put its agent into it as `/agent`.
     async fn image(&self, engine: &Engine, image: &Image) -> Result<String, Error> {
         match image {
             Image::Base => {
-                let made = self.base.get_or_try_init(|| image::bring(engine, &self.agent));
-                made.await.cloned()
+                let name =
+                    self.base.get_or_try_init(|| image::import_if_missing(engine, &self.agent));
+                name.await.cloned()
             }
             Image::Python | Image::Named(_) => Ok(image.to_string()),
         }
@@ -111,83 +113,84 @@ impl Backend for Docker {
     }
 
     async fn probe(&self) -> Report {
-        let asked = match self.engine() {
-            Ok(engine) => engine.info().await.map_err(start),
+        let info = match self.engine() {
+            Ok(engine) => engine.info().await.map_err(start_error),
             Err(error) => Err(error),
         };
-        let info = match asked {
+        let info = match info {
             Ok(info) => info,
             Err(error) => {
-                let advice = "start an engine that this user may use, and let DOCKER_HOST name its socket: \
-                              apt-get install docker.io";
-                return Report::fails(NAME, error.to_string()).advise(advice);
+                let advice = "install Docker (`apt-get install docker.io`), start an engine that this user may use, and set \
+                              DOCKER_HOST to its socket";
+                return Report::unavailable(NAME, error.to_string()).with_advice(advice);
             }
         };
-        match super::try_out(self, "probe-docker", PATIENCE).await {
-            Err(error) => Report::fails(NAME, error.to_string()),
-            Ok(()) => Report::works(NAME, guarantees(&info)),
+        match super::start_and_stop(self, "probe-docker", ENGINE_TIMEOUT).await {
+            Err(error) => Report::unavailable(NAME, error.to_string()),
+            Ok(()) => Report::available(NAME, guarantees(&info)),
         }
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         let engine = self.engine()?;
         let image = self.image(&engine, &spec.image).await?;
-        let body = container::body(spec, berth.id(), image)?;
-        let name = format!("{CONTAINER}{}", berth.id());
-        // An agent whose host is gone ends by itself; its container stays. From here on it is removed with the berth.
+        let body = container::create_body(spec, sandbox_dir.id(), image)?;
+        let name = format!("{CONTAINER_PREFIX}{}", sandbox_dir.id());
+        // An agent whose host is gone exits by itself, but its container stays. From here on it is removed with the
+        // sandbox directory.
         let container = Leftover::Container { host: self.host.clone(), name: name.clone() };
-        berth.note(container.clone())?;
+        sandbox_dir.record_leftovers(container.clone())?;
         let mut handle =
-            DockerHandle::new(engine.clone(), name.clone(), (berth.noted(), container));
+            DockerHandle::new(engine.clone(), name.clone(), (sandbox_dir.leftovers(), container));
         let named = CreateContainerOptionsBuilder::default().name(&name).build();
-        let missing = |error| not_created(error, &spec.image);
-        engine.create_container(Some(named), body).await.map_err(missing)?;
+        let failed = |error| creation_error(error, &spec.image);
+        engine.create_container(Some(named), body).await.map_err(failed)?;
         let all = AttachContainerOptionsBuilder::default().stream(true);
         let all = all.stdin(true).stdout(true).stderr(true).build();
-        let attached = engine.attach_container(&name, Some(all)).await.map_err(start)?;
-        let (channel, words) = stream::connect(attached);
-        handle.listen(words);
-        engine.start_container(&name, None).await.map_err(start)?;
+        let attached = engine.attach_container(&name, Some(all)).await.map_err(start_error)?;
+        let (channel, diagnostics) = stream::connect(attached);
+        handle.set_diagnostics(diagnostics);
+        engine.start_container(&name, None).await.map_err(start_error)?;
         Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
     }
 }
 
 fn connect(host: &str) -> Result<Engine, bollard::errors::Error> {
-    Ok(Engine::connect_with_host(host)?.with_timeout(PATIENCE))
+    Ok(Engine::connect_with_host(host)?.with_timeout(ENGINE_TIMEOUT))
 }
 
-/// Removes a container that has no handle any more, and says whether it is gone.
+/// Removes a container that no longer has a handle, and returns whether it is gone.
 ///
-/// One that the engine does not know may still be about to be made by it; for so long it is asked for again.
-pub(crate) fn remove_leftover(host: &str, name: &str, patience: Duration) -> bool {
-    let until = Instant::now() + patience;
+/// If the engine does not know the container, it may still be creating it, so this retries for the duration of `grace`.
+pub(crate) fn remove_leftover(host: &str, name: &str, grace: Duration) -> bool {
+    let deadline = Instant::now() + grace;
     let work = async {
         let engine = connect(host)?;
         loop {
             let was_there = handle::remove(&engine, name).await?;
-            if was_there || Instant::now() >= until {
+            if was_there || Instant::now() >= deadline {
                 return Ok::<_, bollard::errors::Error>(());
             }
-            tokio::time::sleep(patience / 10).await;
+            tokio::time::sleep(grace / 10).await;
         }
     };
     let run = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(work)?)
     };
-    // In a thread of its own: whoever asks may be a task of another runtime.
+    // On a separate thread: the caller may be a task of another runtime.
     let removed = std::thread::scope(|it| it.spawn(run).join());
     match removed {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
-            tracing::warn!(host, name, %error, "a container stays behind");
+            tracing::warn!(host, name, %error, "cannot remove a container");
             false
         }
         Err(_) => false,
     }
 }
 
-/// What holds, as far as the engine says that it does what it is asked for.
+/// Returns the guarantees, as far as the engine says that it supports what it is asked for.
 fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
     let mut guarantees = vec![
         Guarantee::Programs,
@@ -198,46 +201,46 @@ fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
         Guarantee::FilteredCalls,
         Guarantee::DiskLimit,
         Guarantee::Pause,
-        Guarantee::Folders,
+        Guarantee::SharedDirectories,
     ];
-    let said = |it: Option<bool>| it == Some(true);
-    guarantees.extend(said(info.memory_limit).then_some(Guarantee::MemoryLimit));
-    guarantees.extend(said(info.cpu_cfs_quota).then_some(Guarantee::CpuShare));
-    guarantees.extend(said(info.pids_limit).then_some(Guarantee::ProcessLimit));
+    let reported = |it: Option<bool>| it == Some(true);
+    guarantees.extend(reported(info.memory_limit).then_some(Guarantee::MemoryLimit));
+    guarantees.extend(reported(info.cpu_cfs_quota).then_some(Guarantee::CpuShare));
+    guarantees.extend(reported(info.pids_limit).then_some(Guarantee::ProcessLimit));
     guarantees
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
-fn start(error: bollard::errors::Error) -> Error {
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes the error by value")]
+fn start_error(error: bollard::errors::Error) -> Error {
     Error::Start { backend: NAME, problem: error.to_string() }
 }
 
-/// Why there is no container. What an engine says of an image that it does not have does not help.
-fn not_created(error: bollard::errors::Error, image: &Image) -> Error {
+/// Explains why a container could not be created. The engine's own message about a missing image does not help users.
+fn creation_error(error: bollard::errors::Error, image: &Image) -> Error {
     match error {
         bollard::errors::Error::DockerResponseServerError { status_code: 404, .. } => {
             let problem = format!(
-                "the engine has no image `{image}`; build it with this program in it as `/agent`, as the documentation \
-                 of `sandbox_vm::backend::docker` shows"
+                "the engine has no image `{image}`; build it with this program as `/agent`, as shown in the documentation \
+                 of `sandbox_vm::backend::docker`"
             );
             Error::Start { backend: NAME, problem }
         }
-        error => start(error),
+        error => start_error(error),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Image, not_created};
+    use super::{Image, creation_error};
 
     #[test]
-    fn an_image_that_is_not_there_is_named_with_what_to_do() {
-        let said = |status_code| {
+    fn missing_image_error_says_how_to_build_it() {
+        let message_for = |status_code| {
             let message = "No such image".to_owned();
             let error = bollard::errors::Error::DockerResponseServerError { status_code, message };
-            not_created(error, &Image::Python).to_string()
+            creation_error(error, &Image::Python).to_string()
         };
-        assert!(said(404).contains("no image `agent-sandbox-python:latest`; build it"));
-        assert!(!said(500).contains("build it"));
+        assert!(message_for(404).contains("no image `agent-sandbox-python:latest`; build it"));
+        assert!(!message_for(500).contains("build it"));
     }
 }

@@ -1,7 +1,7 @@
-//! No isolation at all: the agent as a task of this process, for machines and tests where nothing else is wanted.
+//! No isolation at all: the agent is a task of this process, for tests and for machines where isolation is not wanted.
 //!
-//! Graphs run as they would without a sandbox, and programs as ordinary children with this process's rights. What is
-//! left are the interface, the limits that need no kernel, and a warning at every start.
+//! Graphs run as they would without a sandbox, and programs run as ordinary child processes with the rights of this
+//! process. What remains is the interface, the limits that need no kernel support, and a warning at every start.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
 
@@ -11,17 +11,17 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::{Backend, Guest, Handle, Snapshot};
 use crate::{
     Error,
-    berth::Berth,
     guest::Agent,
-    limits::{Cause, Usage},
+    limits::{ExceededLimit, Usage},
     report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
     spec::Spec,
 };
 
 const NAME: &str = "in-process";
 
-/// How many bytes may be on their way to or from the agent.
-const BUFFER: usize = 1 << 20;
+/// Capacity of the channel to the agent in bytes, for each direction.
+const CHANNEL_CAPACITY: usize = 1 << 20;
 
 /// The back end without isolation.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// A back end whose guests are agents of this process.
+    /// Creates a back end whose guests are agents in this process.
     pub fn new(agent: impl Fn() -> Agent + Send + Sync + 'static) -> Self {
         Self { agent: Arc::new(agent) }
     }
@@ -49,43 +49,44 @@ impl Backend for InProcess {
     }
 
     async fn probe(&self) -> Report {
-        Report::works(NAME, [Guarantee::Programs]).advise(
-            "this back end isolates NOTHING: what it runs has all the rights of this process; use it for code you trust",
-        ).advise(
-            "a program's own limits hold here; those of the sandbox as a whole do not (memory, processor time, processes, \
-             files, disk), and what outlives a program that was killed with its host is not found again",
+        Report::available(NAME, [Guarantee::Programs]).with_advice(
+            "this back end isolates NOTHING: guests have all the rights of this process; use it only for code you trust",
+        ).with_advice(
+            "limits of single programs apply; limits of the sandbox as a whole (memory, processor time, processes, files, \
+             disk) do not, and processes that outlive a program killed together with its host are not found again",
         )
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         tracing::warn!(
             sandbox = spec.name,
-            "NOT ISOLATED: this sandbox runs in the host's own process, with all its rights"
+            "NOT ISOLATED: this sandbox runs in the host process, with all its rights"
         );
-        let workspace = berth.folder().join("workspace");
-        std::fs::create_dir(&workspace).map_err(Error::io("the workspace of a sandbox"))?;
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let agent = (self.agent)().workspace(workspace).in_host(berth.noted());
-        let serving = tokio::spawn(async move {
-            let (reader, writer) = tokio::io::split(theirs);
+        let workspace = sandbox_dir.path().join("workspace");
+        std::fs::create_dir(&workspace)
+            .map_err(Error::io("cannot create the workspace of a sandbox"))?;
+        let (host_side, agent_side) = tokio::io::duplex(CHANNEL_CAPACITY);
+        let agent = (self.agent)().workspace(workspace).in_host(sandbox_dir.leftovers());
+        let task = tokio::spawn(async move {
+            let (reader, writer) = tokio::io::split(agent_side);
             if let Err(error) = agent.serve(reader, writer).await {
-                tracing::warn!(%error, "an agent in this process ended");
+                tracing::warn!(%error, "an in-process agent failed");
             }
         });
         let handle = InProcessHandle {
-            abort: serving.abort_handle(),
-            serving: tokio::sync::Mutex::new(Some(serving)),
+            abort: task.abort_handle(),
+            task: tokio::sync::Mutex::new(Some(task)),
             started: Instant::now(),
         };
-        Ok(Guest { channel: Box::new(ours), handle: Arc::new(handle) })
+        Ok(Guest { channel: Box::new(host_side), handle: Arc::new(handle) })
     }
 }
 
 #[derive(Debug)]
 struct InProcessHandle {
     abort: AbortHandle,
-    /// Until it was waited for.
-    serving: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    /// `None` once it has been awaited.
+    task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     started: Instant,
 }
 
@@ -93,35 +94,35 @@ struct InProcessHandle {
 impl Handle for InProcessHandle {
     async fn kill(&self) {
         self.abort.abort();
-        let mut serving = self.serving.lock().await;
-        if let Some(task) = serving.as_mut() {
+        let mut running = self.task.lock().await;
+        if let Some(task) = running.as_mut() {
             let _ = task.await;
-            *serving = None;
+            *running = None;
         }
     }
 
     async fn pause(&self) -> Result<(), Error> {
-        Err(Error::Unsupported { backend: NAME, what: "pause a guest" })
+        Err(Error::Unsupported { backend: NAME, operation: "pause a guest" })
     }
 
     async fn resume(&self) -> Result<(), Error> {
-        Err(Error::Unsupported { backend: NAME, what: "pause a guest" })
+        Err(Error::Unsupported { backend: NAME, operation: "pause a guest" })
     }
 
     async fn usage(&self) -> Option<Usage> {
         Some(Usage { wall: self.started.elapsed(), ..Usage::default() })
     }
 
-    async fn cause(&self) -> Option<Cause> {
+    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
         None
     }
 
-    async fn last_words(&self) -> String {
+    async fn diagnostic_output(&self) -> String {
         String::new()
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, what: "keep a snapshot" })
+        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
     }
 }
 

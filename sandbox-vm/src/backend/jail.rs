@@ -1,13 +1,14 @@
-//! The jail: walls that every Linux kernel has, and nothing to install.
+//! The jail: isolation with means that every Linux kernel has, without anything to install.
 //!
-//! A guest is a process of an unprivileged user in namespaces of its own (user, mount, process, network, IPC, host name,
-//! control group), on a root that holds nothing but its image and is read-only, with a list of system calls it may make,
-//! landlock, no capabilities and no way to get any, and limits by control groups where they can be written, by resource
-//! limits where not. It works for root, who first becomes `nobody`, and for an ordinary user.
+//! A guest is a process of an unprivileged user in its own namespaces (user, mount, process, network, IPC, host name,
+//! control group), on a read-only root that contains only its image. It has a seccomp allow list, landlock, and no
+//! capabilities or way to gain any. Control groups limit its resources where they are writable; elsewhere resource
+//! limits do. The jail works for root, which first becomes `nobody`, and for ordinary users.
 //!
-//! It takes two stages, and no `fork` of ours: the [`outer`] stage makes the namespaces and starts the second with
-//! std's `Command`, which makes it process 1 of the new process namespace; the [`init`] stage builds the root around
-//! itself, locks the door and serves. Both are the application's own program, or a helper that the application names.
+//! It takes two stages and no `fork` of our own. The [`outer`] stage creates the namespaces and starts the second stage
+//! with std's `Command`, which makes it process 1 of the new process namespace. The [`init`] stage builds the root
+//! around itself, applies the restrictions and serves. Both stages are the application's own program, or a helper that
+//! the application names.
 
 pub(super) mod handle;
 pub(super) mod init;
@@ -23,34 +24,34 @@ use serde::{Deserialize, Serialize};
 pub use init::init;
 pub use outer::outer;
 
-use super::{Backend, Guest, confine::Bounds};
+use super::{Backend, Guest, confine::GuestLimits};
 use crate::{
     Error,
-    berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
     report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
     spec::{Image, Spec},
 };
 
 const NAME: &str = "jail";
 
-/// How long a guest has for its first word, when it is tried out whether there can be one.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a guest may take for the handshake when the back end is probed.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The jail as a back end.
+/// The jail back end.
 #[derive(Clone, Debug)]
 pub struct Jail {
     program: PathBuf,
 }
 
 impl Jail {
-    /// A jail whose guests are this program once more: it has to call [`guest::enter`](crate::guest::enter) first.
+    /// Creates a jail whose guests run the current program. It has to call [`guest::enter`](crate::guest::enter) first.
     pub fn this_program() -> Self {
         Self { program: PathBuf::from("/proc/self/exe") }
     }
 
-    /// A jail whose guests are another program, which calls [`guest::enter`](crate::guest::enter) first.
+    /// Creates a jail whose guests run another program. It has to call [`guest::enter`](crate::guest::enter) first.
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self { program: path.into() }
     }
@@ -65,7 +66,7 @@ impl Jail {
             Guarantee::ProcessLimit,
             Guarantee::DiskLimit,
             Guarantee::Programs,
-            Guarantee::Folders,
+            Guarantee::SharedDirectories,
         ];
         let has = |of| cgroup.is_some_and(|it| it.has(of));
         guarantees.extend(has(Controller::Memory).then_some(Guarantee::MemoryLimit));
@@ -77,45 +78,47 @@ impl Jail {
 
 /// What the outer stage needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
-    /// Files by which it joins the guest's control groups.
-    groups: Vec<PathBuf>,
+pub struct OuterPlan {
+    /// Files through which it joins the guest's control groups.
+    #[serde(rename = "groups")]
+    cgroup_files: Vec<PathBuf>,
     /// What it starts in the namespaces.
     next: Box<GuestArgs>,
 }
 
 /// What the inner stage needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct InitPlan {
     image: Image,
-    folders: BTreeMap<String, PathBuf>,
-    bounds: Bounds,
+    #[serde(rename = "folders")]
+    shared_dirs: BTreeMap<String, PathBuf>,
+    bounds: GuestLimits,
 }
 
-impl Plan {
+impl InitPlan {
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn new(image: Image, bounds: Bounds) -> Self {
-        Self { image, folders: BTreeMap::new(), bounds }
+    pub(super) fn new(image: Image, bounds: GuestLimits) -> Self {
+        Self { image, shared_dirs: BTreeMap::new(), bounds }
     }
 
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn bounds(&self) -> &Bounds {
+    pub(super) fn bounds(&self) -> &GuestLimits {
         &self.bounds
     }
 }
 
-/// What every line starts with in which a stage says why it ended.
-pub(super) const CANNOT: &str = "the sandbox cannot";
+/// Start of every line in which a stage reports why it ended.
+pub(super) const ERROR_PREFIX: &str = "the sandbox cannot";
 
-/// Why a jail was not built.
+/// Why a stage of a guest failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{} {what}: {source}", CANNOT)]
-pub struct JailError {
+#[error("{} {what}: {source}", ERROR_PREFIX)]
+pub struct StageError {
     what: String,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-impl JailError {
+impl StageError {
     pub(super) fn new<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         what: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
@@ -131,34 +134,34 @@ impl Backend for Jail {
     }
 
     async fn probe(&self) -> Report {
-        match super::try_and_report(self, "probe", PATIENCE, Self::guarantees).await {
-            Err(error) => Report::fails(NAME, error.to_string()).advise(
-                "let ordinary users make user namespaces, which root needs here too: \
+        match super::probe_by_starting(self, "probe", PROBE_TIMEOUT, Self::guarantees).await {
+            Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
+                "allow unprivileged user namespaces, which root needs here too: \
                      `sysctl kernel.unprivileged_userns_clone=1` on Debian, \
                      `sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu; \
                      in a container also `--security-opt seccomp=unconfined`",
             ),
             Ok(report) if report.has(Guarantee::MemoryLimit) => report,
-            Ok(report) => report.advise(
-                "give this user a control group of its own, as `systemd-run --user --scope -p Delegate=yes` does: the \
-                 kernel then bounds memory and processor share",
+            Ok(report) => report.with_advice(
+                "delegate a control group to this user, as `systemd-run --user --scope -p Delegate=yes` does; the kernel \
+                 then limits memory and processor share",
             ),
         }
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         if let Image::Named(_) = spec.image {
-            return Err(Error::Unsupported { backend: NAME, what: "use an image of that name" });
+            return Err(Error::Unsupported { backend: NAME, operation: "use a named image" });
         }
-        let cgroup = launch::group(berth, &spec.limits)?;
-        let bounded = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
-        let data = (!bounded).then_some(spec.limits.memory);
-        let plan = Plan {
+        let cgroup = launch::create_cgroup(sandbox_dir, &spec.limits)?;
+        let memory_limited = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
+        let data = (!memory_limited).then_some(spec.limits.memory);
+        let plan = InitPlan {
             image: spec.image.clone(),
-            folders: spec.folders.clone(),
-            bounds: Bounds::new(&spec.limits, data),
+            shared_dirs: spec.shared_dirs.clone(),
+            bounds: GuestLimits::new(&spec.limits, data),
         };
-        let by = launch::By { backend: NAME, program: &self.program };
-        launch::launch(by, cgroup, GuestArgs::JailInit(plan), berth).await
+        let launcher = launch::Launcher { backend: NAME, program: &self.program };
+        launch::launch(launcher, cgroup, GuestArgs::JailInit(plan), sandbox_dir).await
     }
 }

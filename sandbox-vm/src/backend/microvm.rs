@@ -1,19 +1,20 @@
-//! The micro VM: a guest with a kernel of its own, in QEMU.
+//! The micro VM: a guest with its own kernel, in QEMU.
 //!
-//! The machine has a processor, memory, a console that is only listened to, a source of randomness and one channel; no
-//! network, no disk, no file of the host. KVM runs it where KVM runs ordinary kernels; elsewhere QEMU emulates it, which
-//! is slow for programs and fast enough for graphs that wait for models. QEMU itself runs in namespaces of its own, as
-//! nobody, in a root that holds nothing but its own files ([`become_qemu`]), and in a control group where one can be made.
+//! The machine has a processor, memory, an output-only console, a source of randomness and one channel; no network, no
+//! disk, no files of the host. KVM runs it where KVM can run ordinary kernels. Elsewhere QEMU emulates it, which is
+//! slow for programs but fast enough for graphs that wait for models. QEMU itself runs in its own namespaces, as the
+//! user `nobody`, in a root that contains only its own files ([`become_qemu`]), and in a control group where one can be
+//! created.
 //!
-//! The guest's first program is the agent. It loads the drivers of its channel, closes the same doors behind itself as
-//! in the [jail](super::jail), and serves.
+//! The guest's first program is the agent. It loads the drivers of its channel, applies the same restrictions to itself
+//! as in the [jail](super::jail), and serves.
 
 mod handle;
 mod init;
 mod initrd;
-mod monitor;
-mod parts;
 mod qemu;
+mod qemu_files;
+mod qmp;
 mod snapshot;
 mod stage;
 
@@ -38,72 +39,74 @@ use tokio::{
 };
 
 pub use init::{InitError, init};
-pub use stage::{Stage, become_qemu};
+pub use stage::{QemuPlan, become_qemu};
 
 use self::{
     handle::VmHandle,
-    monitor::Monitor,
-    parts::Parts,
-    qemu::{Accelerator, Begin, Machine},
-    snapshot::Made,
+    qemu::{Accelerator, Machine, StartMode},
+    qemu_files::QemuFiles,
+    qmp::QmpClient,
+    snapshot::MachineIdentity,
 };
 use super::{
     Backend, Guest, Snapshot,
-    confine::Bounds,
+    confine::GuestLimits,
     jail::{handle::JailHandle, launch},
 };
 use crate::{
     Error,
-    berth::Berth,
     cgroup::{Cgroup, Controller},
     guest::GuestArgs,
     image::{ImageError, Images},
     limits::Limits,
     report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
     spec::{Image, Spec},
 };
 
 const NAME: &str = "microvm";
 
-/// How long a guest has for its first word, when it is tried out whether there can be one.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a guest may take for the handshake when the back end is probed.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many threads QEMU may have, and the stage that stays with it: what the guest may have is its own kernel's affair.
-const THREADS: u32 = 64;
+/// Maximum number of threads of QEMU and of the stage that stays with it. The guest's own kernel limits the guest's
+/// processes.
+const QEMU_THREADS: u32 = 64;
 
-/// The micro VM as a back end.
+/// The micro VM back end.
 #[derive(Clone, Debug)]
 pub struct MicroVm {
     agent: PathBuf,
     images: Option<PathBuf>,
-    /// To start a machine takes seconds where it is emulated, so it is tried out once.
+    /// The report, kept because starting an emulated machine takes seconds.
     probed: Arc<OnceCell<Report>>,
-    /// What runs a guest's instructions, once it was tried out. A std mutex: held for a moment.
+    /// What runs a guest's instructions, once it has been probed. A std mutex: held for a moment.
     accelerator: Arc<StdMutex<Option<Accelerator>>>,
-    /// What was checked and put together for an image; its files are large, so that is done once too.
-    prepared: Arc<Mutex<BTreeMap<Image, Prepared>>>,
+    /// Verified and assembled images, kept because their files are large.
+    prepared: Arc<Mutex<BTreeMap<Image, PreparedImage>>>,
 }
 
 /// What a machine is started from.
 #[derive(Clone, Debug)]
-struct Prepared {
-    qemu: Parts,
+struct PreparedImage {
+    qemu: QemuFiles,
     kernel: Arc<OwnedFd>,
     initrd: Arc<OwnedFd>,
-    /// How many bytes the first file system has.
-    root: u64,
-    /// Stands for the content of kernel and first file system.
-    sum: String,
+    /// Size of the initrd in bytes.
+    initrd_size: u64,
+    /// Hashes of the kernel and of the initrd's content.
+    content_hash: String,
 }
 
-/// What the agent in the guest has to know.
+/// What the agent in the guest needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
-    bounds: Bounds,
+pub struct InitPlan {
+    bounds: GuestLimits,
 }
 
 impl MicroVm {
-    /// A VM whose first program is this one: static, and calling [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end whose VMs run this program first. It has to be statically linked and call
+    /// [`guest::enter`](crate::guest::enter) first.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self {
             agent: program.into(),
@@ -114,48 +117,48 @@ impl MicroVm {
         }
     }
 
-    /// A VM whose first program is the one that runs now: static, and calling [`guest::enter`](crate::guest::enter)
-    /// first.
+    /// Creates a back end whose VMs run the current program first. It has to be statically linked and call
+    /// [`guest::enter`](crate::guest::enter) first.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
 
-    /// Takes the images of this folder, in place of the [usual one](Images::usual_folder).
-    pub fn images(self, folder: impl Into<PathBuf>) -> Self {
-        Self { images: Some(folder.into()), ..Self::agent(self.agent) }
+    /// Uses the images in this directory instead of the [default one](Images::default_dir).
+    pub fn images(self, dir: impl Into<PathBuf>) -> Self {
+        Self { images: Some(dir.into()), ..Self::agent(self.agent) }
     }
 
-    async fn prepare(&self, image: &Image) -> Result<Prepared, Error> {
+    async fn prepare(&self, image: &Image) -> Result<PreparedImage, Error> {
         let mut prepared = self.prepared.lock().await;
         if let Some(known) = prepared.get(image) {
             return Ok(known.clone());
         }
-        let (agent, folder, wanted) = (self.agent.clone(), self.images.clone(), image.clone());
-        let work = tokio::task::spawn_blocking(move || prepare(&agent, folder, &wanted));
-        let made = work.await.map_err(|error| start(error.to_string()))??;
-        prepared.insert(image.clone(), made.clone());
-        Ok(made)
+        let (agent, dir, wanted) = (self.agent.clone(), self.images.clone(), image.clone());
+        let work = tokio::task::spawn_blocking(move || prepare(&agent, dir, &wanted));
+        let new = work.await.map_err(|error| start_error(error.to_string()))??;
+        prepared.insert(image.clone(), new.clone());
+        Ok(new)
     }
 
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
-        let mut guarantees = Vec::from(super::OF_A_VM);
+        let mut guarantees = Vec::from(super::VM_GUARANTEES);
         guarantees.extend([Guarantee::Programs, Guarantee::Pause, Guarantee::Snapshot]);
         let share = cgroup.is_some_and(|it| it.has(Controller::Cpu));
         guarantees.extend(share.then_some(Guarantee::CpuShare));
         guarantees
     }
 
-    async fn try_out(&self) -> Report {
-        if super::in_path(qemu::PROGRAM).is_none() {
-            return Report::fails(NAME, format!("{} is not installed", qemu::PROGRAM))
-                .advise("install QEMU: apt-get install qemu-system-x86");
+    async fn probe_once(&self) -> Report {
+        if super::find_in_path(qemu::PROGRAM).is_none() {
+            return Report::unavailable(NAME, format!("{} is not installed", qemu::PROGRAM))
+                .with_advice("install QEMU: apt-get install qemu-system-x86");
         }
-        report(try_from(Accelerator::choose(), |it| self.try_with(it)).await)
+        report(probe_with_fallback(Accelerator::choose(), |it| self.probe_with(it)).await)
     }
 
-    async fn try_with(&self, accelerator: Accelerator) -> Result<Report, Error> {
+    async fn probe_with(&self, accelerator: Accelerator) -> Result<Report, Error> {
         *self.accelerator() = Some(accelerator);
-        super::try_and_report(self, "probe-vm", PATIENCE, Self::guarantees).await
+        super::probe_by_starting(self, "probe-vm", PROBE_TIMEOUT, Self::guarantees).await
     }
 
     fn accelerator(&self) -> MutexGuard<'_, Option<Accelerator>> {
@@ -163,41 +166,47 @@ impl MicroVm {
     }
 }
 
-/// What came of trying to start a guest.
-struct Tried {
-    with: Accelerator,
+/// Result of probing with an accelerator.
+struct ProbeAttempt {
+    accelerator: Accelerator,
     outcome: Result<Report, Error>,
-    /// Why KVM was not taken, though it seemed to be of the right kind.
-    kvm: Option<Error>,
+    /// Why KVM is not used although it looked suitable.
+    kvm_error: Option<Error>,
 }
 
-/// Tries an accelerator and, where KVM starts no guest, emulation.
-async fn try_from<F: Future<Output = Result<Report, Error>>>(
+/// Probes with an accelerator and, if KVM cannot start a guest, with emulation.
+async fn probe_with_fallback<F: Future<Output = Result<Report, Error>>>(
     first: Accelerator,
-    try_with: impl Fn(Accelerator) -> F,
-) -> Tried {
-    match try_with(first).await {
+    probe_with: impl Fn(Accelerator) -> F,
+) -> ProbeAttempt {
+    match probe_with(first).await {
         Err(error) if first == Accelerator::Kvm => {
-            let with = Accelerator::Emulation;
-            Tried { with, outcome: try_with(with).await, kvm: Some(error) }
+            let accelerator = Accelerator::Emulation;
+            ProbeAttempt {
+                accelerator,
+                outcome: probe_with(accelerator).await,
+                kvm_error: Some(error),
+            }
         }
-        outcome => Tried { with: first, outcome, kvm: None },
+        outcome => ProbeAttempt { accelerator: first, outcome, kvm_error: None },
     }
 }
 
-fn report(tried: Tried) -> Report {
-    let report = match (tried.outcome, tried.with) {
-        (Ok(report), Accelerator::Kvm) => report.advise("KVM runs the guest's instructions"),
-        (Ok(report), Accelerator::Emulation) => report.advise(
-            "the processor is emulated, programs run ten times slower: a host whose /dev/kvm belongs to kvm_intel or \
-             kvm_amd, and may be used by this user (or, for root, by the device's group), runs them at full speed",
+fn report(attempt: ProbeAttempt) -> Report {
+    let report = match (attempt.outcome, attempt.accelerator) {
+        (Ok(report), Accelerator::Kvm) => report.with_advice("KVM runs the guest's instructions"),
+        (Ok(report), Accelerator::Emulation) => report.with_advice(
+            "the processor is emulated, so programs run about ten times slower; for full speed, use a host with kvm_intel or \
+             kvm_amd whose /dev/kvm this user (for root: the device's group) may open",
         ),
-        (Err(error), _) => Report::fails(NAME, error.to_string()).advise(
-            "QEMU runs in the jail's namespaces: where the jail is not available either, do first what its report says",
+        (Err(error), _) => Report::unavailable(NAME, error.to_string()).with_advice(
+            "QEMU runs in the jail's namespaces: if the jail is not available either, follow the advice in its report first",
         ),
     };
-    match tried.kvm {
-        Some(error) => report.advise(format!("KVM was tried first, and no guest started: {error}")),
+    match attempt.kvm_error {
+        Some(error) => {
+            report.with_advice(format!("KVM was tried first, but no guest started: {error}"))
+        }
         None => report,
     }
 }
@@ -209,22 +218,27 @@ impl Backend for MicroVm {
     }
 
     async fn probe(&self) -> Report {
-        self.probed.get_or_init(|| self.try_out()).await.clone()
+        self.probed.get_or_init(|| self.probe_once()).await.clone()
     }
 
     fn footprint(&self, spec: &Spec) -> u64 {
-        let images = self.images.clone().map_or_else(Images::find, Images::open).ok();
-        let root = images.and_then(|it| it.size_of_root(&spec.image)).unwrap_or_default();
+        let images = self.images.clone().map_or_else(Images::open_default, Images::open).ok();
+        let initramfs = images.and_then(|it| it.initramfs_size(&spec.image)).unwrap_or_default();
         let agent = self.agent.metadata().map_or(0, |it| it.len());
-        qemu::footprint(&spec.limits, root + agent)
+        qemu::footprint(&spec.limits, initramfs + agent)
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
-        self.launch(spec, berth, None).await
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
+        self.launch(spec, sandbox_dir, None).await
     }
 
-    async fn restore(&self, spec: &Spec, berth: &Berth, from: &Snapshot) -> Result<Guest, Error> {
-        self.launch(spec, berth, Some(from)).await
+    async fn restore(
+        &self,
+        spec: &Spec,
+        sandbox_dir: &SandboxDir,
+        from: &Snapshot,
+    ) -> Result<Guest, Error> {
+        self.launch(spec, sandbox_dir, Some(from)).await
     }
 }
 
@@ -233,130 +247,141 @@ impl MicroVm {
     async fn launch(
         &self,
         spec: &Spec,
-        berth: &Berth,
+        sandbox_dir: &SandboxDir,
         from: Option<&Snapshot>,
     ) -> Result<Guest, Error> {
         let prepared = self.prepare(&spec.image).await?;
         let limits = &spec.limits;
-        let plan = Plan { bounds: Bounds::new(limits, None) };
-        let begin = if from.is_some() { Begin::AwaitState } else { Begin::Boot };
-        let agent_args = GuestArgs::MicroVm(plan).to_words();
+        let plan = InitPlan { bounds: GuestLimits::new(limits, None) };
+        let start = if from.is_some() { StartMode::AwaitState } else { StartMode::Boot };
+        let agent_args = GuestArgs::MicroVm(plan).to_kernel_args();
         let accelerator = *self.accelerator();
         let accelerator = accelerator.unwrap_or_else(Accelerator::choose);
-        let machine = Machine::new(accelerator, limits, prepared.root, begin, agent_args);
-        let made =
-            Made { by: String::new(), of: prepared.sum.clone(), within: machine.size(limits) };
+        let machine = Machine::new(accelerator, limits, prepared.initrd_size, start, agent_args);
+        let identity = MachineIdentity {
+            qemu: String::new(),
+            content: prepared.content_hash.clone(),
+            limits: machine.describe_size(limits),
+        };
         let state = match from {
-            Some(from) => Some((from, open_state(from, made.clone()).await?)),
+            Some(from) => Some((from, open_state(from, identity.clone()).await?)),
             None => None,
         };
 
-        let group = Limits {
-            memory: qemu::footprint(limits, prepared.root),
-            processes: THREADS,
+        let group_limits = Limits {
+            memory: qemu::footprint(limits, prepared.initrd_size),
+            processes: QEMU_THREADS,
             ..limits.clone()
         };
-        let cgroup = launch::group(berth, &group)?;
-        let (monitor, theirs) = StdStream::pair().map_err(Error::io("a pair of sockets"))?;
-        let files = [theirs.as_fd(), prepared.kernel.as_fd(), prepared.initrd.as_fd()];
-        let next = GuestArgs::Qemu(Stage { qemu: prepared.qemu, machine });
-        let by = launch::By { backend: NAME, program: &self.agent };
-        let (channel, mut jail) = launch::launch_with(by, cgroup, next, &files, berth).await?;
-        // QEMU has it now; ours would keep the connection open when QEMU is gone.
-        drop(theirs);
+        let cgroup = launch::create_cgroup(sandbox_dir, &group_limits)?;
+        let (monitor, qemu_side) =
+            StdStream::pair().map_err(Error::io("cannot create a pair of sockets"))?;
+        let files = [qemu_side.as_fd(), prepared.kernel.as_fd(), prepared.initrd.as_fd()];
+        let next = GuestArgs::Qemu(QemuPlan { qemu: prepared.qemu, machine });
+        let launcher = launch::Launcher { backend: NAME, program: &self.agent };
+        let (channel, mut jail) =
+            launch::launch_with_files(launcher, cgroup, next, &files, sandbox_dir).await?;
+        // QEMU has its own copy now; ours would keep the connection open after QEMU has ended.
+        drop(qemu_side);
         let mut monitor = match open_monitor(monitor).await {
             Ok(monitor) => monitor,
-            Err(error) => return Err(start(complaint(&mut jail, &error).await)),
+            Err(error) => return Err(start_error(failure_reason(&mut jail, &error).await)),
         };
-        let made = Made { by: format!("{} {accelerator:?}", monitor.version()), ..made };
+        let identity =
+            MachineIdentity { qemu: format!("{} {accelerator:?}", monitor.version()), ..identity };
         if let Some((from, state)) = state {
-            let resumed = resume(&mut monitor, &mut jail, state, &made).await;
-            resumed.map_err(|problem| Error::Snapshot { folder: from.folder.clone(), problem })?;
+            let restored = restore_state(&mut monitor, &mut jail, state, &identity).await;
+            restored.map_err(|problem| Error::Snapshot { dir: from.dir.clone(), problem })?;
         }
         let monitor = Arc::new(Mutex::new(monitor));
-        let handle = VmHandle { jail, monitor, made };
+        let handle = VmHandle { jail, monitor, identity };
         Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
     }
 }
 
-/// To open a state takes a while: all of it is looked at.
-async fn open_state(from: &Snapshot, made: Made) -> Result<(File, Made), Error> {
-    let folder = from.folder.clone();
-    let work = tokio::task::spawn_blocking(move || snapshot::open(&folder, &made));
-    work.await.map_err(|error| start(error.to_string()))?
+/// Opens the state of a snapshot. Runs in the background because it reads the whole state.
+async fn open_state(
+    from: &Snapshot,
+    identity: MachineIdentity,
+) -> Result<(File, MachineIdentity), Error> {
+    let dir = from.dir.clone();
+    let work = tokio::task::spawn_blocking(move || snapshot::open(&dir, &identity));
+    work.await.map_err(|error| start_error(error.to_string()))?
 }
 
-async fn open_monitor(stream: StdStream) -> io::Result<Monitor> {
+async fn open_monitor(stream: StdStream) -> io::Result<QmpClient> {
     stream.set_nonblocking(true)?;
-    Monitor::open(UnixStream::from_std(stream)?).await
+    QmpClient::open(UnixStream::from_std(stream)?).await
 }
 
-/// Lets a machine that waits for it go on from a state, if it is the machine that the state is of.
-async fn resume(
-    monitor: &mut Monitor,
+/// Restores a state in a machine that waits for it, if the state belongs to this machine.
+async fn restore_state(
+    monitor: &mut QmpClient,
     jail: &mut JailHandle,
-    (state, kept): (File, Made),
-    made: &Made,
+    (state, saved): (File, MachineIdentity),
+    identity: &MachineIdentity,
 ) -> Result<(), String> {
-    if kept.by != made.by {
-        return Err(format!("it was made by {}, and here is {}", kept.by, made.by));
+    if saved.qemu != identity.qemu {
+        return Err(format!("it was created by {}, but this is {}", saved.qemu, identity.qemu));
     }
-    match snapshot::go_on(monitor, &state).await {
+    match snapshot::load(monitor, &state).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(complaint(jail, &error).await),
+        Err(error) => Err(failure_reason(jail, &error).await),
     }
 }
 
-/// Ends a QEMU that failed. What it says of that is more than that the connection is gone.
-async fn complaint(jail: &mut JailHandle, error: &io::Error) -> String {
-    let words = match error.kind() {
-        io::ErrorKind::UnexpectedEof => jail.gather_words().await,
+/// Ends a QEMU that failed and returns the reason. QEMU's own output says more than that the connection closed.
+async fn failure_reason(jail: &mut JailHandle, error: &io::Error) -> String {
+    let diagnostics = match error.kind() {
+        io::ErrorKind::UnexpectedEof => jail.collect_diagnostics_and_kill().await,
         _ => String::new(),
     };
-    if words.is_empty() { error.to_string() } else { words }
+    if diagnostics.is_empty() { error.to_string() } else { diagnostics }
 }
 
-fn prepare(agent: &Path, folder: Option<PathBuf>, image: &Image) -> Result<Prepared, Error> {
-    let refused = |error: ImageError| start(error.to_string());
-    let images = folder.map_or_else(Images::find, Images::open).map_err(refused)?;
-    let parts = images.parts(image).map_err(refused)?;
-    let agent = initrd::agent(&parts.root, agent)?;
+fn prepare(agent: &Path, dir: Option<PathBuf>, image: &Image) -> Result<PreparedImage, Error> {
+    let refused = |error: ImageError| start_error(error.to_string());
+    let images = dir.map_or_else(Images::open_default, Images::open).map_err(refused)?;
+    let boot = images.boot_files(image).map_err(refused)?;
+    let agent = initrd::agent_archive(&boot.initramfs, agent)?;
     let sealed = |name: &str, pieces: &[&[u8]]| {
-        let file = stage::sealed(name, pieces);
-        file.map(Arc::new).map_err(Error::io(format!("the guest's {name}")))
+        let file = stage::sealed_memfd(name, pieces);
+        file.map(Arc::new).map_err(Error::io(format!("cannot store the guest's {name} in memory")))
     };
-    Ok(Prepared {
-        qemu: Parts::find().map_err(Error::io("the files of QEMU"))?,
-        kernel: sealed("kernel", &[&parts.kernel])?,
-        initrd: sealed("first file system", &[&parts.root, &agent.archive])?,
-        root: (parts.root.len() + agent.archive.len()) as u64,
-        sum: format!("{} {}", parts.kernel_sum, agent.sum),
+    Ok(PreparedImage {
+        qemu: QemuFiles::find().map_err(Error::io("cannot find the files of QEMU"))?,
+        kernel: sealed("kernel", &[&boot.kernel])?,
+        initrd: sealed("initrd", &[&boot.initramfs, &agent.archive])?,
+        initrd_size: (boot.initramfs.len() + agent.archive.len()) as u64,
+        content_hash: format!("{} {}", boot.kernel_sha256, agent.hash),
     })
 }
 
-fn start(problem: String) -> Error {
+fn start_error(problem: String) -> Error {
     Error::Start { backend: NAME, problem }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Accelerator, NAME, Report, Tried, report, start, try_from};
+    use super::{
+        Accelerator, NAME, ProbeAttempt, Report, probe_with_fallback, report, start_error,
+    };
 
-    async fn tried(works: &[Accelerator]) -> Tried {
-        let try_with = async |with: Accelerator| match works.contains(&with) {
-            true => Ok(Report::works(NAME, [])),
-            false => Err(start(format!("no {with:?}"))),
+    async fn tried(works: &[Accelerator]) -> ProbeAttempt {
+        let probe_with = async |accelerator: Accelerator| match works.contains(&accelerator) {
+            true => Ok(Report::available(NAME, [])),
+            false => Err(start_error(format!("no {accelerator:?}"))),
         };
-        try_from(Accelerator::Kvm, try_with).await
+        probe_with_fallback(Accelerator::Kvm, probe_with).await
     }
 
     #[tokio::test]
-    async fn where_kvm_starts_no_guest_the_processor_is_emulated_and_the_report_says_so() {
+    async fn emulation_is_used_and_reported_if_kvm_starts_no_guest() {
         let both = tried(&[Accelerator::Kvm, Accelerator::Emulation]).await;
-        assert_eq!(both.with, Accelerator::Kvm);
+        assert_eq!(both.accelerator, Accelerator::Kvm);
         assert!(report(both).advice[0].starts_with("KVM runs"));
         let emulated = tried(&[Accelerator::Emulation]).await;
-        assert_eq!(emulated.with, Accelerator::Emulation);
+        assert_eq!(emulated.accelerator, Accelerator::Emulation);
         let emulated = report(emulated);
         assert!(emulated.is_available() && emulated.advice[0].contains("is emulated"));
         assert!(emulated.advice[1].contains("no Kvm"), "{emulated}");

@@ -1,4 +1,4 @@
-//! The guest of the test suite: it holds the suite's graphs, and is a set of programs that try to get out.
+//! The guest of the test suite. It contains the suite's graphs and a set of programs that try to escape.
 
 use std::process::ExitCode;
 

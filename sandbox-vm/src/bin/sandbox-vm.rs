@@ -1,6 +1,6 @@
-//! `sandbox-vm doctor`: says what the back ends can do on this machine. It is also the plain guest, with an agent that
-//! runs programs and keeps files and knows no graph.
-#![expect(clippy::print_stdout, reason = "a command line tool talks on standard output")]
+//! `sandbox-vm`: reports what the back ends can do on this machine and builds guest images. The program also serves as
+//! a plain guest, with an agent that runs programs and stores files but has no graphs.
+#![expect(clippy::print_stdout, reason = "a command line tool prints to standard output")]
 
 use std::{
     io::{self, Write},
@@ -10,7 +10,7 @@ use std::{
 };
 
 use sandbox_vm::{
-    backend::{self, InProcess, Runs},
+    backend::{self, InProcess, Workload},
     guest::{self, Agent},
     image::{self, Images},
 };
@@ -18,10 +18,10 @@ use sandbox_vm::{
 const HELP: &str = "\
 Usage: sandbox-vm COMMAND
 
-  doctor [--json]         says what each back end can do on this machine, strongest first, and what to install
-                          for more; --json: the same as data
-  image build [FOLDER]    builds the kernel and the images of guests from Debian's packages, into this folder or
-                          where they are looked for
+  doctor [--json]         Report what each back end can do on this machine, strongest first, and what to
+                          install to get more; --json prints JSON
+  image build [FOLDER]    Build the guest kernel and images from Debian packages, in FOLDER or in the
+                          default folder
 ";
 
 fn main() -> ExitCode {
@@ -29,10 +29,10 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["doctor"] => doctor(Form::Words),
-        ["doctor", "--json"] => doctor(Form::Json),
+        ["doctor"] => doctor(OutputFormat::Text),
+        ["doctor", "--json"] => doctor(OutputFormat::Json),
         ["image", "build"] => build_images(None),
-        ["image", "build", folder] => build_images(Some(folder.into())),
+        ["image", "build", dir] => build_images(Some(dir.into())),
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             ExitCode::SUCCESS
@@ -45,12 +45,12 @@ fn main() -> ExitCode {
 }
 
 #[derive(Clone, Copy)]
-enum Form {
-    Words,
+enum OutputFormat {
+    Text,
     Json,
 }
 
-fn doctor(form: Form) -> ExitCode {
+fn doctor(format: OutputFormat) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -58,7 +58,7 @@ fn doctor(form: Form) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut backends = backend::isolating("/proc/self/exe", Runs::Graphs);
+    let mut backends = backend::isolating_backends("/proc/self/exe", Workload::Graphs);
     backends.push(Arc::new(InProcess::new(Agent::new)));
     let reports = runtime.block_on(async {
         let mut reports = Vec::new();
@@ -67,25 +67,27 @@ fn doctor(form: Form) -> ExitCode {
         }
         reports
     });
-    let text = match form {
-        Form::Words => reports.iter().map(|it| format!("{it}\n")).collect(),
-        Form::Json => serde_json::to_string_pretty(&reports).unwrap_or_default(),
+    let text = match format {
+        OutputFormat::Text => reports.iter().map(|it| format!("{it}\n")).collect(),
+        OutputFormat::Json => serde_json::to_string_pretty(&reports).unwrap_or_default(),
     };
-    // A reader that has seen enough, as `head` has, is no error.
+    // A reader that closes the pipe early, like `head`, is not an error.
     let _ = writeln!(io::stdout(), "{}", text.trim_end());
     ExitCode::SUCCESS
 }
 
-fn build_images(folder: Option<PathBuf>) -> ExitCode {
-    let Some(folder) = folder.or_else(Images::usual_folder) else {
-        eprintln!("error: say which folder the images go to");
+fn build_images(dir: Option<PathBuf>) -> ExitCode {
+    let Some(dir) = dir.or_else(Images::default_dir) else {
+        eprintln!(
+            "error: no default folder for images: neither XDG_DATA_HOME nor HOME is set; name a folder"
+        );
         return ExitCode::from(2);
     };
-    match image::build(&folder) {
+    match image::build(&dir) {
         Ok(packages) => {
             println!(
-                "built the guest images in {} of:\n  {}",
-                folder.display(),
+                "built the guest images in {} from these packages:\n  {}",
+                dir.display(),
                 packages.join("\n  ")
             );
             ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! Where in the kernel's tree of control groups a guest's group is made.
+//! Finds the place in the kernel's cgroup tree where a guest's group is created.
 
 use std::{
     collections::BTreeMap,
@@ -10,21 +10,21 @@ use std::{
 use super::{Cgroup, Controller, Version};
 use crate::limits::Limits;
 
-/// How many processes a back end itself may need inside the group.
-const OWN_PROCESSES: u32 = 16;
+/// Number of processes that the back end itself may need inside the group.
+const BACKEND_PROCESSES: u32 = 16;
 
-/// Where groups may be made.
+/// The places where groups may be created.
 pub(super) struct Tree {
-    /// The best first.
-    places: Vec<Place>,
+    /// Candidate parents, best first.
+    candidates: Vec<ParentDirs>,
     version: Version,
 }
 
-/// The folders below which a group's folders are, by controller.
-type Place = BTreeMap<Controller, PathBuf>;
+/// Parent directory of a new group, by controller.
+type ParentDirs = BTreeMap<Controller, PathBuf>;
 
 impl Tree {
-    /// Looks at the mounts and at the lines of `/proc/self/cgroup`.
+    /// Reads the mounts below `root`; `own` is the content of `/proc/self/cgroup`.
     pub(super) fn read(root: &Path, own: &str) -> Self {
         if root.join("cgroup.controllers").exists() {
             return Self::version_two(root, own);
@@ -42,21 +42,21 @@ impl Tree {
                 let (names, path) = rest.split_once(':')?;
                 names.split(',').any(|it| it == name).then(|| path.trim_start_matches('/'))
             });
-            // A container may see a path of its host here, which does not exist in its own mount. Links are followed now:
-            // two controllers may be one folder.
-            let folders = [path.map(|it| root.join(name).join(it)), Some(root.join(name))];
-            let folder = folders.into_iter().flatten().find_map(|it| it.canonicalize().ok());
-            parents.extend(folder.map(|it| (controller, it)));
+            // In a container the path may be one of its host, which does not exist in the container's own mount. Links
+            // are resolved here because two controllers may share one directory.
+            let dirs = [path.map(|it| root.join(name).join(it)), Some(root.join(name))];
+            let dir = dirs.into_iter().flatten().find_map(|it| it.canonicalize().ok());
+            parents.extend(dir.map(|it| (controller, it)));
         }
-        Self { places: vec![parents], version: Version::One }
+        Self { candidates: vec![parents], version: Version::One }
     }
 
-    /// The group that this process is in, which can have groups below it only if it is the first of all; and the one
-    /// above it.
+    /// The candidates are the group of this process, which can have children only if it is the root group, and its
+    /// parent.
     fn version_two(root: &Path, own: &str) -> Self {
         let path = own.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or_default();
-        let ours = root.join(path);
-        let above = ours.parent().filter(|it| it.starts_with(root)).map(Path::to_path_buf);
+        let own_group = root.join(path);
+        let parent = own_group.parent().filter(|it| it.starts_with(root)).map(Path::to_path_buf);
         let all = [
             Controller::Memory,
             Controller::Processes,
@@ -64,71 +64,70 @@ impl Tree {
             Controller::CpuTime,
             Controller::Freezer,
         ];
-        let folders = [Some(ours), above].into_iter().flatten();
-        let places = folders.map(|it| Place::from(all.map(|of| (of, it.clone())))).collect();
-        Self { places, version: Version::Two }
+        let dirs = [Some(own_group), parent].into_iter().flatten();
+        let candidates = dirs.map(|it| ParentDirs::from(all.map(|of| (of, it.clone())))).collect();
+        Self { candidates, version: Version::Two }
     }
 
-    /// The folders below which a group may get folders, some of them several times.
+    /// Returns the directories in which a group's directories may be created. May contain duplicates.
     pub(super) fn parents(&self) -> impl Iterator<Item = &Path> {
-        self.places.iter().flat_map(|it| it.values().map(PathBuf::as_path))
+        self.candidates.iter().flat_map(|it| it.values().map(PathBuf::as_path))
     }
 
-    /// Makes a group in the first place that allows it.
-    pub(super) fn make(&self, name: &str, limits: &Limits) -> Option<Cgroup> {
-        self.places.iter().find_map(|it| self.make_in(it, name, limits))
+    /// Creates a group in the first candidate that allows it.
+    pub(super) fn create(&self, name: &str, limits: &Limits) -> Option<Cgroup> {
+        self.candidates.iter().find_map(|it| self.create_in(it, name, limits))
     }
 
-    fn make_in(&self, place: &Place, name: &str, limits: &Limits) -> Option<Cgroup> {
-        if self.version == Version::Two && !place.values().next().is_some_and(|it| passes_on(it)) {
+    fn create_in(&self, parents: &ParentDirs, name: &str, limits: &Limits) -> Option<Cgroup> {
+        if self.version == Version::Two
+            && !parents.values().next().is_some_and(|it| enable_controllers(it))
+        {
             return None;
         }
-        let mut folders = BTreeMap::new();
-        for (controller, parent) in place {
-            let folder = parent.join(name);
-            let made = fs::create_dir(&folder);
-            let there = made.is_ok() || folders.values().any(|it| *it == folder);
-            if there && bound(self.version, *controller, &folder, limits).is_ok() {
-                folders.insert(*controller, folder);
-            } else if made.is_ok() {
-                let _ = fs::remove_dir(&folder);
+        let mut dirs = BTreeMap::new();
+        for (controller, parent) in parents {
+            let dir = parent.join(name);
+            let created = fs::create_dir(&dir);
+            let exists = created.is_ok() || dirs.values().any(|it| *it == dir);
+            if exists && apply_limits(self.version, *controller, &dir, limits).is_ok() {
+                dirs.insert(*controller, dir);
+            } else if created.is_ok() {
+                let _ = fs::remove_dir(&dir);
             }
         }
-        (!folders.is_empty()).then(|| Cgroup {
-            folders,
-            version: self.version,
-            made: Instant::now(),
-        })
+        (!dirs.is_empty()).then(|| Cgroup { dirs, version: self.version, created: Instant::now() })
     }
 }
 
-/// Whether a folder of version 2 passes its controllers on to the groups below it; it is asked to where it does not yet.
-fn passes_on(folder: &Path) -> bool {
-    let file = folder.join("cgroup.subtree_control");
-    let passed = || fs::read_to_string(&file).unwrap_or_default();
+/// Enables the controllers that a version 2 group does not pass on to its children yet. Returns whether it passes on
+/// the memory controller.
+fn enable_controllers(dir: &Path) -> bool {
+    let file = dir.join("cgroup.subtree_control");
+    let enabled = || fs::read_to_string(&file).unwrap_or_default();
     for controller in ["memory", "pids", "cpu"] {
-        if !passed().split_whitespace().any(|it| it == controller) {
-            // One at a time: where one is missing the others are to be had.
+        if !enabled().split_whitespace().any(|it| it == controller) {
+            // One write for each controller: if one is missing, the others can still be enabled.
             let _ = fs::write(&file, format!("+{controller}"));
         }
     }
-    passed().contains("memory")
+    enabled().contains("memory")
 }
 
-fn bound(
+fn apply_limits(
     version: Version,
     controller: Controller,
-    folder: &Path,
+    dir: &Path,
     limits: &Limits,
 ) -> io::Result<()> {
-    let write = |file: &str, value: String| fs::write(folder.join(file), value);
+    let write = |file: &str, value: String| fs::write(dir.join(file), value);
     let period = 100_000;
     let quota = ((limits.cpus * f64::from(period)) as u64).max(1000);
-    let processes = limits.processes.saturating_add(OWN_PROCESSES);
+    let processes = limits.processes.saturating_add(BACKEND_PROCESSES);
     match (version, controller) {
         (Version::One, Controller::Memory) => {
             write("memory.limit_in_bytes", limits.memory.to_string())?;
-            // Missing where the kernel does not account for swap; then there is mostly none.
+            // Missing where the kernel does not account for swap; such machines usually have none.
             let _ = write("memory.memsw.limit_in_bytes", limits.memory.to_string());
             Ok(())
         }
@@ -155,61 +154,61 @@ mod tests {
 
     use super::{Controller, Tree, Version};
 
-    fn folder(root: &Path, path: &str) {
+    fn dir(root: &Path, path: &str) {
         fs::create_dir_all(root.join(path)).unwrap();
     }
 
     #[test]
-    fn version_one_is_found_by_the_lines_of_the_kernel() {
+    fn version_one_groups_are_found_from_proc_self_cgroup() {
         let root = tempfile::tempdir().unwrap();
         for path in ["memory/user/x", "pids", "cpu,cpuacct"] {
-            folder(root.path(), path);
+            dir(root.path(), path);
         }
         for name in ["cpu", "cpuacct"] {
             std::os::unix::fs::symlink("cpu,cpuacct", root.path().join(name)).unwrap();
         }
         let tree = Tree::read(root.path(), "4:memory:/user/x\n3:pids:/gone\n1:name=systemd:/\n");
         assert_eq!(tree.version, Version::One);
-        let [place] = tree.places.as_slice() else { panic!("{:?}", tree.places) };
-        assert_eq!(place[&Controller::Memory], root.path().join("memory/user/x"));
-        assert_eq!(place[&Controller::Processes], root.path().join("pids"));
-        assert!(!place.contains_key(&Controller::Freezer));
-        // One folder for two controllers, as many systems have it, is used for both.
-        assert_eq!(place[&Controller::Cpu], place[&Controller::CpuTime]);
-        let group = tree.make("guest", &crate::Limits::default()).unwrap();
+        let [parents] = tree.candidates.as_slice() else { panic!("{:?}", tree.candidates) };
+        assert_eq!(parents[&Controller::Memory], root.path().join("memory/user/x"));
+        assert_eq!(parents[&Controller::Processes], root.path().join("pids"));
+        assert!(!parents.contains_key(&Controller::Freezer));
+        // Many systems use one directory for two controllers; it serves both.
+        assert_eq!(parents[&Controller::Cpu], parents[&Controller::CpuTime]);
+        let group = tree.create("guest", &crate::Limits::default()).unwrap();
         assert!(group.has(Controller::Cpu) && group.has(Controller::CpuTime));
-        assert_eq!(group.folders().len(), 3);
+        assert_eq!(group.dirs().len(), 3);
     }
 
     #[test]
-    fn version_two_is_changed_by_making_a_group_and_not_by_looking() {
+    fn version_two_tree_changes_only_when_a_group_is_created() {
         let root = tempfile::tempdir().unwrap();
-        folder(root.path(), "service/main");
+        dir(root.path(), "service/main");
         fs::write(root.path().join("cgroup.controllers"), "memory pids cpu").unwrap();
         let [service, main] = ["service", "service/main"].map(|it| root.path().join(it));
         let tree = Tree::read(root.path(), "0::/service/main\n");
         assert_eq!(tree.version, Version::Two);
-        let asked = |it: &Path| it.join("cgroup.subtree_control").exists();
-        assert!(!asked(&service) && !asked(&main));
-        // Ours holds this process, and so the kernel refuses; a file that cannot be written stands for that.
-        folder(&main, "cgroup.subtree_control");
+        let was_changed = |it: &Path| it.join("cgroup.subtree_control").exists();
+        assert!(!was_changed(&service) && !was_changed(&main));
+        // The kernel refuses because our group contains this process; a file that cannot be written simulates that.
+        dir(&main, "cgroup.subtree_control");
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
-        let group = tree.make("guest", &crate::Limits::default()).unwrap();
-        assert_eq!(group.folders(), [service.join("guest")]);
-        // What is passed on already is not asked for again.
-        let passed = fs::read_to_string(service.join("cgroup.subtree_control")).unwrap();
-        assert_eq!(passed, "cpu memory pids");
+        let group = tree.create("guest", &crate::Limits::default()).unwrap();
+        assert_eq!(group.dirs(), [service.join("guest")]);
+        // Controllers that are already enabled are not enabled again.
+        let enabled = fs::read_to_string(service.join("cgroup.subtree_control")).unwrap();
+        assert_eq!(enabled, "cpu memory pids");
     }
 
     #[test]
-    fn a_group_that_can_have_groups_below_it_keeps_its_guests() {
+    fn own_group_is_preferred_if_it_can_have_children() {
         let root = tempfile::tempdir().unwrap();
-        folder(root.path(), "service");
+        dir(root.path(), "service");
         fs::write(root.path().join("cgroup.controllers"), "memory").unwrap();
         let service = root.path().join("service");
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
         let tree = Tree::read(root.path(), "0::/service\n");
-        let group = tree.make("guest", &crate::Limits::default()).unwrap();
-        assert_eq!(group.folders(), [service.join("guest")]);
+        let group = tree.create("guest", &crate::Limits::default()).unwrap();
+        assert_eq!(group.dirs(), [service.join("guest")]);
     }
 }

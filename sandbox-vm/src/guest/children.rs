@@ -1,8 +1,8 @@
-//! The processes that the agent starts, and those that they leave behind.
+//! The child processes of the agent, and the processes that they leave behind.
 //!
-//! As process 1 the agent is the parent of every orphan, and nobody but it can take them off the process table. So it
-//! waits for all children there are, tells whoever started one how it ended, and ignores the rest. Where it is an
-//! ordinary process it waits for its own children alone.
+//! As process 1 the agent becomes the parent of every orphaned process and is the only one that can reap it. It
+//! therefore waits for all children, reports the exit of those it started itself, and ignores the rest. As an ordinary
+//! process it waits only for its own children.
 
 use std::{
     collections::HashMap,
@@ -23,69 +23,75 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::berth::{Leftover, Noted};
+use crate::sandbox_dir::{Leftover, LeftoverList};
 
-/// How a process ended.
+/// Exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exit {
+pub(super) struct ProcessExit {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
 }
 
-/// The processes of the agent.
+/// Starts and reaps the agent's child processes.
 #[derive(Debug)]
 pub(super) struct Children {
-    is_first: bool,
-    waiting: Waiting,
+    is_init: bool,
+    exit_senders: ExitSenders,
     active: Arc<AtomicUsize>,
     reaper: Option<AbortHandle>,
-    /// The list that programs are noted in, where they would outlive a crash.
-    noted: Option<Arc<Noted>>,
+    /// List in which programs are recorded if they would outlive a crash of this process.
+    leftovers: Option<Arc<LeftoverList>>,
 }
 
-// A std mutex: held while a process is started, or while one is taken off the table; never over an await.
-type Waiting = Arc<Mutex<HashMap<Pid, oneshot::Sender<Exit>>>>;
+// A std mutex: held while a process is started or reaped, never across an await.
+type ExitSenders = Arc<Mutex<HashMap<Pid, oneshot::Sender<ProcessExit>>>>;
 
 impl Children {
-    /// Starts to wait for orphans, if this is process 1.
-    pub(super) fn start(noted: Option<Arc<Noted>>) -> io::Result<Self> {
-        let is_first = std::process::id() == 1;
-        let waiting = Waiting::default();
-        let reaper = if is_first { Some(reap(waiting.clone())?) } else { None };
-        Ok(Self { is_first, waiting, active: Arc::default(), reaper, noted })
+    /// Starts to reap orphaned processes if this is process 1.
+    pub(super) fn start(leftovers: Option<Arc<LeftoverList>>) -> io::Result<Self> {
+        let is_init = std::process::id() == 1;
+        let exit_senders = ExitSenders::default();
+        let reaper = if is_init { Some(spawn_reaper(exit_senders.clone())?) } else { None };
+        Ok(Self { is_init, exit_senders, active: Arc::default(), reaper, leftovers })
     }
 
-    /// Whether all processes there are besides the agent belong to what it runs.
-    pub(super) fn own_all(&self) -> bool {
-        self.is_first
+    /// Returns whether all processes other than the agent were started by it or by its programs.
+    pub(super) fn owns_all_processes(&self) -> bool {
+        self.is_init
     }
 
-    /// Starts a program in a process group of its own.
+    /// Starts a program in its own process group.
     pub(super) fn spawn(&self, mut command: Command) -> io::Result<Child> {
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (exit, exited) = oneshot::channel();
-        // Held over the start: the reaper may not take a child that nobody waits for yet.
-        let mut waiting = lock(&self.waiting);
+        // Held during the spawn: the reaper must not reap a child before its sender is registered.
+        let mut exit_senders = lock(&self.exit_senders);
         let mut child = command.spawn()?;
         let leader = child.id();
         let pid = i32::try_from(leader).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("a process without an id"))?;
+        let pid = pid.ok_or_else(|| io::Error::other("the process has no valid process id"))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        if self.is_first {
-            waiting.insert(pid, exit);
+        if self.is_init {
+            exit_senders.insert(pid, exit);
         } else {
             tokio::task::spawn_blocking(move || {
                 let status = child.wait();
-                let _ = exit.send(status.map_or(Exit { code: None, signal: None }, Exit::of));
+                let _ = exit
+                    .send(status.map_or(ProcessExit { code: None, signal: None }, ProcessExit::of));
             });
         }
-        drop(waiting);
+        drop(exit_senders);
         self.active.fetch_add(1, Ordering::Relaxed);
         let active = self.active.clone();
-        let group = Group { pid, is_first: self.is_first, active, noted: self.note(leader) };
+        let group = ProcessGroup {
+            pid,
+            is_init: self.is_init,
+            active,
+            leftover: self.record_leftover(leader),
+        };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(io::Error::other("a process without pipes"));
+            return Err(io::Error::other("the process has no pipes"));
         };
         Ok(Child {
             stdin: ChildStdin::from_std(stdin)?,
@@ -98,11 +104,11 @@ impl Children {
 }
 
 impl Children {
-    /// Notes the group of a program that was just started, where that is needed.
-    fn note(&self, leader: u32) -> Option<(Arc<Noted>, Leftover)> {
-        let (list, leftover) = (self.noted.clone()?, Leftover::group(leader));
-        if let Err(error) = list.note(leftover.clone()) {
-            tracing::warn!(%error, "a program is not found again if this process is killed");
+    /// Records the process group of a program that was just started, if leftovers are recorded.
+    fn record_leftover(&self, leader: u32) -> Option<(Arc<LeftoverList>, Leftover)> {
+        let (list, leftover) = (self.leftovers.clone()?, Leftover::process_group(leader));
+        if let Err(error) = list.record(leftover.clone()) {
+            tracing::warn!(%error, "cannot record a program; it will not be cleaned up if this process is killed");
         }
         Some((list, leftover))
     }
@@ -116,50 +122,50 @@ impl Drop for Children {
     }
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) stdin: ChildStdin,
     pub(super) stdout: ChildStdout,
     pub(super) stderr: ChildStderr,
-    pub(super) exited: oneshot::Receiver<Exit>,
-    pub(super) group: Group,
+    pub(super) exited: oneshot::Receiver<ProcessExit>,
+    pub(super) group: ProcessGroup,
 }
 
-/// A program's process group. Dropping it ends the group; with the last program that runs in a guest all that any of
-/// them left behind ends, whatever group it moved to.
+/// A program's process group. Dropping it kills the group. In a guest whose agent is process 1, dropping the last one
+/// kills every other process, including those that moved to another group.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     pub(super) pid: Pid,
-    is_first: bool,
+    is_init: bool,
     active: Arc<AtomicUsize>,
-    noted: Option<(Arc<Noted>, Leftover)>,
+    leftover: Option<(Arc<LeftoverList>, Leftover)>,
 }
 
-impl Group {
-    /// Ends the group, now.
+impl ProcessGroup {
+    /// Kills the group.
     pub(super) fn kill(&self) {
-        // A group that is gone already is no error.
+        // It is not an error if the group no longer exists.
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
         let is_last = self.active.fetch_sub(1, Ordering::Relaxed) == 1;
-        if is_last && self.is_first {
-            // From process 1, "all" is all of the guest but process 1 itself.
+        if is_last && self.is_init {
+            // From process 1, -1 addresses every process of the guest except process 1 itself.
             let all = nix::unistd::Pid::from_raw(-1);
             let _ = nix::sys::signal::kill(all, nix::sys::signal::Signal::SIGKILL);
         }
-        if let Some((list, leftover)) = &self.noted {
-            list.settle(leftover);
+        if let Some((list, leftover)) = &self.leftover {
+            list.mark_removed(leftover);
         }
     }
 }
 
-impl Exit {
+impl ProcessExit {
     fn of(status: ExitStatus) -> Self {
         Self { code: status.code(), signal: status.signal() }
     }
@@ -169,12 +175,12 @@ impl Exit {
     }
 }
 
-fn reap(waiting: Waiting) -> io::Result<AbortHandle> {
-    let mut died = signal(SignalKind::child())?;
+fn spawn_reaper(exit_senders: ExitSenders) -> io::Result<AbortHandle> {
+    let mut child_signals = signal(SignalKind::child())?;
     let task = tokio::spawn(async move {
         loop {
-            take_dead(&waiting);
-            if died.recv().await.is_none() {
+            reap_exited(&exit_senders);
+            if child_signals.recv().await.is_none() {
                 return;
             }
         }
@@ -182,11 +188,11 @@ fn reap(waiting: Waiting) -> io::Result<AbortHandle> {
     Ok(task.abort_handle())
 }
 
-fn take_dead(waiting: &Waiting) {
-    let mut waiting = lock(waiting);
+fn reap_exited(exit_senders: &ExitSenders) {
+    let mut exit_senders = lock(exit_senders);
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-        if let Some(exit) = waiting.remove(&pid) {
-            let _ = exit.send(Exit::of_wait(status));
+        if let Some(exit) = exit_senders.remove(&pid) {
+            let _ = exit.send(ProcessExit::of_wait(status));
         }
     }
 }

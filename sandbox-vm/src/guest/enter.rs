@@ -1,4 +1,4 @@
-//! How a process becomes a guest.
+//! Turns a process into a guest.
 
 use std::{
     env,
@@ -14,68 +14,71 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Agent, ServeError};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::kvm_process;
-use crate::backend::{contained, gvisor, jail, microvm};
+use crate::backend::{container, gvisor, jail, microvm};
 
-/// The first argument of a process that is to be a guest.
-const MARK: &str = "--sandbox-vm-guest";
+/// First argument of a process that is started as a guest.
+const GUEST_FLAG: &str = "--sandbox-vm-guest";
 
-/// What kind of guest a process is to be; its second argument, as JSON.
+/// Role of a process that is started as a guest; passed as JSON in its second argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GuestArgs {
-    /// Makes namespaces and starts the next stage in them; standard input is the channel.
-    JailOuter(jail::Stage),
+    /// Creates the namespaces and starts the next stage in them; standard input is the channel.
+    JailOuter(jail::OuterPlan),
     /// Builds the jail around itself and serves in it; standard input is the channel.
-    JailInit(jail::Plan),
-    /// Puts a root together and becomes gVisor on it; standard input is the channel.
-    GvisorOuter(gvisor::Plan),
-    /// Closes its doors, as the first program in gVisor, and serves; standard input is the channel.
-    GvisorInit(gvisor::Inner),
-    /// Closes its doors, as the first program in an engine's container, and serves on standard input and output.
-    Contained(contained::Plan),
-    /// Builds a root around itself that holds QEMU and nothing else, and becomes QEMU; standard input is the channel.
-    Qemu(microvm::Stage),
-    /// Makes a system around itself, as the first program of a VM, and serves on the VM's channel.
-    MicroVm(microvm::Plan),
-    /// Builds the jail around itself and runs a VM in it; standard input is the channel, standard output `/dev/kvm`.
+    JailInit(jail::InitPlan),
+    /// Builds a root file system and executes gVisor on it; standard input is the channel.
+    GvisorOuter(gvisor::OuterPlan),
+    /// Restricts itself, as the first program in gVisor, and serves; standard input is the channel.
+    GvisorInit(gvisor::InitPlan),
+    /// Restricts itself, as the first program of a container, and serves on standard input and output.
+    Contained(container::InitPlan),
+    /// Builds a root file system around itself that contains only QEMU, and executes QEMU; standard input is the
+    /// channel.
+    Qemu(microvm::QemuPlan),
+    /// Sets up the system, as the first program of a VM, and serves on the VM's channel.
+    MicroVm(microvm::InitPlan),
+    /// Builds the jail around itself and runs a VM in it; standard input is the channel, standard output is `/dev/kvm`.
     #[cfg(target_arch = "x86_64")]
-    KvmMonitor(kvm_process::Plan),
-    /// Serves as the one program of a VM without a kernel; standard input is the channel.
+    KvmMonitor(kvm_process::MonitorPlan),
+    /// Serves as the only program of a VM without a guest kernel; standard input is the channel.
     #[cfg(target_arch = "x86_64")]
     KvmGuest,
 }
 
 impl GuestArgs {
-    /// Adds the arguments that make a guest of the program.
+    /// Adds the arguments that start the program as this guest.
     pub(crate) fn apply(&self, command: &mut Command) -> io::Result<()> {
         command.args(self.to_args()?);
         Ok(())
     }
 
-    /// The arguments that make a guest of a program.
+    /// Returns the arguments that start a program as this guest.
     pub(crate) fn to_args(&self) -> io::Result<[String; 2]> {
-        Ok([MARK.to_owned(), serde_json::to_string(self)?])
+        Ok([GUEST_FLAG.to_owned(), serde_json::to_string(self)?])
     }
 
-    /// The same as words of a kernel's command line, which has its own idea of quotes and spaces.
-    pub(crate) fn to_words(&self) -> String {
+    /// Returns the arguments in a form for the kernel command line, which has its own rules for quotes and spaces: the
+    /// JSON is hex-encoded.
+    pub(crate) fn to_kernel_args(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
         let hex: String = json.iter().map(|it| format!("{it:02x}")).collect();
-        format!("{MARK} {hex}")
+        format!("{GUEST_FLAG} {hex}")
     }
 
-    /// A device that the stage before has to open for this one, which has no right to, as its standard output.
+    /// Returns the device that the previous stage must open as this stage's standard output, because this stage has no
+    /// permission to open it.
     pub(crate) fn device(&self) -> Option<&'static str> {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::KvmMonitor(_) => Some(kvm_process::DEVICE),
+            Self::KvmMonitor(_) => Some(kvm_process::KVM_DEVICE),
             _ => None,
         }
     }
 
-    /// A group that the stage before has to stay in, for this one to open its device.
-    pub(crate) fn group(&self) -> Option<Gid> {
+    /// Returns the group that the previous stage must keep so that this stage can open its device.
+    pub(crate) fn device_group(&self) -> Option<Gid> {
         match self {
             Self::Qemu(stage) => stage.group(),
             _ => None,
@@ -89,14 +92,15 @@ impl GuestArgs {
     }
 }
 
-/// Whether this process was started to be a guest. One that asks has not become one.
-pub(crate) fn was_meant_as_guest() -> bool {
-    env::args_os().nth(1).is_some_and(|it| it == MARK)
+/// Returns whether this process was started as a guest. If it was and this code still runs, it has not called
+/// [`enter`].
+pub(crate) fn was_started_as_guest() -> bool {
+    env::args_os().nth(1).is_some_and(|it| it == GUEST_FLAG)
 }
 
-/// Becomes a guest if the process was started as one, and returns at once if it was not.
+/// Runs the guest and exits if this process was started as one; otherwise returns immediately.
 ///
-/// To be called first in `main`, before any thread is started: namespaces are made for a process of one thread only.
+/// Call it first in `main`, before any thread is started: namespaces can only be created by a single-threaded process.
 /// See [the module](super) for an example.
 pub fn enter(agent: impl FnOnce() -> Agent) {
     if let Some(code) = enter_with(agent, env::args_os()) {
@@ -104,41 +108,42 @@ pub fn enter(agent: impl FnOnce() -> Agent) {
     }
 }
 
-/// Like [`enter`], with arguments that need not be the process's own; `None` where they name no guest.
+/// Like [`enter`], with explicit arguments and without exiting. Returns `None` if the arguments do not name a guest.
 pub fn enter_with(
     agent: impl FnOnce() -> Agent,
     args: impl IntoIterator<Item = OsString>,
 ) -> Option<ExitCode> {
     let mut args = args.into_iter().skip(1);
-    if args.next()? != MARK {
+    if args.next()? != GUEST_FLAG {
         return None;
     }
     let args = args.next().and_then(|it| it.into_string().ok()).unwrap_or_default();
-    let outcome = GuestArgs::parse(&args).map_err(Failure::Arguments).and_then(|args| match args {
-        GuestArgs::JailOuter(plan) => jail::outer(&plan).map_err(Failure::Jail),
-        GuestArgs::JailInit(plan) => jail::init(&plan, agent()).map_err(Failure::Jail),
-        GuestArgs::GvisorOuter(plan) => gvisor::outer(&plan).map_err(Failure::Jail),
-        GuestArgs::GvisorInit(plan) => gvisor::init(&plan, agent()).map_err(Failure::Jail),
-        GuestArgs::Contained(plan) => contained::init(&plan, agent()).map_err(Failure::Jail),
-        GuestArgs::Qemu(stage) => microvm::become_qemu(&stage).map_err(Failure::Jail),
-        GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(Failure::Init),
-        #[cfg(target_arch = "x86_64")]
-        GuestArgs::KvmMonitor(plan) => kvm_process::monitor(&plan).map_err(Failure::Jail),
-        #[cfg(target_arch = "x86_64")]
-        GuestArgs::KvmGuest => kvm_process::guest(agent()).map_err(Failure::Serve),
-    });
+    let outcome =
+        GuestArgs::parse(&args).map_err(GuestError::Arguments).and_then(|args| match args {
+            GuestArgs::JailOuter(plan) => jail::outer(&plan).map_err(GuestError::Jail),
+            GuestArgs::JailInit(plan) => jail::init(&plan, agent()).map_err(GuestError::Jail),
+            GuestArgs::GvisorOuter(plan) => gvisor::outer(&plan).map_err(GuestError::Jail),
+            GuestArgs::GvisorInit(plan) => gvisor::init(&plan, agent()).map_err(GuestError::Jail),
+            GuestArgs::Contained(plan) => container::init(&plan, agent()).map_err(GuestError::Jail),
+            GuestArgs::Qemu(stage) => microvm::become_qemu(&stage).map_err(GuestError::Jail),
+            GuestArgs::MicroVm(plan) => microvm::init(&plan, agent()).map_err(GuestError::Init),
+            #[cfg(target_arch = "x86_64")]
+            GuestArgs::KvmMonitor(plan) => kvm_process::monitor(&plan).map_err(GuestError::Jail),
+            #[cfg(target_arch = "x86_64")]
+            GuestArgs::KvmGuest => kvm_process::guest(agent()).map_err(GuestError::Serve),
+        });
     Some(match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // The host reads this as the guest's last words.
+            // The host reads this as the guest's diagnostic output.
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
     })
 }
 
-/// Serves on a stream until the host is done, on a runtime of one thread.
-pub fn serve_here<R, W>(
+/// Serves on a channel until the host closes it. Blocks, and uses a single-threaded runtime.
+pub fn serve_blocking<R, W>(
     agent: Agent,
     connect: impl FnOnce() -> io::Result<(R, W)>,
 ) -> Result<(), ServeError>
@@ -151,17 +156,17 @@ where
         let (reader, writer) = connect()?;
         agent.serve(reader, writer).await
     });
-    // A thread that reads standard input would keep the runtime from ending.
+    // A thread that is blocked reading standard input must not delay the shutdown of the runtime.
     runtime.shutdown_background();
     outcome
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("the guest's arguments cannot be read: {0}; start it with a host of the same version")]
+enum GuestError {
+    #[error("cannot parse the guest's arguments: {0}; use a host of the same version")]
     Arguments(serde_json::Error),
     #[error("{0}")]
-    Jail(jail::JailError),
+    Jail(jail::StageError),
     #[error("{0}")]
     Init(microvm::InitError),
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! Running a program for the host.
+//! Runs a program for the host.
 
 use std::{
     path::Path,
@@ -18,102 +18,122 @@ use tokio::{
 };
 
 use super::{
-    children::{Children, Exit},
-    line::Line,
+    children::{Children, ProcessExit},
+    connection::Connection,
 };
 use crate::{
-    limits::{Cause, ExecLimits, Usage},
-    meter::{self, Sample, Whose},
+    limits::{ExceededLimit, ExecLimits, Usage},
+    meter::{self, ProcessSet, Sample},
     protocol::{
         Kind,
-        message::{Exec, Exited, Fault, FaultCode},
+        message::{Exec, ExecResult, Fault, FaultCode},
     },
 };
 
-/// How often it is looked at what a program uses.
-const TICK: Duration = Duration::from_millis(50);
+/// Interval at which a program's resource usage is sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a program's output is waited for once the program has ended: who else holds its pipe may never close it.
-const DRAIN: Duration = Duration::from_secs(1);
+/// Maximum time to wait for remaining output after a program has ended: another process may hold its pipe open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a program to its end, or to a limit.
+/// Runs a program until it exits or exceeds a limit.
 pub(super) async fn run(
     mut exec: Exec,
     id: u64,
     workspace: &Path,
-    line: &Line,
+    connection: &Connection,
     children: &Children,
-) -> Result<Exited, Fault> {
+) -> Result<ExecResult, Fault> {
     let started = Instant::now();
-    let before = meter::reaped();
-    // What was used up before is no fault of this program.
-    let was_full = full(workspace);
+    let before = meter::reaped_usage();
+    // Storage that was exhausted before the program started is not attributed to it.
+    let exhausted_before = exhausted_storage(workspace);
     let mut child =
-        children.spawn(command(&exec, workspace)).map_err(|error| not_started(&exec, &error))?;
-    let whose = if children.own_all() { Whose::All } else { Whose::Group(child.group.pid) };
-    let output = Arc::new(Output { left: AtomicU64::new(exec.limits.output), full: Notify::new() });
+        children.spawn(command(&exec, workspace)).map_err(|error| start_fault(&exec, &error))?;
+    let processes = if children.owns_all_processes() {
+        ProcessSet::AllExceptAgent
+    } else {
+        ProcessSet::Group(child.group.pid)
+    };
+    let output =
+        Arc::new(OutputBudget { left: AtomicU64::new(exec.limits.output), full: Notify::new() });
 
-    let mut pumps = JoinSet::new();
+    let mut forwarders = JoinSet::new();
     let (mut stdin, input) = (child.stdin, std::mem::take(&mut exec.input));
     let feeder = tokio::spawn(async move {
-        // A program may end, or close its input, without having read all of it.
+        // The program may exit or close its input without reading all of it.
         let _ = stdin.write_all(&input).await;
     });
-    pumps.spawn(pump(child.stdout, Kind::Stdout, id, line.clone(), output.clone()));
-    pumps.spawn(pump(child.stderr, Kind::Stderr, id, line.clone(), output.clone()));
+    forwarders.spawn(forward_output(
+        child.stdout,
+        Kind::Stdout,
+        id,
+        connection.clone(),
+        output.clone(),
+    ));
+    forwarders.spawn(forward_output(
+        child.stderr,
+        Kind::Stderr,
+        id,
+        connection.clone(),
+        output.clone(),
+    ));
 
-    let mut seen = Sample::default();
+    let mut peak = Sample::default();
     let deadline = tokio::time::sleep(exec.limits.wall);
     tokio::pin!(deadline);
-    let mut tick = tokio::time::interval(TICK);
-    let (exit, mut cause) = loop {
-        let cause = tokio::select! {
+    let mut tick = tokio::time::interval(SAMPLE_INTERVAL);
+    let (exit, mut limit) = loop {
+        let limit = tokio::select! {
             biased;
-            exit = &mut child.exited => break (exit.unwrap_or(Exit { code: None, signal: None }), None),
-            () = output.full.notified() => Cause::Output,
-            () = &mut deadline => Cause::Wall,
+            exit = &mut child.exited => break (exit.unwrap_or(ProcessExit { code: None, signal: None }), None),
+            () = output.full.notified() => ExceededLimit::Output,
+            () = &mut deadline => ExceededLimit::Wall,
             _ = tick.tick() => {
-                let mut now = meter::sample(whose);
+                let mut now = meter::sample(processes);
                 if exec.limits.memory.is_some_and(|it| now.memory > it) {
-                    now.memory = now.memory.min(meter::exact_memory(whose));
+                    now.memory = now.memory.min(meter::exact_memory(processes));
                 }
-                seen.memory = seen.memory.max(now.memory);
-                seen.threads = seen.threads.max(now.threads);
-                let cpu = now.cpu + meter::reaped().cpu.saturating_sub(before.cpu);
-                seen.cpu = seen.cpu.max(cpu.min(possible_cpu(started)));
-                match broken(&exec.limits, &seen) {
-                    Some(cause) => cause,
+                peak.memory = peak.memory.max(now.memory);
+                peak.threads = peak.threads.max(now.threads);
+                let cpu = now.cpu + meter::reaped_usage().cpu.saturating_sub(before.cpu);
+                peak.cpu = peak.cpu.max(cpu.min(max_possible_cpu(started)));
+                match exceeded_limit(&exec.limits, &peak) {
+                    Some(limit) => limit,
                     None => continue,
                 }
             }
         };
         child.group.kill();
-        let exit = tokio::time::timeout(DRAIN, &mut child.exited).await;
+        let exit = tokio::time::timeout(DRAIN_TIMEOUT, &mut child.exited).await;
         let exit = exit.ok().and_then(Result::ok);
-        break (exit.unwrap_or(Exit { code: None, signal: Some(9) }), Some(cause));
+        break (exit.unwrap_or(ProcessExit { code: None, signal: Some(9) }), Some(limit));
     };
     feeder.abort();
-    // What the program left behind goes with it, and with that the other ends of its pipes.
+    // Dropping the group kills the processes that the program left behind, which also closes their ends of the pipes.
     drop(child.group);
-    let _ = tokio::time::timeout(DRAIN, async { while pumps.join_next().await.is_some() {} }).await;
-    if cause.is_none() && output.left.load(Ordering::Relaxed) == 0 {
-        cause = Some(Cause::Output);
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
+        while forwarders.join_next().await.is_some() {}
+    })
+    .await;
+    if limit.is_none() && output.left.load(Ordering::Relaxed) == 0 {
+        limit = Some(ExceededLimit::Output);
     }
-    let after = meter::reaped();
-    seen.cpu = seen.cpu.max(after.cpu.saturating_sub(before.cpu).min(possible_cpu(started)));
+    let after = meter::reaped_usage();
+    peak.cpu = peak.cpu.max(after.cpu.saturating_sub(before.cpu).min(max_possible_cpu(started)));
     if after.memory > before.memory {
-        seen.memory = seen.memory.max(after.memory);
+        peak.memory = peak.memory.max(after.memory);
     }
-    if cause.is_none() && exit.signal == Some(Signal::XFSZ.as_raw()) {
-        // It wanted one file to be larger than all of the workspace.
-        cause = Some(Cause::Disk);
+    if limit.is_none() && exit.signal == Some(Signal::XFSZ.as_raw()) {
+        // SIGXFSZ: the program tried to create a file larger than the workspace.
+        limit = Some(ExceededLimit::Disk);
     }
-    if cause.is_none() && exit.code != Some(0) {
-        let filled = full(workspace).filter(|it| was_full != Some(*it));
-        cause = filled.or_else(|| starved(&exec.limits, &seen));
+    if limit.is_none() && exit.code != Some(0) {
+        let exhausted = exhausted_storage(workspace).filter(|it| exhausted_before != Some(*it));
+        limit = exhausted.or_else(|| likely_out_of_memory(&exec.limits, &peak));
     }
-    let usage = Usage { wall: started.elapsed(), cpu: seen.cpu, memory: seen.memory };
-    Ok(Exited { code: exit.code, signal: exit.signal, cause, usage })
+    let usage = Usage { wall: started.elapsed(), cpu: peak.cpu, memory: peak.memory };
+    Ok(ExecResult { code: exit.code, signal: exit.signal, exceeded_limit: limit, usage })
 }
 
 fn command(exec: &Exec, workspace: &Path) -> Command {
@@ -124,66 +144,66 @@ fn command(exec: &Exec, workspace: &Path) -> Command {
     command
 }
 
-fn not_started(exec: &Exec, error: &std::io::Error) -> Fault {
+fn start_fault(exec: &Exec, error: &std::io::Error) -> Fault {
     let code = match error.kind() {
         std::io::ErrorKind::NotFound => FaultCode::NotFound,
         _ => FaultCode::Failed,
     };
-    Fault::new(code, format!("`{}` cannot be started: {error}", exec.program))
+    Fault::new(code, format!("cannot start `{}`: {error}", exec.program))
 }
 
-/// The most that all processors together can have given since then. gVisor's kernel counts the time in which a process
-/// waits for a processor, so that many of them seem to use more.
-fn possible_cpu(started: Instant) -> Duration {
+/// Returns the processor time that all processors together could have provided since `started`. gVisor's kernel also
+/// counts time spent waiting for a processor, so that several processes can appear to have used more.
+fn max_possible_cpu(started: Instant) -> Duration {
     let processors = std::thread::available_parallelism()
         .map_or(u32::MAX, |it| u32::try_from(it.get()).unwrap_or(u32::MAX));
     started.elapsed().saturating_mul(processors)
 }
 
-/// The limit that what was seen breaks, if it breaks one.
-fn broken(limits: &ExecLimits, seen: &Sample) -> Option<Cause> {
-    if seen.cpu > limits.cpu_time {
-        Some(Cause::CpuTime)
-    } else if limits.memory.is_some_and(|it| seen.memory > it) {
-        Some(Cause::Memory)
-    } else if limits.processes.is_some_and(|it| seen.threads > it) {
-        Some(Cause::Processes)
+/// Returns the limit that the usage exceeds, if any.
+fn exceeded_limit(limits: &ExecLimits, peak: &Sample) -> Option<ExceededLimit> {
+    if peak.cpu > limits.cpu_time {
+        Some(ExceededLimit::CpuTime)
+    } else if limits.memory.is_some_and(|it| peak.memory > it) {
+        Some(ExceededLimit::Memory)
+    } else if limits.processes.is_some_and(|it| peak.threads > it) {
+        Some(ExceededLimit::Processes)
     } else {
         None
     }
 }
 
-/// What of the workspace is used up, for a program that failed.
-fn full(workspace: &Path) -> Option<Cause> {
+/// Returns which storage limit of the workspace is exhausted, if any.
+fn exhausted_storage(workspace: &Path) -> Option<ExceededLimit> {
     let stat = rustix::fs::statvfs(workspace).ok()?;
     if stat.f_blocks > 0 && stat.f_bavail == 0 {
-        Some(Cause::Disk)
+        Some(ExceededLimit::Disk)
     } else if stat.f_files > 0 && stat.f_ffree == 0 {
-        Some(Cause::Files)
+        Some(ExceededLimit::Files)
     } else {
         None
     }
 }
 
-/// A program that failed with nearly all the memory it may have was refused the rest.
-fn starved(limits: &ExecLimits, seen: &Sample) -> Option<Cause> {
+/// Attributes a failure to the memory limit if the program used at least 90 % of it.
+fn likely_out_of_memory(limits: &ExecLimits, peak: &Sample) -> Option<ExceededLimit> {
     let memory = limits.memory?;
-    (seen.memory >= memory / 10 * 9).then_some(Cause::Memory)
+    (peak.memory >= memory / 10 * 9).then_some(ExceededLimit::Memory)
 }
 
-/// How much a program may still write.
-struct Output {
+/// The number of output bytes that a program may still write.
+struct OutputBudget {
     left: AtomicU64,
     full: Notify,
 }
 
-/// Sends what a program writes to the host, as far as it may write.
-async fn pump(
+/// Forwards a program's output to the host, up to its output limit.
+async fn forward_output(
     mut from: impl AsyncRead + Unpin,
     kind: Kind,
     id: u64,
-    line: Line,
-    output: Arc<Output>,
+    connection: Connection,
+    output: Arc<OutputBudget>,
 ) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
@@ -192,7 +212,7 @@ async fn pump(
         let left = output.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         let allowed = left.unwrap_or(0).min(count);
         if allowed > 0 {
-            line.send(kind, id, &buffer[..allowed as usize]).await;
+            connection.send(kind, id, &buffer[..allowed as usize]).await;
         }
         if allowed < count {
             output.full.notify_one();
@@ -203,18 +223,24 @@ async fn pump(
 
 #[cfg(test)]
 mod tests {
-    use super::broken;
+    use super::exceeded_limit;
     use crate::{
-        limits::{Cause, ExecLimits},
+        limits::{ExceededLimit, ExecLimits},
         meter::Sample,
     };
 
     #[test]
-    fn what_a_program_may_have_it_may_have_in_full() {
+    fn usage_equal_to_the_limit_is_allowed() {
         let limits = ExecLimits { memory: Some(100), processes: Some(8), ..ExecLimits::default() };
         let all = Sample { threads: 8, memory: 100, cpu: limits.cpu_time };
-        assert_eq!(broken(&limits, &all), None);
-        assert_eq!(broken(&limits, &Sample { threads: 9, ..all }), Some(Cause::Processes));
-        assert_eq!(broken(&limits, &Sample { memory: 101, ..all }), Some(Cause::Memory));
+        assert_eq!(exceeded_limit(&limits, &all), None);
+        assert_eq!(
+            exceeded_limit(&limits, &Sample { threads: 9, ..all }),
+            Some(ExceededLimit::Processes)
+        );
+        assert_eq!(
+            exceeded_limit(&limits, &Sample { memory: 101, ..all }),
+            Some(ExceededLimit::Memory)
+        );
     }
 }

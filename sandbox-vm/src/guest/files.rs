@@ -1,7 +1,7 @@
-//! The files of the workspace.
+//! Accesses the files of the workspace.
 //!
-//! Every path is walked from the workspace's own descriptor, one name at a time, and no link is followed: neither a
-//! link nor a folder that is moved meanwhile leads out.
+//! Every path is resolved from the workspace's file descriptor, one component at a time, without following symbolic
+//! links. Neither a link nor a directory that is moved concurrently can lead out of the workspace.
 
 use std::{
     ffi::CString,
@@ -17,20 +17,20 @@ use rustix::{
     path::Arg,
 };
 
-use crate::protocol::message::{Bytes, Entry, EntryKind, Fault, FaultCode};
+use crate::protocol::message::{Entry, EntryKind, Fault, FaultCode, FileContents};
 
-/// How many entries of a folder are listed.
+/// Maximum number of entries of a directory that are listed.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Reads a file of `limit` bytes at most.
-pub(super) fn read(workspace: &Path, path: &str, limit: u64) -> Result<Bytes, Fault> {
-    let (folder, name) = find(workspace, path, Missing::Refuse)?;
-    // A pipe without a writer would make this wait for ever.
+/// Reads a file of at most `limit` bytes.
+pub(super) fn read(workspace: &Path, path: &str, limit: u64) -> Result<FileContents, Fault> {
+    let (dir, name) = open_parent(workspace, path, MissingDirs::Fail)?;
+    // NONBLOCK: opening a pipe without a writer would block forever.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-    let file = open(&folder, name, flags, Mode::empty()).map_err(|it| fault(path, it))?;
+    let file = open(&dir, name, flags, Mode::empty()).map_err(|it| fault(path, it))?;
     let stat = fs::fstat(&file).map_err(|it| fault(path, it))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Fault::new(FaultCode::Refused, format!("`{path}` is no file")));
+        return Err(Fault::new(FaultCode::Refused, format!("`{path}` is not a regular file")));
     }
     let mut bytes = Vec::new();
     let mut file = File::from(file).take(limit.saturating_add(1));
@@ -39,39 +39,39 @@ pub(super) fn read(workspace: &Path, path: &str, limit: u64) -> Result<Bytes, Fa
         let message = format!("`{path}` has more than {limit} bytes; read it in parts with `exec`");
         return Err(Fault::new(FaultCode::Refused, message));
     }
-    Ok(Bytes { bytes })
+    Ok(FileContents { bytes })
 }
 
-/// Writes a file, and makes the folders around it.
+/// Writes a file and creates missing parent directories.
 pub(super) fn write(workspace: &Path, path: &str, bytes: &[u8]) -> Result<(), Fault> {
-    let (folder, name) = find(workspace, path, Missing::Make)?;
+    let (dir, name) = open_parent(workspace, path, MissingDirs::Create)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NONBLOCK;
-    let file = open(&folder, name, flags, Mode::from(0o644)).map_err(|it| fault(path, it))?;
+    let file = open(&dir, name, flags, Mode::from(0o644)).map_err(|it| fault(path, it))?;
     let mut file = File::from(file);
     file.write_all(bytes).map_err(|error| {
-        let message = format!("`{path}` cannot be written: {error}");
+        let message = format!("cannot write `{path}`: {error}");
         Fault::new(FaultCode::Failed, message)
     })
 }
 
-/// Lists a folder, sorted by name.
+/// Lists a directory, sorted by name.
 pub(super) fn list(workspace: &Path, path: &str) -> Result<Vec<Entry>, Fault> {
-    let folder = match names(path)?.as_slice() {
-        [] => root(workspace)?,
-        names => walk(root(workspace)?, names, path, Missing::Refuse)?,
+    let dir = match path_components(path)?.as_slice() {
+        [] => open_workspace(workspace)?,
+        names => open_dirs(open_workspace(workspace)?, names, path, MissingDirs::Fail)?,
     };
     let mut entries = Vec::new();
-    for entry in Dir::read_from(&folder).map_err(|it| fault(path, it))? {
+    for entry in Dir::read_from(&dir).map_err(|it| fault(path, it))? {
         let entry = entry.map_err(|it| fault(path, it))?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        // What was removed since is not listed.
-        let Ok(stat) = fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        // Skip entries that were removed since the directory was read.
+        let Ok(stat) = fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let (kind, size) = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => (EntryKind::File, u64::try_from(stat.st_size).unwrap_or(0)),
-            FileType::Directory => (EntryKind::Folder, 0),
+            FileType::Directory => (EntryKind::Directory, 0),
             _ => (EntryKind::Other, 0),
         };
         entries.push(Entry { name: name.to_string_lossy().into_owned(), kind, size });
@@ -84,40 +84,43 @@ pub(super) fn list(workspace: &Path, path: &str) -> Result<Vec<Entry>, Fault> {
     Ok(entries)
 }
 
-/// Removes a file, or a folder with all that is in it.
+/// Deletes a file, or a directory with its contents.
 pub(super) fn remove(workspace: &Path, path: &str) -> Result<(), Fault> {
-    let (folder, name) = find(workspace, path, Missing::Refuse)?;
-    clear(&folder, name).map_err(|it| fault(path, it))
+    let (dir, name) = open_parent(workspace, path, MissingDirs::Fail)?;
+    remove_entry(&dir, name).map_err(|it| fault(path, it))
 }
 
-/// How many folders are open at once while a tree is removed.
-const MAX_OPEN: usize = 32;
+/// Maximum number of directories that are open at once while a tree is deleted.
+const MAX_OPEN_DIRS: usize = 32;
 
-/// Removes an entry; folders are emptied one level after the other, without recursion.
-fn clear(folder: &OwnedFd, name: &str) -> Result<(), Errno> {
-    match fs::unlinkat(folder, name, AtFlags::empty()) {
+/// Deletes an entry; directories are emptied level by level, without recursion.
+fn remove_entry(dir: &OwnedFd, name: &str) -> Result<(), Errno> {
+    match fs::unlinkat(dir, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => {}
-        done => return done,
+        result => return result,
     }
-    // The way down to the folder that is being emptied, each with its name in the one above.
+    // The open directories from the top of the tree down to the one being emptied, each with its name in its parent.
     let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-    let mut way = vec![(open_folder(folder, &*name)?, name)];
+    let mut ancestors = vec![(open_dir(dir, &*name)?, name)];
     let mut moved = 0_u64;
-    while let Some((open, _)) = way.last() {
-        match empty(open)? {
-            Some(inner) if way.len() < MAX_OPEN => {
-                let deeper = open_folder(open, &*inner)?;
-                way.push((deeper, inner));
+    while let Some((open, _)) = ancestors.last() {
+        match remove_files(open)? {
+            Some(inner) if ancestors.len() < MAX_OPEN_DIRS => {
+                let deeper = open_dir(open, &*inner)?;
+                ancestors.push((deeper, inner));
             }
-            // A tree may be deeper than there may be open files: what is so deep goes up, and is met again there.
-            Some(inner) => match fs::renameat(open, &*inner, &way[0].0, format!("deep-{moved}")) {
-                // Where something is in the way the next name is tried.
-                Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => moved += 1,
-                Err(error) => return Err(error),
-            },
+            // The tree may be deeper than the limit on open files: move deep directories to the top, where they are
+            // deleted later.
+            Some(inner) => {
+                match fs::renameat(open, &*inner, &ancestors[0].0, format!("deep-{moved}")) {
+                    // If the name is taken, the next one is tried.
+                    Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => moved += 1,
+                    Err(error) => return Err(error),
+                }
+            }
             None => {
-                let Some((_, empty)) = way.pop() else { break };
-                let above = way.last().map_or(folder, |(it, _)| it);
+                let Some((_, empty)) = ancestors.pop() else { break };
+                let above = ancestors.last().map_or(dir, |(it, _)| it);
                 fs::unlinkat(above, &*empty, AtFlags::REMOVEDIR)?;
             }
         }
@@ -125,48 +128,51 @@ fn clear(folder: &OwnedFd, name: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Removes what is in a folder, up to the first folder in it, whose name it gives.
-fn empty(folder: &OwnedFd) -> Result<Option<CString>, Errno> {
-    for entry in Dir::read_from(folder)? {
+/// Deletes the files of a directory up to its first subdirectory, and returns the name of that subdirectory.
+fn remove_files(dir: &OwnedFd) -> Result<Option<CString>, Errno> {
+    for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        match fs::unlinkat(folder, name, AtFlags::empty()) {
+        match fs::unlinkat(dir, name, AtFlags::empty()) {
             Err(Errno::ISDIR) => return Ok(Some(name.to_owned())),
-            done => done?,
+            result => result?,
         }
     }
     Ok(None)
 }
 
-/// What becomes of folders on the way that do not exist.
+/// What to do about parent directories that do not exist.
 #[derive(Clone, Copy)]
-enum Missing {
-    Make,
-    Refuse,
+enum MissingDirs {
+    Create,
+    Fail,
 }
 
-/// The folder that holds the last name of a path, and that name.
-fn find<'a>(
+/// Opens the directory that contains the last component of a path, and returns it with that component.
+fn open_parent<'a>(
     workspace: &Path,
     path: &'a str,
-    missing: Missing,
+    missing: MissingDirs,
 ) -> Result<(OwnedFd, &'a str), Fault> {
-    let names = names(path)?;
-    let Some((last, folders)) = names.split_last() else {
-        return Err(Fault::new(FaultCode::Path, "the path names the workspace itself"));
+    let names = path_components(path)?;
+    let Some((last, dirs)) = names.split_last() else {
+        return Err(Fault::new(
+            FaultCode::InvalidPath,
+            "the path is the workspace itself; name a file or directory in it",
+        ));
     };
-    Ok((walk(root(workspace)?, folders, path, missing)?, last))
+    Ok((open_dirs(open_workspace(workspace)?, dirs, path, missing)?, last))
 }
 
-/// The names of a path below the workspace; it may be given with the workspace in front or without.
-fn names(path: &str) -> Result<Vec<&str>, Fault> {
+/// Splits a path into its components below the workspace. The path may start with the workspace or be relative to it.
+fn path_components(path: &str) -> Result<Vec<&str>, Fault> {
     let bad = || {
         let message =
-            format!("`{path}` leads out of the workspace; give a path below it, without `..`");
-        Fault::new(FaultCode::Path, message)
+            format!("`{path}` leads out of the workspace; use a path below it, without `..`");
+        Fault::new(FaultCode::InvalidPath, message)
     };
     let below = match path.strip_prefix(super::WORKSPACE) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
@@ -183,50 +189,51 @@ fn names(path: &str) -> Result<Vec<&str>, Fault> {
     Ok(names)
 }
 
-fn root(workspace: &Path) -> Result<OwnedFd, Fault> {
+fn open_workspace(workspace: &Path) -> Result<OwnedFd, Fault> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     fs::openat(CWD, workspace, flags, Mode::empty()).map_err(|it| fault("the workspace", it))
 }
 
-fn walk(
-    mut folder: OwnedFd,
+fn open_dirs(
+    mut dir: OwnedFd,
     names: &[&str],
     path: &str,
-    missing: Missing,
+    missing: MissingDirs,
 ) -> Result<OwnedFd, Fault> {
     for name in names {
-        let next = match (open_folder(&folder, *name), missing) {
-            (Err(Errno::NOENT), Missing::Make) => {
-                match fs::mkdirat(&folder, *name, Mode::from(0o755)) {
-                    Ok(()) | Err(Errno::EXIST) => open_folder(&folder, *name),
+        let next = match (open_dir(&dir, *name), missing) {
+            (Err(Errno::NOENT), MissingDirs::Create) => {
+                match fs::mkdirat(&dir, *name, Mode::from(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => open_dir(&dir, *name),
                     Err(error) => Err(error),
                 }
             }
             (opened, _) => opened,
         };
-        folder = next.map_err(|it| fault(path, it))?;
+        dir = next.map_err(|it| fault(path, it))?;
     }
-    Ok(folder)
+    Ok(dir)
 }
 
-/// Opens what should be a folder; what is none fails when something in it is asked for.
+/// Opens a directory. If the entry is not a directory, the next operation on it fails.
 ///
-/// It is not asked for a folder outright: gVisor's kernel then follows a link, though it is told to follow none.
-fn open_folder(folder: &OwnedFd, name: impl Arg) -> Result<OwnedFd, Errno> {
-    open(folder, name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
+/// `O_DIRECTORY` is not used, because with it gVisor's kernel follows symbolic links despite `O_NOFOLLOW`.
+fn open_dir(dir: &OwnedFd, name: impl Arg) -> Result<OwnedFd, Errno> {
+    open(dir, name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
 }
 
-fn open(folder: &OwnedFd, name: impl Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-    fs::openat(folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
+fn open(dir: &OwnedFd, name: impl Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    fs::openat(dir, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
 }
 
 fn fault(path: &str, error: Errno) -> Fault {
     let (code, problem) = match error {
         Errno::NOENT => (FaultCode::NotFound, "does not exist".to_owned()),
-        Errno::LOOP | Errno::NOTDIR => {
-            (FaultCode::Path, "leads through a link or a file; links are not followed".to_owned())
-        }
-        error => (FaultCode::Failed, format!("cannot be used: {error}")),
+        Errno::LOOP | Errno::NOTDIR => (
+            FaultCode::InvalidPath,
+            "leads through a symbolic link or a file; links are not followed".to_owned(),
+        ),
+        error => (FaultCode::Failed, format!("cannot be accessed: {error}")),
     };
     Fault::new(code, format!("`{path}` {problem}"))
 }
@@ -247,7 +254,7 @@ mod tests {
         assert_eq!(read(root, "logs/deep/i1.json", 10).unwrap().bytes, b"[]");
         let names: Vec<_> = list(root, "logs").unwrap();
         let names: Vec<_> = names.iter().map(|it| (it.name.as_str(), it.kind, it.size)).collect();
-        assert_eq!(names, [("deep", EntryKind::Folder, 0), ("i2.json", EntryKind::File, 2)]);
+        assert_eq!(names, [("deep", EntryKind::Directory, 0), ("i2.json", EntryKind::File, 2)]);
         assert_eq!(read(root, "logs/i2.json", 1).unwrap_err().code, FaultCode::Refused);
         remove(root, "logs").unwrap();
         assert_eq!(list(root, "").unwrap(), []);
@@ -255,33 +262,39 @@ mod tests {
     }
 
     #[test]
-    fn no_path_leads_out() {
+    fn no_path_leaves_the_workspace() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("secret"), "key").unwrap();
         let workspace = tempfile::tempdir().unwrap();
         let root = workspace.path();
-        symlink(outside.path(), root.join("way")).unwrap();
+        symlink(outside.path(), root.join("dir-link")).unwrap();
         symlink(outside.path().join("secret"), root.join("link")).unwrap();
         symlink(outside.path().join("new"), root.join("dangling")).unwrap();
-        for path in
-            ["../secret", "/etc/passwd", "a/../../x", "way/secret", "link", "", "/workspace/.."]
-        {
+        for path in [
+            "../secret",
+            "/etc/passwd",
+            "a/../../x",
+            "dir-link/secret",
+            "link",
+            "",
+            "/workspace/..",
+        ] {
             let fault = read(root, path, 100).unwrap_err();
-            assert_eq!(fault.code, FaultCode::Path, "{path}: {fault:?}");
+            assert_eq!(fault.code, FaultCode::InvalidPath, "{path}: {fault:?}");
         }
-        for path in ["way/new", "link", "dangling", "../new", "/workspaces/new"] {
+        for path in ["dir-link/new", "link", "dangling", "../new", "/workspaces/new"] {
             let fault = write(root, path, b"x").unwrap_err();
-            assert_eq!(fault.code, FaultCode::Path, "{path}: {fault:?}");
+            assert_eq!(fault.code, FaultCode::InvalidPath, "{path}: {fault:?}");
         }
-        assert_eq!(list(root, "way").unwrap_err().code, FaultCode::Path);
-        // A link is removed, and not what it leads to.
-        remove(root, "way").unwrap();
+        assert_eq!(list(root, "dir-link").unwrap_err().code, FaultCode::InvalidPath);
+        // Deletes the link, not its target.
+        remove(root, "dir-link").unwrap();
         assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"key");
         assert!(!outside.path().join("new").exists());
     }
 
     #[test]
-    fn pipes_and_devices_are_no_files() {
+    fn pipes_cannot_be_read_as_files() {
         let workspace = tempfile::tempdir().unwrap();
         let root = workspace.path();
         let pipe = root.join("pipe");
@@ -289,33 +302,33 @@ mod tests {
         assert_eq!(read(root, "pipe", 10).unwrap_err().code, FaultCode::Refused);
     }
 
-    /// Set where the test below runs once more, with few open files.
-    const WITH_FEW: &str = "SANDBOX_VM_WITH_FEW_FILES";
+    /// Set when the test below reruns itself with a low limit on open files.
+    const WITH_FEW_FILES: &str = "SANDBOX_VM_WITH_FEW_FILES";
 
     #[test]
-    fn whatever_a_guest_calls_its_files_and_however_deep_they_are_they_are_removed() {
+    fn non_utf8_names_and_deep_trees_are_removed() {
         use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
-        if std::env::var_os(WITH_FEW).is_none() {
+        if std::env::var_os(WITH_FEW_FILES).is_none() {
             let mut test = std::process::Command::new("sh");
             test.args(["-c", "ulimit -n 128 && exec \"$0\" \"$@\""]);
-            test.arg(std::env::current_exe().unwrap()).args(["whatever_a_guest_calls_its_files"]);
-            let output = test.env(WITH_FEW, "1").output().unwrap();
+            test.arg(std::env::current_exe().unwrap()).args(["non_utf8_names_and_deep_trees"]);
+            let output = test.env(WITH_FEW_FILES, "1").output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && text.contains("1 passed"), "{text}");
             return;
         }
         let workspace = tempfile::tempdir().unwrap();
         let root = workspace.path();
-        let odd = root.join("tree").join(OsStr::from_bytes(b"\xff\xfe"));
-        fs::create_dir_all(&odd).unwrap();
-        fs::write(odd.join(OsStr::from_bytes(b"\x80")), "").unwrap();
-        // In the way of what is moved up.
+        let non_utf8 = root.join("tree").join(OsStr::from_bytes(b"\xff\xfe"));
+        fs::create_dir_all(&non_utf8).unwrap();
+        fs::write(non_utf8.join(OsStr::from_bytes(b"\x80")), "").unwrap();
+        // These names are taken when deep directories are moved up.
         fs::create_dir_all(root.join("tree/deep-0/full")).unwrap();
         fs::write(root.join("tree/deep-1"), "").unwrap();
-        let mut folder = super::root(root).unwrap();
+        let mut dir = super::open_workspace(root).unwrap();
         for name in std::iter::once("tree").chain(std::iter::repeat_n("d", 200)) {
-            let _ = rustix::fs::mkdirat(&folder, name, rustix::fs::Mode::from(0o755));
-            folder = super::open_folder(&folder, name).unwrap();
+            let _ = rustix::fs::mkdirat(&dir, name, rustix::fs::Mode::from(0o755));
+            dir = super::open_dir(&dir, name).unwrap();
         }
         remove(root, "tree").unwrap();
         assert_eq!(list(root, "").unwrap(), []);

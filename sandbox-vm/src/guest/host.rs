@@ -1,4 +1,4 @@
-//! The host as a graph in the guest sees it.
+//! The host's services, as seen by a graph in the guest.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,49 +8,49 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
-    line::{Line, Turn},
-    saver::Saver,
+    connection::{Connection, FlushAck},
+    saver::HostSaver,
 };
-use crate::protocol::message::{Call, Fault, FaultCode, GraphEvent, Wish};
+use crate::protocol::message::{ExternalCall, Fault, FaultCode, GraphEvent, HostCall};
 
-/// The host as a graph in the guest sees it: who keeps its checkpoints and makes its calls. Cheap to clone.
+/// The host, as seen by a graph in the guest: stores its checkpoints and makes its external calls. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Host {
-    line: Line,
+    connection: Connection,
     run: u64,
     thread: Arc<str>,
     workspace: Arc<Path>,
 }
 
 impl Host {
-    pub(super) fn new(line: Line, run: u64, thread: String, workspace: &Path) -> Self {
-        Self { line, run, thread: Arc::from(thread), workspace: Arc::from(workspace) }
+    pub(super) fn new(connection: Connection, run: u64, thread: String, workspace: &Path) -> Self {
+        Self { connection, run, thread: Arc::from(thread), workspace: Arc::from(workspace) }
     }
 
-    /// The folder whose files the host sees as those of the sandbox.
+    /// Returns the directory of the sandbox's files.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }
 
-    /// Tells the host of an event of the run, once it has room for it.
-    pub(super) async fn event(&self, event: &GraphEvent) -> Result<(), Fault> {
-        self.line.event(self.run, event).await
+    /// Sends an event of the run to the host, once the host has granted credit for it.
+    pub(super) async fn send_event(&self, event: &GraphEvent) -> Result<(), Fault> {
+        self.connection.send_event(self.run, event).await
     }
 
-    /// Those who want to ask the host something for the run.
-    pub(super) fn askers(&self) -> mpsc::UnboundedReceiver<Turn> {
-        self.line.askers(self.run)
+    /// Returns a receiver of flush requests, which host calls of the run send before they are made.
+    pub(super) fn flush_requests(&self) -> mpsc::UnboundedReceiver<FlushAck> {
+        self.connection.flush_requests(self.run)
     }
 
-    /// The checkpointer of the run: its checkpoints go to the host, which lets it reach its own thread alone.
+    /// Returns the run's checkpointer. It stores checkpoints on the host and can access only the run's own thread.
     pub fn checkpointer(&self) -> Arc<dyn Checkpointer> {
-        Arc::new(Saver::new(self.line.clone(), self.run, self.thread.clone()))
+        Arc::new(HostSaver::new(self.connection.clone(), self.run, self.thread.clone()))
     }
 
-    /// Asks the host to make a call to the outside, once: a task that runs again gets the journaled answer.
+    /// Asks the host to make an external call. The call is made once: a repeated task gets the journaled answer.
     ///
-    /// The host decides which kinds of calls are made and how many; what it refuses is a failure that no retry mends.
-    /// Two calls of one kind in one task need different keys, as with [`Context::task`].
+    /// The host decides which kinds of calls are allowed and how many; a refused call is a permanent failure. Two calls
+    /// of the same kind in one task need different keys, as with [`Context::task`].
     ///
     /// ```
     /// use graph_core::{Context, NodeError};
@@ -74,10 +74,10 @@ impl Host {
         C: Send + Sync + 'static,
     {
         let key = serde_json::to_value(key).map_err(NodeError::terminal)?;
-        let call = Call {
+        let call = ExternalCall {
             kind: kind.to_owned(),
             request: serde_json::to_value(request).map_err(NodeError::terminal)?,
-            // As the journal of the task names the call.
+            // The key under which the task's journal stores the call.
             key: format!("{kind}:{key}"),
             task: cx.task_id(),
             node: cx.node().to_owned(),
@@ -86,20 +86,20 @@ impl Host {
         };
         cx.task(kind, &key, async {
             let answer: Result<Value, Fault> =
-                self.line.ask(self.run, Wish::Call(Box::new(call))).await;
+                self.connection.call(self.run, HostCall::External(Box::new(call))).await;
             serde_json::from_value(answer.map_err(node_error)?).map_err(NodeError::terminal)
         })
         .await
     }
 }
 
-/// A call to the outside that failed or was refused.
+/// An external call that failed or was refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-struct CallFailed(String);
+struct ExternalCallError(String);
 
 fn node_error(fault: Fault) -> NodeError {
-    let error = CallFailed(fault.message);
+    let error = ExternalCallError(fault.message);
     match fault.code {
         FaultCode::Refused | FaultCode::Terminal => NodeError::terminal(error),
         _ => error.into(),

@@ -1,4 +1,4 @@
-//! Running a graph for the host.
+//! Runs a graph for the host.
 
 use async_trait::async_trait;
 use graph_core::{
@@ -7,33 +7,35 @@ use graph_core::{
 use serde_json::{Map, Value};
 
 use super::Host;
-use crate::protocol::message::{Ended, Fault, FaultCode, Given, GraphEvent, Start};
+use crate::protocol::message::{
+    Fault, FaultCode, GraphEvent, GraphInput, GraphOutcome, GraphStart,
+};
 
-/// A graph that the host can run, its types forgotten.
+/// A graph that the host can run, with its types erased.
 #[async_trait]
-pub(super) trait Entry: Send + Sync {
-    async fn run(&self, start: Start, host: Host) -> Result<Ended, Fault>;
+pub(super) trait GraphRunner: Send + Sync {
+    async fn run(&self, start: GraphStart, host: Host) -> Result<GraphOutcome, Fault>;
 }
 
-/// A graph that is built for each run.
-pub(super) struct Graph<B> {
+/// Builds a new graph for each run.
+pub(super) struct GraphFactory<B> {
     build: B,
 }
 
-impl<B> Graph<B> {
+impl<B> GraphFactory<B> {
     pub(super) fn new(build: B) -> Self {
         Self { build }
     }
 }
 
 #[async_trait]
-impl<S, C, B> Entry for Graph<B>
+impl<S, C, B> GraphRunner for GraphFactory<B>
 where
     S: State,
     C: Send + Sync + 'static,
     B: Fn(&Host) -> Result<(CompiledGraph<S, C>, C), BuildError> + Send + Sync,
 {
-    async fn run(&self, start: Start, host: Host) -> Result<Ended, Fault> {
+    async fn run(&self, start: GraphStart, host: Host) -> Result<GraphOutcome, Fault> {
         let terminal = |error: &dyn std::fmt::Display| Fault::new(FaultCode::Terminal, error);
         let (graph, deps) = (self.build)(&host).map_err(|error| terminal(&error))?;
         let input = input(&graph, start.input.clone())?;
@@ -41,40 +43,40 @@ where
         if let Some(at) = start.at {
             thread = thread.at(at);
         }
-        let mut askers = host.askers();
+        let mut flush_requests = host.flush_requests();
         let mut events = thread.stream(input);
         loop {
             tokio::select! {
-                // In this order: nobody has a turn while there is an event.
+                // In this order: a flush is acknowledged only when no event is pending.
                 biased;
                 event = events.next() => match event {
-                    Some(event) => host.event(&graph_event(event)).await?,
+                    Some(event) => host.send_event(&graph_event(event)).await?,
                     None => break,
                 },
-                Some(turn) = askers.recv() => drop(turn.send(())),
+                Some(ack) = flush_requests.recv() => drop(ack.send(())),
             }
         }
-        drop(askers);
-        ended(events.finish().await)
+        drop(flush_requests);
+        outcome(events.finish().await)
     }
 }
 
 fn input<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
-    given: Given,
+    input: GraphInput,
 ) -> Result<Input<S>, Fault> {
     let refused = |error: &dyn std::fmt::Display| Fault::new(FaultCode::Refused, error);
-    Ok(match given {
-        Given::Fields(fields) => {
+    Ok(match input {
+        GraphInput::Fields(fields) => {
             Input::update(graph.read_update(fields).map_err(|error| refused(&error))?)
         }
-        Given::Nothing => Input::proceed(),
-        Given::Answer(answer) => Input::resume(answer).map_err(|error| refused(&error))?,
-        Given::Answers(answers) => Input::answers(answers),
+        GraphInput::Nothing => Input::proceed(),
+        GraphInput::Resume(value) => Input::resume(value).map_err(|error| refused(&error))?,
+        GraphInput::ResumeById(values) => Input::answers(values),
     })
 }
 
-fn options(start: &Start) -> RunOptions {
+fn options(start: &GraphStart) -> RunOptions {
     let mut options = RunOptions::new()
         .run_named(&start.run)
         .modes(start.modes.iter().copied())
@@ -103,28 +105,28 @@ fn graph_event(event: Event) -> GraphEvent {
         step: event.step,
         task: event.task,
         node: event.node.map(|it| it.to_string()),
-        handles: event.handles,
-        outer: event.outer,
+        handled_task: event.handles,
+        parent_task: event.outer,
         kind: event.kind,
     }
 }
 
-fn ended<S: State>(exit: Result<Exit<S>, RunError>) -> Result<Ended, Fault> {
+fn outcome<S: State>(exit: Result<Exit<S>, RunError>) -> Result<GraphOutcome, Fault> {
     Ok(match exit {
-        Ok(Exit::Done(state)) => Ended::Done(json(&state)?),
+        Ok(Exit::Done(state)) => GraphOutcome::Done(state_json(&state)?),
         Ok(Exit::Interrupted { state, interrupts }) => {
-            Ended::Interrupted(json(&state)?, interrupts)
+            GraphOutcome::Interrupted(state_json(&state)?, interrupts)
         }
-        Ok(Exit::Stopped { state, stop }) => Ended::Stopped(json(&state)?, stop),
-        Ok(exit) => Ended::Stopped(json(exit.state())?, Stop::Drained),
+        Ok(Exit::Stopped { state, stop }) => GraphOutcome::Stopped(state_json(&state)?, stop),
+        Ok(exit) => GraphOutcome::Stopped(state_json(exit.state())?, Stop::Drained),
         Err(error) => {
             let terminal = matches!(error, RunError::Node { terminal: true, .. });
-            Ended::Failed { error: error.to_string(), terminal }
+            GraphOutcome::Failed { error: error.to_string(), terminal }
         }
     })
 }
 
-fn json(state: &impl State) -> Result<Value, Fault> {
+fn state_json(state: &impl State) -> Result<Value, Fault> {
     let mut object = Map::new();
     for (index, field) in state.fields().iter().enumerate() {
         let value = state.value(index).map_err(|error| Fault::new(FaultCode::Terminal, error))?;

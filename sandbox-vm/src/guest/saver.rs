@@ -1,4 +1,4 @@
-//! The guest's checkpointer: the host's, at the other end of the channel.
+//! The guest's checkpointer, which forwards to the host's checkpointer.
 
 use std::sync::Arc;
 
@@ -8,24 +8,27 @@ use graph_core::checkpoint::{
     Pruned, TaskRecord, Write,
 };
 
-use super::line::Line;
-use crate::protocol::message::{Fault, FaultCode, Found, Wish};
+use super::connection::Connection;
+use crate::protocol::message::{Fault, FaultCode, GetReply, HostCall};
 
-/// The host's checkpointer, as far as a run in the guest may use it.
+/// Forwards to the host's checkpointer, as far as the run may use it.
 #[derive(Debug)]
-pub(super) struct Saver {
-    line: Line,
+pub(super) struct HostSaver {
+    connection: Connection,
     run: u64,
     thread: Arc<str>,
 }
 
-impl Saver {
-    pub(super) fn new(line: Line, run: u64, thread: Arc<str>) -> Self {
-        Self { line, run, thread }
+impl HostSaver {
+    pub(super) fn new(connection: Connection, run: u64, thread: Arc<str>) -> Self {
+        Self { connection, run, thread }
     }
 
-    async fn ask<T: serde::de::DeserializeOwned>(&self, wish: Wish) -> Result<T, CheckpointError> {
-        self.line.ask(self.run, wish).await.map_err(|fault| self.error(fault))
+    async fn call<T: serde::de::DeserializeOwned>(
+        &self,
+        call: HostCall,
+    ) -> Result<T, CheckpointError> {
+        self.connection.call(self.run, call).await.map_err(|fault| self.error(fault))
     }
 
     fn error(&self, fault: Fault) -> CheckpointError {
@@ -33,25 +36,25 @@ impl Saver {
         match fault.code {
             FaultCode::Busy => CheckpointError::Busy { thread },
             FaultCode::HeadMoved => CheckpointError::HeadMoved { thread },
-            _ => refused(fault.message),
+            _ => storage_error(fault.message),
         }
     }
 }
 
-fn refused(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CheckpointError {
+fn storage_error(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CheckpointError {
     CheckpointError::Storage(Arc::from(problem.into()))
 }
 
-/// What would reach beyond the run's own thread.
-fn not_here<T>() -> Result<T, CheckpointError> {
-    Err(refused("a graph in a sandbox reads and writes its own thread only"))
+/// The error of operations that would reach beyond the run's own thread.
+fn own_thread_only<T>() -> Result<T, CheckpointError> {
+    Err(storage_error("a graph in a sandbox can access only its own thread"))
 }
 
 #[async_trait]
-impl Checkpointer for Saver {
+impl Checkpointer for HostSaver {
     async fn lease(&self, _: &str) -> Result<Lease, CheckpointError> {
-        // The host keeps the lease for as long as the run lasts.
-        let () = self.ask(Wish::Lease).await?;
+        // The host holds the lease for the duration of the run.
+        let () = self.call(HostCall::Lease).await?;
         Ok(Lease::new(()))
     }
 
@@ -64,15 +67,15 @@ impl Checkpointer for Saver {
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
-        self.ask(Wish::Store(writes)).await
+        self.call(HostCall::Store(writes)).await
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.ask::<Found>(Wish::Get(at.clone())).await
+        self.call::<GetReply>(HostCall::Get(at.clone())).await
     }
 
     async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
-        // The host gives as much at once as it has room for.
+        // The host returns a bounded number of checkpoints per call; fetch page by page.
         let mut next = query.clone();
         let mut all: Vec<Checkpoint> = Vec::new();
         loop {
@@ -80,7 +83,7 @@ impl Checkpointer for Saver {
             if next.limit == Some(0) {
                 return Ok(all);
             }
-            let page: Vec<Checkpoint> = self.ask(Wish::List(next.clone())).await?;
+            let page: Vec<Checkpoint> = self.call(HostCall::List(next.clone())).await?;
             let Some(last) = page.last() else { return Ok(all) };
             next.before = Some(last.place.id);
             all.extend(page);
@@ -88,7 +91,7 @@ impl Checkpointer for Saver {
     }
 
     async fn namespaces(&self, _: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
-        self.ask(Wish::Namespaces).await
+        self.call(HostCall::Namespaces).await
     }
 
     async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
@@ -96,18 +99,18 @@ impl Checkpointer for Saver {
     }
 
     async fn delete_thread(&self, _: &str) -> Result<(), CheckpointError> {
-        not_here()
+        own_thread_only()
     }
 
     async fn delete_runs(&self, _: &[String]) -> Result<(), CheckpointError> {
-        not_here()
+        own_thread_only()
     }
 
     async fn copy_thread(&self, _: &str, _: &str) -> Result<(), CheckpointError> {
-        not_here()
+        own_thread_only()
     }
 
     async fn prune(&self, _: &[String], _: Keep) -> Result<Pruned, CheckpointError> {
-        not_here()
+        own_thread_only()
     }
 }

@@ -1,4 +1,4 @@
-//! Builds guest images from Debian's packages.
+//! Builds guest images from Debian packages.
 
 use std::{
     collections::BTreeMap,
@@ -11,10 +11,11 @@ use super::{
     Images, KernelError, MANIFEST, MODULES, Manifest, VERSION, cpio::Archive, kernel, sha256,
 };
 
-/// A package that only depends on the current kernel for cloud machines: few drivers, virtio among them.
-const KERNEL: &str = "linux-image-cloud-amd64";
-/// What CPython and its standard library need, the interpreter itself left out: its name has its version.
-const LIBRARIES: [&str; 13] = [
+/// A meta package that depends on the current kernel for cloud machines, which has few drivers, virtio among them.
+const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+/// Packages that CPython and its standard library need, without the interpreter itself: its package name contains its
+/// version.
+const PYTHON_LIBRARIES: [&str; 13] = [
     "libc6",
     "libgcc-s1",
     "zlib1g",
@@ -29,117 +30,120 @@ const LIBRARIES: [&str; 13] = [
     "media-types",
     "busybox-static",
 ];
-/// The commands of the shell that a Python image has.
-const COMMANDS: [&str; 22] = [
+/// Shell commands in the Python image.
+const SHELL_COMMANDS: [&str; 22] = [
     "sh", "ls", "cat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "echo", "env", "head", "tail",
     "grep", "sed", "sleep", "sort", "wc", "true", "false", "dd", "ps",
 ];
-/// What no program in a guest reads.
-const LEFT_OUT: [&str; 6] =
+/// Directories that no program in a guest reads.
+const EXCLUDED_DIRS: [&str; 6] =
     ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "etc", "var"];
 
 /// Why images could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A program of Debian failed, or is not here.
+    /// A Debian tool failed or is not installed.
     #[error(
-        "`{command}` failed: {problem}; images are built on Debian and systems like it, with apt and dpkg"
+        "`{command}` failed: {problem}; building images requires apt and dpkg, as on Debian and its derivatives"
     )]
     Command {
         /// The command.
         command: String,
-        /// What it said.
+        /// What went wrong.
         problem: String,
     },
-    /// A package that is not what apt's list says.
-    #[error("{0} does not have the SHA-256 that apt's list gives; remove it and try again")]
-    Package(PathBuf),
-    /// A package without a part that is needed.
-    #[error("the packages hold no {0}")]
-    Part(String),
-    /// A kernel that cannot be unpacked.
-    #[error("the kernel {path}: {source}")]
+    /// A downloaded package differs from apt's package list.
+    #[error("the SHA-256 of `{0}` differs from apt's package list; delete the file and try again")]
+    HashMismatch(PathBuf),
+    /// The packages lack a part that is needed.
+    #[error("the packages do not contain {0}")]
+    Missing(String),
+    /// The kernel cannot be extracted.
+    #[error("cannot extract the kernel from `{path}`: {source}")]
     Kernel {
-        /// The file.
+        /// The kernel image.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: KernelError,
     },
-    /// A file that cannot be read or written.
-    #[error("{path}: {source}")]
+    /// A file cannot be read or written.
+    #[error("cannot access `{path}`: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Builds the kernel and all images into a folder, and says which packages they are of.
+/// Builds the kernel and all images in a directory and returns the packages that they were built from.
 ///
-/// The packages are kept beside them, so a second build fetches only what has changed; where nothing has, and the files
-/// are the ones that were built, nothing is done. Two builds into one folder wait for each other, and whoever reads the
-/// folder meanwhile finds whole files.
-pub fn build(folder: &Path) -> Result<Vec<String>, BuildError> {
-    create(folder)?;
-    let _lock = lock(&folder.join("lock"))?;
-    let packages = folder.join("packages");
-    create(&packages)?;
-    let interpreter = dependency("python3-minimal", "python3.")?;
-    let of_kernel = list(&[dependency(KERNEL, "linux-image-")?], &packages)?;
-    let of_python = list(&python_packages(&interpreter), &packages)?;
-    let all = of_kernel.iter().chain(&of_python);
-    let built_of: BTreeMap<_, _> = all.map(|it| (it.id.clone(), it.sha256.clone())).collect();
-    let names = built_of.keys().cloned().collect();
-    if is_built(folder, &built_of) {
+/// Downloaded packages are kept in the directory, so a later build downloads only what has changed. If the packages,
+/// the files and the way to build them are unchanged, nothing is built. Concurrent builds in one directory wait for
+/// each other, and readers of the directory always see complete files.
+pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
+    create_dir(dir)?;
+    let _lock = lock(&dir.join("lock"))?;
+    let packages = dir.join("packages");
+    create_dir(&packages)?;
+    let interpreter = find_dependency("python3-minimal", "python3.")?;
+    let kernel_packages =
+        list_packages(&[find_dependency(KERNEL_PACKAGE, "linux-image-")?], &packages)?;
+    let python_packages = list_packages(&python_package_names(&interpreter), &packages)?;
+    let all = kernel_packages.iter().chain(&python_packages);
+    let sources: BTreeMap<_, _> = all.map(|it| (it.id.clone(), it.sha256.clone())).collect();
+    let names = sources.keys().cloned().collect();
+    if is_up_to_date(dir, &sources) {
         return Ok(names);
     }
 
-    let trees = folder.join("unpacked");
-    remove(&trees)?;
-    let kernel_tree = unpack(&of_kernel, &packages, trees.join("kernel"))?;
-    let python_tree = unpack(&of_python, &packages, trees.join("python"))?;
-    let image = find(&kernel_tree, "vmlinuz-")?;
-    let kernel = kernel::unpack(&read(&image)?)
+    let trees = dir.join("unpacked");
+    remove_dir(&trees)?;
+    let kernel_tree = unpack(&kernel_packages, &packages, trees.join("kernel"))?;
+    let python_tree = unpack(&python_packages, &packages, trees.join("python"))?;
+    let image = find_file(&kernel_tree, "vmlinuz-")?;
+    let kernel = kernel::extract_kernel(&read(&image)?)
         .map_err(|source| BuildError::Kernel { path: image, source })?;
     let files = [
         ("vmlinux", kernel),
-        ("base.cpio", base(&kernel_tree)?.finish()),
-        ("python.cpio", python(&kernel_tree, &python_tree, &interpreter)?.finish()),
+        ("base.cpio", base_image(&kernel_tree)?.finish()),
+        ("python.cpio", python_image(&kernel_tree, &python_tree, &interpreter)?.finish()),
     ];
     let mut sums = BTreeMap::new();
     for (name, content) in &files {
-        write(&new_name(folder, name), content)?;
+        write(&temporary_path(dir, name), content)?;
         sums.insert((*name).to_owned(), sha256(content));
     }
-    remove(&trees)?;
-    let manifest = Manifest { version: VERSION, files: sums, packages: built_of, recipe: recipe() };
-    let text = serde_json::to_vec_pretty(&manifest).expect("a map of texts is JSON");
-    write(&new_name(folder, MANIFEST), &text)?;
-    // All at once, and the list last: a build that failed in the middle is not taken for one.
+    remove_dir(&trees)?;
+    let manifest = Manifest { version: VERSION, files: sums, packages: sources, recipe: recipe() };
+    let text =
+        serde_json::to_vec_pretty(&manifest).expect("a map of strings can be written as JSON");
+    write(&temporary_path(dir, MANIFEST), &text)?;
+    // Rename all files only now, the manifest last: a build that failed halfway does not pass as complete.
     for name in files.iter().map(|(name, _)| *name).chain([MANIFEST]) {
-        let path = folder.join(name);
-        fs::rename(new_name(folder, name), &path)
+        let path = dir.join(name);
+        fs::rename(temporary_path(dir, name), &path)
             .map_err(|source| BuildError::Io { path, source })?;
     }
     Ok(names)
 }
 
-/// Whether a folder holds what would be built from these packages.
-fn is_built(folder: &Path, packages: &BTreeMap<String, String>) -> bool {
-    let Ok(images) = Images::open(folder) else { return false };
+/// Returns whether a directory already contains what would be built from these packages.
+fn is_up_to_date(dir: &Path, packages: &BTreeMap<String, String>) -> bool {
+    let Ok(images) = Images::open(dir) else { return false };
     let Images { manifest, .. } = &images;
-    let is = |(name, sum): (&String, &String)| {
-        fs::read(folder.join(name)).is_ok_and(|it| sha256(&it) == *sum)
+    let is_unchanged = |(name, sum): (&String, &String)| {
+        fs::read(dir.join(name)).is_ok_and(|it| sha256(&it) == *sum)
     };
     manifest.packages == *packages
         && manifest.recipe == recipe()
         && !manifest.files.is_empty()
-        && manifest.files.iter().all(is)
+        && manifest.files.iter().all(is_unchanged)
 }
 
-/// Stands for how images are made from packages: the text of this module and of those that it makes them with.
+/// Returns a hash of the code that turns packages into images: the source of this module and of the modules that it
+/// uses.
 fn recipe() -> String {
     let parts = [
         include_str!("build.rs"),
@@ -150,9 +154,9 @@ fn recipe() -> String {
     sha256(parts.concat().as_bytes())
 }
 
-/// What a file is called until it is all there.
-fn new_name(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("{name}.new"))
+/// Returns the path of a file until it is complete.
+fn temporary_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.new"))
 }
 
 fn lock(path: &Path) -> Result<fs::File, BuildError> {
@@ -160,49 +164,49 @@ fn lock(path: &Path) -> Result<fs::File, BuildError> {
     locked.map_err(|source| BuildError::Io { path: path.to_path_buf(), source })
 }
 
-/// Unpacks packages into a new folder, over each other; those that are not here are fetched.
-fn unpack(packages: &[Package], kept: &Path, tree: PathBuf) -> Result<PathBuf, BuildError> {
-    fetch(packages, kept)?;
-    create(&tree)?;
+/// Downloads missing packages and unpacks all of them into one new directory.
+fn unpack(packages: &[Package], downloads: &Path, tree: PathBuf) -> Result<PathBuf, BuildError> {
+    download_missing(packages, downloads)?;
+    create_dir(&tree)?;
     for package in packages {
-        run(Command::new("dpkg-deb").arg("-x").arg(&package.file).arg(&tree))?;
+        run_command(Command::new("dpkg-deb").arg("-x").arg(&package.file).arg(&tree))?;
     }
     Ok(tree)
 }
 
-/// The folders of every guest, and the modules that its agent loads.
-fn base(kernel_tree: &Path) -> Result<Archive, BuildError> {
+/// The directories of every guest, and the modules that its agent loads.
+fn base_image(kernel_tree: &Path) -> Result<Archive, BuildError> {
     let mut archive = Archive::default();
-    for folder in ["dev", "proc", "sys", "tmp", "workspace", "modules"] {
-        archive.directory(folder);
+    for dir in ["dev", "proc", "sys", "tmp", "workspace", "modules"] {
+        archive.directory(dir);
     }
     // The kernel opens it for the first process before anything is mounted.
     archive.character_device("dev/console", 5, 1);
     for module in MODULES {
-        let path = find(kernel_tree, &format!("{module}.ko"))?;
+        let path = find_file(kernel_tree, &format!("{module}.ko"))?;
         archive.file(&format!("modules/{module}.ko"), false, &read(&path)?);
     }
     Ok(archive)
 }
 
-fn python(kernel_tree: &Path, tree: &Path, interpreter: &str) -> Result<Archive, BuildError> {
-    for folder in LEFT_OUT {
-        remove(&tree.join(folder))?;
+fn python_image(kernel_tree: &Path, tree: &Path, interpreter: &str) -> Result<Archive, BuildError> {
+    for dir in EXCLUDED_DIRS {
+        remove_dir(&tree.join(dir))?;
     }
     let version = interpreter.trim_end_matches("-minimal");
-    let mut archive = base(kernel_tree)?;
+    let mut archive = base_image(kernel_tree)?;
     archive.tree(tree).map_err(|source| BuildError::Io { path: tree.to_path_buf(), source })?;
-    // Newer packages have everything below `usr`, and count on these links.
-    for folder in ["bin", "lib", "lib64"] {
-        if !tree.join(folder).exists() {
-            archive.link(folder, &format!("usr/{folder}"));
+    // Newer packages keep everything below `usr` and expect these links.
+    for dir in ["bin", "lib", "lib64"] {
+        if !tree.join(dir).exists() {
+            archive.link(dir, &format!("usr/{dir}"));
         }
     }
     archive.link("usr/bin/python3", version);
     archive.link("usr/bin/python", version);
-    let busybox = find(tree, "busybox")?;
+    let busybox = find_file(tree, "busybox")?;
     let busybox = busybox.strip_prefix(tree).unwrap_or(&busybox).to_string_lossy();
-    for command in COMMANDS {
+    for command in SHELL_COMMANDS {
         archive.link(&format!("usr/bin/{command}"), &format!("/{busybox}"));
     }
     if tree.join("bin").exists() {
@@ -211,21 +215,23 @@ fn python(kernel_tree: &Path, tree: &Path, interpreter: &str) -> Result<Archive,
     Ok(archive)
 }
 
-fn python_packages(interpreter: &str) -> Vec<String> {
+fn python_package_names(interpreter: &str) -> Vec<String> {
     let python = [
         interpreter.to_owned(),
         format!("lib{interpreter}"),
         format!("lib{}-stdlib", interpreter.trim_end_matches("-minimal")),
     ];
-    python.into_iter().chain(LIBRARIES.map(str::to_owned)).collect()
+    python.into_iter().chain(PYTHON_LIBRARIES.map(str::to_owned)).collect()
 }
 
-/// The package that another one only stands for.
-fn dependency(package: &str, prefix: &str) -> Result<String, BuildError> {
-    let said = run(Command::new("apt-cache").args(["depends", package]))?;
-    let names = said.lines().filter_map(|line| line.split_once("Depends: "));
+/// Returns the package that a meta package depends on.
+fn find_dependency(package: &str, prefix: &str) -> Result<String, BuildError> {
+    let output = run_command(Command::new("apt-cache").args(["depends", package]))?;
+    let names = output.lines().filter_map(|line| line.split_once("Depends: "));
     let found = names.map(|(_, name)| name.trim()).find(|it| it.starts_with(prefix));
-    found.map(str::to_owned).ok_or_else(|| BuildError::Part(format!("{prefix}… for {package}")))
+    found
+        .map(str::to_owned)
+        .ok_or_else(|| BuildError::Missing(format!("a dependency `{prefix}…` of `{package}`")))
 }
 
 struct Package {
@@ -234,52 +240,54 @@ struct Package {
     sha256: String,
 }
 
-/// What apt's list says of packages. It is signed, so its hashes say what is Debian's.
-fn list(names: &[String], folder: &Path) -> Result<Vec<Package>, BuildError> {
+/// Reads the entries of packages in apt's package list. The list is signed, so its hashes are authentic.
+fn list_packages(names: &[String], dir: &Path) -> Result<Vec<Package>, BuildError> {
     let listed =
-        run(Command::new("apt-get").args(["download", "--print-uris", "-qq"]).args(names))?;
+        run_command(Command::new("apt-get").args(["download", "--print-uris", "-qq"]).args(names))?;
     let parsed = listed.lines().map(|line| {
-        let package = parse(line, folder);
-        package.ok_or_else(|| BuildError::Part(format!("SHA-256 in apt's list: {line}")))
+        let package = parse_uri_line(line, dir);
+        package.ok_or_else(|| BuildError::Missing(format!("a SHA-256 in apt's line `{line}`")))
     });
     parsed.collect()
 }
 
-/// Fetches packages that are not here yet.
-fn fetch(packages: &[Package], folder: &Path) -> Result<(), BuildError> {
+/// Downloads the packages that are missing and verifies all of them.
+fn download_missing(packages: &[Package], dir: &Path) -> Result<(), BuildError> {
     let mut missing = Vec::new();
     for package in packages {
-        if !is(package)? {
+        if !is_downloaded(package)? {
             missing.push(package.id.clone());
         }
     }
     if !missing.is_empty() {
-        run(Command::new("apt-get").args(["download", "-qq"]).args(&missing).current_dir(folder))?;
+        run_command(
+            Command::new("apt-get").args(["download", "-qq"]).args(&missing).current_dir(dir),
+        )?;
     }
-    match packages.iter().find(|it| !is(it).unwrap_or(false)) {
-        Some(package) => Err(BuildError::Package(package.file.clone())),
+    match packages.iter().find(|it| !is_downloaded(it).unwrap_or(false)) {
+        Some(package) => Err(BuildError::HashMismatch(package.file.clone())),
         None => Ok(()),
     }
 }
 
-/// Reads a line `'URI' name_version_architecture.deb size SHA256:sum`.
-fn parse(line: &str, folder: &Path) -> Option<Package> {
+/// Parses a line `'URI' name_version_architecture.deb size SHA256:sum`.
+fn parse_uri_line(line: &str, dir: &Path) -> Option<Package> {
     let mut words = line.split_whitespace().skip(1);
     let file = words.next()?;
     let sha256 = words.nth(1)?.strip_prefix("SHA256:")?.to_owned();
     let mut parts = file.split('_');
     let (name, version) = (parts.next()?, parts.next()?.replace("%3a", ":"));
-    Some(Package { id: format!("{name}={version}"), file: folder.join(file), sha256 })
+    Some(Package { id: format!("{name}={version}"), file: dir.join(file), sha256 })
 }
 
-fn is(package: &Package) -> Result<bool, BuildError> {
+fn is_downloaded(package: &Package) -> Result<bool, BuildError> {
     Ok(package.file.is_file() && sha256(&read(&package.file)?) == package.sha256)
 }
 
-/// The first file of the folder, by name, whose name begins with this.
-fn find(folder: &Path, prefix: &str) -> Result<PathBuf, BuildError> {
-    fn walk(folder: &Path, prefix: &str) -> io::Result<Option<PathBuf>> {
-        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+/// Returns the first file in a directory tree, in name order, whose name starts with `prefix`.
+fn find_file(dir: &Path, prefix: &str) -> Result<PathBuf, BuildError> {
+    fn walk(dir: &Path, prefix: &str) -> io::Result<Option<PathBuf>> {
+        let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let kind = entry.file_type()?;
@@ -294,12 +302,12 @@ fn find(folder: &Path, prefix: &str) -> Result<PathBuf, BuildError> {
         }
         Ok(None)
     }
-    let found = walk(folder, prefix)
-        .map_err(|source| BuildError::Io { path: folder.to_path_buf(), source })?;
-    found.ok_or_else(|| BuildError::Part(prefix.to_owned()))
+    let found =
+        walk(dir, prefix).map_err(|source| BuildError::Io { path: dir.to_path_buf(), source })?;
+    found.ok_or_else(|| BuildError::Missing(format!("a file `{prefix}…`")))
 }
 
-fn run(command: &mut Command) -> Result<String, BuildError> {
+fn run_command(command: &mut Command) -> Result<String, BuildError> {
     let problem = match command.output() {
         Ok(Output { status, stdout, .. }) if status.success() => {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
@@ -323,15 +331,14 @@ fn write(path: &Path, content: &[u8]) -> Result<(), BuildError> {
     fs::write(path, content).map_err(|source| BuildError::Io { path: path.to_path_buf(), source })
 }
 
-fn create(folder: &Path) -> Result<(), BuildError> {
-    fs::create_dir_all(folder)
-        .map_err(|source| BuildError::Io { path: folder.to_path_buf(), source })
+fn create_dir(dir: &Path) -> Result<(), BuildError> {
+    fs::create_dir_all(dir).map_err(|source| BuildError::Io { path: dir.to_path_buf(), source })
 }
 
-fn remove(folder: &Path) -> Result<(), BuildError> {
-    match fs::remove_dir_all(folder) {
+fn remove_dir(dir: &Path) -> Result<(), BuildError> {
+    match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(BuildError::Io { path: folder.to_path_buf(), source: error })
+            Err(BuildError::Io { path: dir.to_path_buf(), source: error })
         }
         _ => Ok(()),
     }
@@ -342,40 +349,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_apts_list() {
+    fn apt_uri_line_is_parsed() {
         let line = "'http://mirror/pool/l/libc6_2.36-9_amd64.deb' libc6_1%3a2.36-9_amd64.deb 2757 SHA256:ab12";
-        let package = parse(line, Path::new("/p")).unwrap();
+        let package = parse_uri_line(line, Path::new("/p")).unwrap();
         assert_eq!(package.id, "libc6=1:2.36-9");
         assert_eq!(package.file, Path::new("/p/libc6_1%3a2.36-9_amd64.deb"));
         assert_eq!(package.sha256, "ab12");
-        assert!(parse("'x' libc6_2_amd64.deb 2757 MD5Sum:ab12", Path::new("/p")).is_none());
+        assert!(
+            parse_uri_line("'x' libc6_2_amd64.deb 2757 MD5Sum:ab12", Path::new("/p")).is_none()
+        );
     }
 
     #[test]
-    fn what_was_built_of_the_same_in_the_same_way_is_not_built_again() {
-        let folder = tempfile::tempdir().unwrap();
+    fn unchanged_images_are_not_rebuilt() {
+        let dir = tempfile::tempdir().unwrap();
         let of = |version: &str| BTreeMap::from([(format!("libc6={version}"), "ab".to_owned())]);
         let list = |recipe: String| {
-            fs::write(folder.path().join("vmlinux"), "kernel").unwrap();
+            fs::write(dir.path().join("vmlinux"), "kernel").unwrap();
             let files = BTreeMap::from([("vmlinux".to_owned(), sha256(b"kernel"))]);
             let manifest = Manifest { version: VERSION, files, packages: of("1"), recipe };
             let text = serde_json::to_vec(&manifest).unwrap();
-            fs::write(folder.path().join(MANIFEST), text).unwrap();
+            fs::write(dir.path().join(MANIFEST), text).unwrap();
         };
-        assert!(!is_built(folder.path(), &of("1")));
+        assert!(!is_up_to_date(dir.path(), &of("1")));
         list(recipe());
-        assert!(is_built(folder.path(), &of("1")));
-        assert!(!is_built(folder.path(), &of("2")), "another package");
-        fs::write(folder.path().join("vmlinux"), "another").unwrap();
-        assert!(!is_built(folder.path(), &of("1")), "another file");
-        list("another way".to_owned());
-        assert!(!is_built(folder.path(), &of("1")), "another way to build it");
+        assert!(is_up_to_date(dir.path(), &of("1")));
+        assert!(!is_up_to_date(dir.path(), &of("2")), "another package");
+        fs::write(dir.path().join("vmlinux"), "another").unwrap();
+        assert!(!is_up_to_date(dir.path(), &of("1")), "another file");
+        list("another recipe".to_owned());
+        assert!(!is_up_to_date(dir.path(), &of("1")), "another build recipe");
     }
 
     #[test]
-    fn a_command_that_fails_is_named_with_its_words() {
-        let error = run(Command::new("sh").args(["-c", "echo no such package >&2; exit 1"]));
-        let words = error.unwrap_err().to_string();
-        assert!(words.contains("`sh -c") && words.contains("no such package"), "{words}");
+    fn failed_command_is_reported_with_its_output() {
+        let error =
+            run_command(Command::new("sh").args(["-c", "echo no such package >&2; exit 1"]));
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("`sh -c") && message.contains("no such package"), "{message}");
     }
 }

@@ -1,7 +1,7 @@
-//! Archives as the kernel unpacks them into its first file system.
+//! Archives in the format that the kernel unpacks as its initramfs.
 //!
-//! Two archives one after the other are one archive, so a guest's own parts are put behind an image that was
-//! built once.
+//! The kernel unpacks concatenated archives as one, so the files of a guest are appended to an image that was built
+//! once.
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
@@ -10,9 +10,9 @@ const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 const DEVICE: u32 = 0o020_000;
 
-/// An archive that is being written, in the "newc" format.
+/// An archive under construction, in the "newc" format.
 ///
-/// Times, owners and numbers of files are fixed, so the same files always give the same bytes.
+/// Times, owners and inode numbers are fixed, so the same files always produce the same bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
     bytes: Vec<u8>,
@@ -37,13 +37,13 @@ impl Archive {
         self.entry(path, DEVICE | 0o600, (major, minor), &[]);
     }
 
-    /// Adds what lies in a folder, in the order of its names.
-    pub(crate) fn tree(&mut self, folder: &Path) -> io::Result<()> {
-        self.subtree(folder, "")
+    /// Adds the contents of a directory, in name order.
+    pub(crate) fn tree(&mut self, dir: &Path) -> io::Result<()> {
+        self.subtree(dir, "")
     }
 
-    fn subtree(&mut self, folder: &Path, prefix: &str) -> io::Result<()> {
-        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    fn subtree(&mut self, dir: &Path, prefix: &str) -> io::Result<()> {
+        let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
@@ -65,11 +65,11 @@ impl Archive {
         Ok(())
     }
 
-    /// The archive's bytes, with its end.
+    /// Returns the archive's bytes, including the trailer.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.files = 0;
         self.entry("TRAILER!!!", 0, (0, 0), &[]);
-        // The next archive, if one is put behind, has to begin at a multiple of four, and the kernel reads whole blocks.
+        // An archive appended after this one has to start at a multiple of four, and the kernel reads whole blocks.
         self.pad(512);
         self.bytes
     }
@@ -78,7 +78,7 @@ impl Archive {
         self.files += 1;
         let size = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let name_size = u32::try_from(path.len() + 1).unwrap_or(u32::MAX);
-        // Number, mode, owner, group, links, time, size, device (2), special device (2), size of the name, checksum.
+        // Inode, mode, owner, group, links, time, size, device (2), special device (2), size of the name, checksum.
         let fields = [self.files, mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {
@@ -103,32 +103,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_a_header_of_hexadecimal_numbers_a_name_and_the_content() {
+    fn entry_has_hexadecimal_header_name_and_content() {
         let mut archive = Archive::default();
         archive.file("init", true, b"hello");
         let bytes = archive.finish();
         assert_eq!(&bytes[..6], b"070701");
-        assert_eq!(&bytes[14..22], b"000081ed", "a file that anybody may run");
+        assert_eq!(&bytes[14..22], b"000081ed", "an executable file");
         assert_eq!(&bytes[54..62], b"00000005", "five bytes");
         assert_eq!(&bytes[110..115], b"init\0");
-        assert_eq!(
-            &bytes[116..124],
-            b"hello\0\0\0",
-            "from a multiple of four to a multiple of four"
-        );
+        assert_eq!(&bytes[116..124], b"hello\0\0\0", "padded to a multiple of four");
         assert_eq!(bytes.len() % 512, 0);
     }
 
     #[test]
-    fn a_tree_gives_the_same_bytes_whatever_its_times() {
+    fn archive_of_a_tree_is_deterministic() {
         let make = || {
-            let folder = tempfile::tempdir().unwrap();
-            fs::create_dir_all(folder.path().join("b/c")).unwrap();
-            fs::write(folder.path().join("b/c/file"), "x").unwrap();
-            fs::write(folder.path().join("a"), "y").unwrap();
-            symlink("a", folder.path().join("link")).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("b/c")).unwrap();
+            fs::write(dir.path().join("b/c/file"), "x").unwrap();
+            fs::write(dir.path().join("a"), "y").unwrap();
+            symlink("a", dir.path().join("link")).unwrap();
             let mut archive = Archive::default();
-            archive.tree(folder.path()).unwrap();
+            archive.tree(dir.path()).unwrap();
             archive.finish()
         };
         let bytes = make();

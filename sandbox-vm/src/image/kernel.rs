@@ -1,28 +1,28 @@
-//! The kernel inside a packed kernel image.
+//! Extracts the kernel from a compressed kernel image.
 //!
-//! A VM without firmware starts the plain ELF file, and under emulation that also saves the seconds in which the
-//! image would unpack itself.
+//! A VM without firmware boots the plain ELF file. Under emulation this also saves the seconds that the image would
+//! need to decompress itself.
 
 use super::lz4;
 
-/// Why a kernel image could not be unpacked.
+/// Why the kernel could not be extracted from an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
-    /// Not a kernel image.
-    #[error("it is not a Linux kernel image (bzImage)")]
+    /// The file is not a kernel image.
+    #[error("not a Linux kernel image (bzImage)")]
     NotAnImage,
-    /// Packed in a way that is not known here.
+    /// The kernel is compressed with an unsupported method.
     #[error(
-        "it is packed with {0}, and only lz4 can be unpacked here; take a Debian 12 cloud kernel, or give an ELF kernel"
+        "it is compressed with {0}, but only lz4 is supported; use a Debian 12 cloud kernel or an ELF kernel"
     )]
-    Packed(&'static str),
-    /// The packed part is damaged.
-    #[error("its packed part is damaged: {0}")]
-    Damaged(&'static str),
+    UnsupportedCompression(&'static str),
+    /// The compressed kernel is corrupt.
+    #[error("the compressed kernel is corrupt: {0}")]
+    Corrupt(&'static str),
 }
 
-/// Finds the kernel in a packed image, by the boot protocol's header.
-pub(crate) fn unpack(image: &[u8]) -> Result<Vec<u8>, KernelError> {
+/// Locates the kernel in a compressed image by the header of the boot protocol, and decompresses it.
+pub(crate) fn extract_kernel(image: &[u8]) -> Result<Vec<u8>, KernelError> {
     if image.starts_with(b"\x7fELF") {
         return Ok(image.to_vec());
     }
@@ -33,27 +33,27 @@ pub(crate) fn unpack(image: &[u8]) -> Result<Vec<u8>, KernelError> {
         0 => 4,
         sectors => usize::from(sectors),
     };
-    let start = (setup_sectors + 1) * 512 + number(image, 0x248)?;
-    let end = start + number(image, 0x24c)?;
-    let packed = image.get(start..end).ok_or(KernelError::Damaged("it ends early"))?;
-    // The last four bytes are the size of what is packed.
-    let (packed, size) =
-        packed.split_last_chunk::<4>().ok_or(KernelError::Damaged("it is empty"))?;
+    let start = (setup_sectors + 1) * 512 + read_u32(image, 0x248)?;
+    let end = start + read_u32(image, 0x24c)?;
+    let compressed = image.get(start..end).ok_or(KernelError::Corrupt("it is truncated"))?;
+    // The last four bytes are the decompressed size.
+    let (compressed, size) =
+        compressed.split_last_chunk::<4>().ok_or(KernelError::Corrupt("it is empty"))?;
     let size = u32::from_le_bytes(*size) as usize;
-    let kernel = match packed {
-        [0x02, 0x21, 0x4c, 0x18, ..] => lz4::unpack(packed, size)?,
-        [0x1f, 0x8b, ..] => return Err(KernelError::Packed("gzip")),
-        [0xfd, b'7', b'z', ..] => return Err(KernelError::Packed("xz")),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => return Err(KernelError::Packed("zstd")),
-        _ => return Err(KernelError::Packed("an unknown method")),
+    let kernel = match compressed {
+        [0x02, 0x21, 0x4c, 0x18, ..] => lz4::decompress(compressed, size)?,
+        [0x1f, 0x8b, ..] => return Err(KernelError::UnsupportedCompression("gzip")),
+        [0xfd, b'7', b'z', ..] => return Err(KernelError::UnsupportedCompression("xz")),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => return Err(KernelError::UnsupportedCompression("zstd")),
+        _ => return Err(KernelError::UnsupportedCompression("an unknown method")),
     };
     if kernel.len() != size {
-        return Err(KernelError::Damaged("it has not the size it says"));
+        return Err(KernelError::Corrupt("its size differs from the stated one"));
     }
     Ok(kernel)
 }
 
-fn number(image: &[u8], at: usize) -> Result<usize, KernelError> {
+fn read_u32(image: &[u8], at: usize) -> Result<usize, KernelError> {
     let bytes = image.get(at..).and_then(<[u8]>::first_chunk::<4>);
     bytes.map(|it| u32::from_le_bytes(*it) as usize).ok_or(KernelError::NotAnImage)
 }
@@ -62,7 +62,7 @@ fn number(image: &[u8], at: usize) -> Result<usize, KernelError> {
 mod tests {
     use super::*;
 
-    /// An image whose packed part is `payload`, which says it unpacks to `size` bytes.
+    /// An image with `payload` as its compressed part and `size` as its stated decompressed size.
     fn image(payload: &[u8], size: u32) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[0x1f1] = 1;
@@ -78,22 +78,22 @@ mod tests {
     const HELLO: &[u8] = b"\x02\x21\x4c\x18\x06\0\0\0\x50hello";
 
     #[test]
-    fn the_packed_kernel_comes_out() {
-        assert_eq!(unpack(&image(HELLO, 5)).unwrap(), b"hello");
-        assert_eq!(unpack(b"\x7fELF plain").unwrap(), b"\x7fELF plain");
+    fn compressed_kernel_is_extracted() {
+        assert_eq!(extract_kernel(&image(HELLO, 5)).unwrap(), b"hello");
+        assert_eq!(extract_kernel(b"\x7fELF plain").unwrap(), b"\x7fELF plain");
     }
 
     #[test]
-    fn what_is_no_kernel_is_refused() {
-        assert_eq!(unpack(b"MZ").unwrap_err(), KernelError::NotAnImage);
+    fn invalid_images_are_rejected() {
+        assert_eq!(extract_kernel(b"MZ").unwrap_err(), KernelError::NotAnImage);
         assert_eq!(
-            unpack(&image(b"\x28\xb5\x2f\xfd", 1)).unwrap_err(),
-            KernelError::Packed("zstd")
+            extract_kernel(&image(b"\x28\xb5\x2f\xfd", 1)).unwrap_err(),
+            KernelError::UnsupportedCompression("zstd")
         );
-        let size = KernelError::Damaged("it has not the size it says");
-        assert_eq!(unpack(&image(HELLO, 6)).unwrap_err(), size);
+        let size = KernelError::Corrupt("its size differs from the stated one");
+        assert_eq!(extract_kernel(&image(HELLO, 6)).unwrap_err(), size);
         let mut cut = image(HELLO, 5);
         cut.truncate(cut.len() - 6);
-        assert_eq!(unpack(&cut).unwrap_err(), KernelError::Damaged("it ends early"));
+        assert_eq!(extract_kernel(&cut).unwrap_err(), KernelError::Corrupt("it is truncated"));
     }
 }

@@ -1,27 +1,27 @@
-//! Unpacks LZ4 in its old framing, in which Debian's kernels are packed.
+//! Decompresses LZ4 data in the legacy frame format that Debian's kernels use.
 
 use super::KernelError;
 
 const MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
-/// A block unpacks to this much at most.
-const BLOCK: usize = 8 << 20;
+/// Maximum decompressed size of a block.
+const MAX_BLOCK: usize = 8 << 20;
 
-/// Unpacks to `size` bytes at most.
-pub(crate) fn unpack(packed: &[u8], size: usize) -> Result<Vec<u8>, KernelError> {
-    let mut rest = packed.strip_prefix(&MAGIC).ok_or(KernelError::Damaged("it is not lz4"))?;
+/// Decompresses to at most `size` bytes.
+pub(crate) fn decompress(compressed: &[u8], size: usize) -> Result<Vec<u8>, KernelError> {
+    let mut rest = compressed.strip_prefix(&MAGIC).ok_or(KernelError::Corrupt("it is not lz4"))?;
     let mut out = Vec::with_capacity(size.min(1 << 30));
-    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_le_bytes(*length) as usize;
-        let block = behind.get(..length).ok_or(KernelError::Damaged("a block ends early"))?;
-        let limit = size.min(out.len() + BLOCK);
-        unpack_block(block, &mut out, limit)?;
-        rest = &behind[length..];
+        let block = after.get(..length).ok_or(KernelError::Corrupt("a block is truncated"))?;
+        let limit = size.min(out.len() + MAX_BLOCK);
+        decompress_block(block, &mut out, limit)?;
+        rest = &after[length..];
     }
     Ok(out)
 }
 
-/// A block is a row of literals and copies of what came before.
-fn unpack_block(block: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), KernelError> {
+/// A block is a sequence of literals and copies of earlier output.
+fn decompress_block(block: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), KernelError> {
     let start = out.len();
     let mut input = Input { rest: block };
     loop {
@@ -29,7 +29,7 @@ fn unpack_block(block: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Ker
         let literals = input.length(token >> 4)?;
         out.extend_from_slice(input.take(literals)?);
         if out.len() > limit {
-            return Err(KernelError::Damaged("it unpacks to more than it says"));
+            return Err(KernelError::Corrupt("it decompresses to more than the stated size"));
         }
         if input.rest.is_empty() {
             return Ok(());
@@ -37,9 +37,9 @@ fn unpack_block(block: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Ker
         let offset = usize::from(u16::from_le_bytes([input.byte()?, input.byte()?]));
         let length = input.length(token & 15)? + 4;
         if offset == 0 || offset > out.len() - start || out.len() + length > limit {
-            return Err(KernelError::Damaged("a copy reaches outside"));
+            return Err(KernelError::Corrupt("a copy refers to data outside its block"));
         }
-        // The copy may overlap with what it writes, so it goes byte by byte.
+        // The copy may overlap with its own output, so it proceeds byte by byte.
         for at in out.len() - offset..out.len() - offset + length {
             out.push(out[at]);
         }
@@ -56,13 +56,16 @@ impl<'a> Input<'a> {
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], KernelError> {
-        let (taken, rest) =
-            self.rest.split_at_checked(count).ok_or(KernelError::Damaged("a block ends early"))?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(count)
+            .ok_or(KernelError::Corrupt("a block is truncated"))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// Four bits of the token; 15 means that bytes follow which add to it, the last one below 255.
+    /// Reads a length: four bits of the token; 15 means that bytes to add follow, up to and including the first below
+    /// 255.
     fn length(&mut self, nibble: u8) -> Result<usize, KernelError> {
         let mut length = usize::from(nibble);
         if nibble == 15 {
@@ -82,25 +85,28 @@ impl<'a> Input<'a> {
 mod tests {
     use super::*;
 
-    fn packed(block: &[u8]) -> Vec<u8> {
+    fn compressed(block: &[u8]) -> Vec<u8> {
         let length = (block.len() as u32).to_le_bytes();
         [&MAGIC[..], &length, block].concat()
     }
 
     #[test]
-    fn copies_may_overlap_and_lengths_may_be_long() {
-        // "ab", then 4 + 15 + 3 bytes copied from two back, then the last literal.
+    fn overlapping_copies_and_long_lengths_are_decoded() {
+        // "ab", then 4 + 15 + 3 bytes copied from two bytes back, then the last literal.
         let block = b"\x2fab\x02\x00\x03\x10!";
-        assert_eq!(unpack(&packed(block), 100).unwrap(), b"abababababababababababab!");
+        assert_eq!(decompress(&compressed(block), 100).unwrap(), b"abababababababababababab!");
     }
 
     #[test]
-    fn damage_is_an_error() {
+    fn corrupt_data_is_an_error() {
         for block in
             [&b"\x50hel"[..], b"\x1fa\x09\x00", b"\x1fa\x02\x00\x00\x10!", b"\xf0\xff", b""]
         {
-            assert!(unpack(&packed(block), 100).is_err(), "{block:?}");
+            assert!(decompress(&compressed(block), 100).is_err(), "{block:?}");
         }
-        assert!(unpack(&packed(b"\x2fab\x02\x00\x03\x10!"), 10).is_err(), "more than it says");
+        assert!(
+            decompress(&compressed(b"\x2fab\x02\x00\x03\x10!"), 10).is_err(),
+            "more than the stated size"
+        );
     }
 }

@@ -1,20 +1,20 @@
-//! What the sandboxes of a pool start from.
+//! The snapshot from which the sandboxes of a pool start.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, berth::Berth};
+use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, sandbox_dir::SandboxDir};
 
-/// A snapshot of a sandbox that nobody has used, and the folder that it lies in.
+/// A snapshot of an unused sandbox, and the directory that holds it.
 #[derive(Debug)]
 pub(super) struct Template {
     snapshot: Snapshot,
-    #[expect(dead_code, reason = "held for its Drop, which removes the folder")]
-    berth: Berth,
-    /// A snapshot holds a sandbox's memory, and takes a place like one.
-    #[expect(dead_code, reason = "held for its Drop, which gives the place back")]
-    room: OwnedSemaphorePermit,
+    #[expect(dead_code, reason = "held for its Drop, which removes the directory")]
+    sandbox_dir: SandboxDir,
+    /// A snapshot holds a sandbox's memory, so it takes one unit of capacity.
+    #[expect(dead_code, reason = "held for its Drop, which releases the capacity")]
+    permit: OwnedSemaphorePermit,
 }
 
 impl Template {
@@ -22,81 +22,85 @@ impl Template {
         self.snapshot.clone()
     }
 
-    async fn of(
+    async fn create(
         sandboxes: &Sandboxes,
         sandbox: &Sandbox,
-        room: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Option<Self> {
-        let take = async || {
-            let berth = sandboxes.berth()?;
-            let snapshot = sandbox.snapshot(berth.folder().join("template")).await?;
-            Ok::<_, Error>((snapshot, berth))
+        let create = async || {
+            let sandbox_dir = sandboxes.create_dir()?;
+            let snapshot = sandbox.snapshot(sandbox_dir.path().join("template")).await?;
+            Ok::<_, Error>((snapshot, sandbox_dir))
         };
-        let taken = take().await;
-        let taken = taken.inspect_err(|error| tracing::warn!(%error, "the pool has no snapshot"));
-        taken.ok().map(|(snapshot, berth)| Self { snapshot, berth, room })
+        let created = create().await;
+        let created = created
+            .inspect_err(|error| tracing::warn!(%error, "cannot take a snapshot for the pool"));
+        created.ok().map(|(snapshot, sandbox_dir)| Self { snapshot, sandbox_dir, permit })
     }
 }
 
-/// The one template of a pool, if it has one.
+/// The template of a pool, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    // A std mutex: held for a moment, never over an await.
+    // A std mutex: held briefly, never across an await.
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 enum State {
     #[default]
-    None,
-    /// Somebody takes a snapshot.
-    Taking,
-    Kept(Arc<Template>),
-    /// No snapshot could be taken, or none could be started from it: it is not tried again.
-    Useless,
+    Empty,
+    /// A snapshot is being taken.
+    Creating,
+    Ready(Arc<Template>),
+    /// Taking or restoring a snapshot failed; it is not tried again.
+    Disabled,
 }
 
 impl Templates {
     pub(super) fn get(&self) -> Option<Arc<Template>> {
         match &*self.state() {
-            State::Kept(template) => Some(template.clone()),
+            State::Ready(template) => Some(template.clone()),
             _ => None,
         }
     }
 
-    /// Makes the template from a sandbox that nobody has used, unless there is one, or no room for it.
-    pub(super) async fn keep(
+    /// Creates the template from an unused sandbox, unless there is one already or no capacity is left.
+    pub(super) async fn create_if_absent(
         &self,
         sandboxes: &Sandboxes,
         sandbox: &Sandbox,
-        room: &Arc<Semaphore>,
+        capacity: &Arc<Semaphore>,
     ) {
-        let Some((taking, room)) = self.begin(room) else { return };
-        let template = Template::of(sandboxes, sandbox, room).await;
-        let kept = template.map_or(State::Useless, |it| State::Kept(Arc::new(it)));
-        *self.state() = kept;
-        drop(taking);
+        let Some((guard, permit)) = self.start_creating(capacity) else { return };
+        let template = Template::create(sandboxes, sandbox, permit).await;
+        let state = template.map_or(State::Disabled, |it| State::Ready(Arc::new(it)));
+        *self.state() = state;
+        drop(guard);
     }
 
-    fn begin(&self, room: &Arc<Semaphore>) -> Option<(Taking<'_>, OwnedSemaphorePermit)> {
+    fn start_creating(
+        &self,
+        capacity: &Arc<Semaphore>,
+    ) -> Option<(CreatingGuard<'_>, OwnedSemaphorePermit)> {
         let mut state = self.state();
-        let State::None = *state else { return None };
-        let room = room.clone().try_acquire_owned().ok()?;
-        *state = State::Taking;
+        let State::Empty = *state else { return None };
+        let permit = capacity.clone().try_acquire_owned().ok()?;
+        *state = State::Creating;
         drop(state);
-        Some((Taking(self), room))
+        Some((CreatingGuard(self), permit))
     }
 
-    /// The one there is turned out to be of no use.
-    pub(super) fn give_up(&self) {
-        *self.state() = State::Useless;
+    /// Gives up on templates, because the current one cannot be restored.
+    pub(super) fn disable(&self) {
+        *self.state() = State::Disabled;
     }
 
-    /// Keeps none until the next sandbox is made.
+    /// Drops the template. The next sandbox that is created makes a new one.
     pub(super) fn clear(&self) {
         let mut state = self.state();
-        if let State::Kept(_) = *state {
-            *state = State::None;
+        if let State::Ready(_) = *state {
+            *state = State::Empty;
         }
     }
 
@@ -105,14 +109,14 @@ impl Templates {
     }
 }
 
-/// A snapshot is being taken. Whoever is dropped in the middle of it leaves that to the next.
-struct Taking<'a>(&'a Templates);
+/// Marks that a snapshot is being taken. If it is dropped before that is done, the next sandbox takes the snapshot.
+struct CreatingGuard<'a>(&'a Templates);
 
-impl Drop for Taking<'_> {
+impl Drop for CreatingGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if let State::Taking = *state {
-            *state = State::None;
+        if let State::Creating = *state {
+            *state = State::Empty;
         }
     }
 }

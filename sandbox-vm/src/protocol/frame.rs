@@ -1,4 +1,4 @@
-//! Frames: how messages are cut for the stream, and put together again.
+//! Frames: splits messages for the stream and reassembles them.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,33 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{MAX_MESSAGE, ProtocolError};
 
-/// How long the payload of a frame may be.
+/// Maximum length of a frame's payload in bytes.
 pub const MAX_FRAME: usize = 8 << 20;
 
-/// How long the payloads are that we write: short, so that a long message does not hold up the others.
-const CUT: usize = 256 << 10;
+/// Payload length of the frames that this side writes: short, so that a long message does not delay others.
+const CHUNK: usize = 256 << 10;
 
-/// How many messages may be half sent at once.
-const MAX_OPEN: usize = 64;
+/// Maximum number of incomplete messages.
+const MAX_PARTIAL: usize = 64;
 
-/// The bytes before a payload.
-const HEADER: usize = 13;
+/// Length of the header before a payload.
+const HEADER_LEN: usize = 13;
 
-/// Marks, in the byte of the kind, that the message goes on in another frame.
+/// Flag in the kind byte: the message continues in another frame.
 const MORE: u8 = 0x80;
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The first message of each side.
+    /// First message of each side.
     Hello = 1,
-    /// A question to the other side.
+    /// A request to the other side.
     Request = 2,
-    /// Its answer.
+    /// The reply to a request.
     Reply = 3,
-    /// Its refusal, or the news that it failed.
+    /// A request was refused or failed.
     Failure = 4,
     /// An event of a running graph.
     Event = 5,
@@ -40,9 +40,9 @@ pub enum Kind {
     Stdout = 6,
     /// Bytes that a program wrote to its standard error.
     Stderr = 7,
-    /// The asker wants no answer any more.
+    /// The sender of a request no longer wants its reply.
     Cancel = 8,
-    /// So many more events may be sent.
+    /// Allows more events to be sent.
     Credit = 9,
 }
 
@@ -66,57 +66,64 @@ impl Kind {
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What the message is.
+    /// Kind of the message.
     pub kind: Kind,
-    /// Whether the message goes on in another frame.
+    /// Whether the message continues in another frame.
     pub more: bool,
-    /// The question it belongs to.
+    /// Id of the request that the message belongs to.
     pub id: u64,
-    /// The message, or a part of it.
+    /// The message or a part of it.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// Reads the next frame; `None` where the stream has ended.
+    /// Reads the next frame; `None` at the end of the stream.
     pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Self>, ReadError> {
-        let mut header = [0; HEADER];
+        let mut header = [0; HEADER_LEN];
         let mut filled = 0;
-        while filled < HEADER {
+        while filled < HEADER_LEN {
             match stream.read(&mut header[filled..]).await? {
                 0 if filled == 0 => return Ok(None),
                 0 => return Err(ProtocolError::Truncated.into()),
                 count => filled += count,
             }
         }
-        let head = Head::parse(header)?;
-        // Grown as the bytes come: a header alone costs nothing.
+        let parsed = FrameHeader::parse(header)?;
+        // Grows as bytes arrive, so that a header alone allocates nothing.
         let mut payload = Vec::new();
-        let got = stream.take(head.length as u64).read_to_end(&mut payload).await?;
-        if got < head.length {
+        let got = stream.take(parsed.length as u64).read_to_end(&mut payload).await?;
+        if got < parsed.length {
             return Err(ProtocolError::Truncated.into());
         }
-        Ok(Some(Self { kind: head.kind, more: head.more, id: head.id, payload }))
+        Ok(Some(Self { kind: parsed.kind, more: parsed.more, id: parsed.id, payload }))
     }
 
-    /// Takes the first frame off `bytes`; `None` where it is not all there yet.
+    /// Takes the first frame off `bytes`; `None` if it is incomplete.
     pub fn take(bytes: &mut &[u8]) -> Result<Option<Self>, ProtocolError> {
-        let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(None) };
-        let head = Head::parse(*header)?;
-        let Some((payload, rest)) = rest.split_at_checked(head.length) else { return Ok(None) };
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Ok(None) };
+        let parsed = FrameHeader::parse(*header)?;
+        let Some((payload, rest)) = rest.split_at_checked(parsed.length) else {
+            return Ok(None);
+        };
         *bytes = rest;
-        Ok(Some(Self { kind: head.kind, more: head.more, id: head.id, payload: payload.to_vec() }))
+        Ok(Some(Self {
+            kind: parsed.kind,
+            more: parsed.more,
+            id: parsed.id,
+            payload: payload.to_vec(),
+        }))
     }
 }
 
-struct Head {
+struct FrameHeader {
     length: usize,
     kind: Kind,
     more: bool,
     id: u64,
 }
 
-impl Head {
-    fn parse(header: [u8; HEADER]) -> Result<Self, ProtocolError> {
+impl FrameHeader {
+    fn parse(header: [u8; HEADER_LEN]) -> Result<Self, ProtocolError> {
         let [l0, l1, l2, l3, kind, id @ ..] = header;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if length > MAX_FRAME {
@@ -127,12 +134,12 @@ impl Head {
     }
 }
 
-/// A message as bytes for the stream, cut into frames.
-pub fn write(kind: Kind, id: u64, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(payload.len() + HEADER * (payload.len() / CUT + 1));
+/// Encodes a message for the stream, split into frames.
+pub fn encode(kind: Kind, id: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(payload.len() + HEADER_LEN * (payload.len() / CHUNK + 1));
     let mut rest = payload;
     loop {
-        let (part, after) = rest.split_at(rest.len().min(CUT));
+        let (part, after) = rest.split_at(rest.len().min(CHUNK));
         let more = if after.is_empty() { 0 } else { MORE };
         bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
         bytes.push(kind as u8 | more);
@@ -145,56 +152,57 @@ pub fn write(kind: Kind, id: u64, payload: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Puts messages together from frames.
+/// Reassembles messages from frames.
 #[derive(Debug, Default)]
 pub struct Assembler {
-    open: BTreeMap<(Kind, u64), Vec<u8>>,
-    held: usize,
+    partial: BTreeMap<(Kind, u64), Vec<u8>>,
+    buffered: usize,
 }
 
 impl Assembler {
-    /// Takes a frame in and gives the message that it completes.
+    /// Adds a frame, and returns the message that it completes, if any.
     pub fn push(&mut self, frame: Frame) -> Result<Option<Frame>, ProtocolError> {
         let key = (frame.kind, frame.id);
-        if !frame.more && !self.open.contains_key(&key) {
+        if !frame.more && !self.partial.contains_key(&key) {
             return Ok(Some(frame));
         }
-        self.held = self.held.saturating_add(frame.payload.len());
-        if self.held > MAX_MESSAGE || (self.open.len() >= MAX_OPEN && !self.open.contains_key(&key))
+        self.buffered = self.buffered.saturating_add(frame.payload.len());
+        if self.buffered > MAX_MESSAGE
+            || (self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key))
         {
             return Err(ProtocolError::MessageTooLong);
         }
-        let parts = self.open.entry(key).or_default();
+        let parts = self.partial.entry(key).or_default();
         parts.extend_from_slice(&frame.payload);
         if frame.more {
             return Ok(None);
         }
-        let payload = self.open.remove(&key).unwrap_or_default();
-        self.held = self.held.saturating_sub(payload.len());
+        let payload = self.partial.remove(&key).unwrap_or_default();
+        self.buffered = self.buffered.saturating_sub(payload.len());
         Ok(Some(Frame { payload, ..frame }))
     }
 }
 
-/// Why no frame could be read.
+/// A frame that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The other side does not keep to the protocol.
+    /// The other side violated the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The stream failed.
+    /// The channel failed.
     #[error("the channel failed: {0}")]
     Io(#[from] std::io::Error),
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Assembler, CUT, Frame, Kind, MAX_FRAME, write};
+    use super::{Assembler, CHUNK, Frame, Kind, MAX_FRAME, encode};
     use crate::protocol::ProtocolError;
 
     #[test]
-    fn a_long_message_comes_out_whole() {
-        let payload: Vec<u8> = (0..3 * CUT + 5).map(|it| it as u8).collect();
-        let bytes = write(Kind::Reply, 7, &payload);
+    fn long_message_is_reassembled() {
+        let payload: Vec<u8> = (0..3 * CHUNK + 5).map(|it| it as u8).collect();
+        let bytes = encode(Kind::Reply, 7, &payload);
         let mut rest = &bytes[..];
         let mut assembler = Assembler::default();
         let mut messages = Vec::new();
@@ -202,19 +210,19 @@ mod tests {
             messages.extend(assembler.push(frame).unwrap());
         }
         assert_eq!(messages, [Frame { kind: Kind::Reply, more: false, id: 7, payload }]);
-        assert_eq!(assembler.held, 0);
+        assert_eq!(assembler.buffered, 0);
     }
 
     #[test]
-    fn sizes_are_bounded_before_anything_is_read() {
-        let mut bytes = write(Kind::Reply, 1, b"x");
+    fn oversized_frame_is_refused_from_its_header() {
+        let mut bytes = encode(Kind::Reply, 1, b"x");
         bytes[..4].copy_from_slice(&(MAX_FRAME as u32 + 1).to_le_bytes());
         let error = Frame::take(&mut &bytes[..]).unwrap_err();
         assert_eq!(error, ProtocolError::FrameTooLong { length: MAX_FRAME as u64 + 1 });
     }
 
     #[test]
-    fn unfinished_messages_are_bounded_together() {
+    fn incomplete_messages_are_bounded_together() {
         let part = |id| Frame { kind: Kind::Reply, more: true, id, payload: vec![0; MAX_FRAME] };
         let mut assembler = Assembler::default();
         let refused = (0..20).find_map(|id| assembler.push(part(id)).err());

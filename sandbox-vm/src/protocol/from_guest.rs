@@ -1,71 +1,71 @@
-//! What comes from a guest: the one place where its bytes become values.
+//! Parses messages from a guest: the only place where a guest's bytes become values.
 //!
-//! Nothing here panics, and nothing is made whose size was not looked at before: frames and messages are bounded by
-//! [`frame`](super::frame), parts and depth of a payload by [`shape`](super::shape).
+//! Nothing here panics, and nothing is allocated whose size was not checked first: [`frame`](super::frame) bounds
+//! frames and messages, [`shape`](super::shape) bounds the number and nesting of a payload's values.
 
 use super::{
     Frame, Kind, ProtocolError, decode,
-    message::{Ask, Fault, GraphEvent, GuestHello},
+    message::{Fault, GraphEvent, GuestHello, HostCallRequest},
 };
 
-/// A message of a guest.
+/// A message from a guest.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum FromGuest {
-    /// Its first one.
+pub enum GuestMessage {
+    /// Its first message.
     Hello(GuestHello),
-    /// The answer to a question; its value is read by [`reply`], where the question is known.
+    /// The reply to a request; decoded with [`reply`] where the type is known.
     Reply(u64, Vec<u8>),
-    /// The refusal of a question.
+    /// A request was refused or failed.
     Failure(u64, Fault),
     /// An event of a running graph.
     Event(u64, Box<GraphEvent>),
-    /// What a program wrote.
-    Output(u64, Stream, Vec<u8>),
-    /// A question to the host.
-    Ask(u64, Box<Ask>),
+    /// Output of a program.
+    Output(u64, OutputStream, Vec<u8>),
+    /// A host call.
+    HostCall(u64, Box<HostCallRequest>),
 }
 
-/// Where a program wrote to.
+/// Output stream of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    /// Its standard output.
+pub enum OutputStream {
+    /// Standard output.
     Stdout,
-    /// Its standard error.
+    /// Standard error.
     Stderr,
 }
 
-/// Reads a whole message of a guest.
-pub fn parse(message: Frame) -> Result<FromGuest, ProtocolError> {
+/// Parses a complete message from a guest.
+pub fn parse(message: Frame) -> Result<GuestMessage, ProtocolError> {
     let Frame { kind, id, payload, .. } = message;
     Ok(match kind {
-        Kind::Hello => FromGuest::Hello(decode("greeting", &payload)?),
-        Kind::Reply => FromGuest::Reply(id, payload),
-        Kind::Failure => FromGuest::Failure(id, decode("failure", &payload)?),
-        Kind::Event => FromGuest::Event(id, decode("event", &payload)?),
-        Kind::Stdout => FromGuest::Output(id, Stream::Stdout, payload),
-        Kind::Stderr => FromGuest::Output(id, Stream::Stderr, payload),
-        Kind::Request => FromGuest::Ask(id, decode("request", &payload)?),
+        Kind::Hello => GuestMessage::Hello(decode("hello message", &payload)?),
+        Kind::Reply => GuestMessage::Reply(id, payload),
+        Kind::Failure => GuestMessage::Failure(id, decode("failure", &payload)?),
+        Kind::Event => GuestMessage::Event(id, decode("event", &payload)?),
+        Kind::Stdout => GuestMessage::Output(id, OutputStream::Stdout, payload),
+        Kind::Stderr => GuestMessage::Output(id, OutputStream::Stderr, payload),
+        Kind::Request => GuestMessage::HostCall(id, decode("host call", &payload)?),
         Kind::Cancel | Kind::Credit => return Err(ProtocolError::UnknownKind(kind as u8)),
     })
 }
 
-/// The question of the host's that a message belongs to, without making anything of the rest of it.
-pub fn question(message: &Frame) -> Result<u64, ProtocolError> {
-    /// An [`Ask`], of which only this is read.
+/// Returns the id of the host's request that a message belongs to, without decoding the rest of the message.
+pub fn request_id(message: &Frame) -> Result<u64, ProtocolError> {
+    /// The part of a [`HostCallRequest`] that is decoded here.
     #[derive(serde::Deserialize)]
-    struct Head {
+    struct CallHeader {
         run: u64,
     }
     match message.kind {
-        Kind::Hello => Err(ProtocolError::OutOfTurn("a second greeting")),
+        Kind::Hello => Err(ProtocolError::UnexpectedMessage("a second hello message")),
         Kind::Cancel | Kind::Credit => Err(ProtocolError::UnknownKind(message.kind as u8)),
-        Kind::Request => Ok(decode::<Head>("request", &message.payload)?.run),
+        Kind::Request => Ok(decode::<CallHeader>("host call", &message.payload)?.run),
         _ => Ok(message.id),
     }
 }
 
-/// Reads the answer to a question.
+/// Decodes the reply to a request.
 pub fn reply<T: serde::de::DeserializeOwned>(payload: &[u8]) -> Result<T, ProtocolError> {
     decode("reply", payload)
 }

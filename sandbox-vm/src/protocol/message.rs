@@ -11,146 +11,148 @@ use graph_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::limits::{Cause, ExecLimits, Usage};
+use crate::limits::{ExceededLimit, ExecLimits, Usage};
 
-/// The host's first message.
+/// First message of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostHello {
-    /// [`VERSION`](super::VERSION).
+    /// Protocol version: [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Random; the guest says it back, which ties its answer to this start.
+    /// Random number that the guest returns, which ties its reply to this start.
     pub nonce: u64,
 }
 
-/// The guest's first message, which answers the host's.
+/// First message of the guest, in reply to the host's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestHello {
-    /// [`VERSION`](super::VERSION).
+    /// Protocol version: [`VERSION`](super::VERSION).
     pub version: u32,
-    /// The host's nonce.
+    /// The nonce sent by the host.
     pub nonce: u64,
-    /// The names of the graphs that it can run.
+    /// Names of the graphs that the guest can run.
     pub graphs: Vec<String>,
 }
 
-/// What the host asks of the guest.
+/// A command from the host to the guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Order {
-    /// Runs a program; answered with [`Exited`], after what it wrote.
+pub enum GuestCommand {
+    /// Runs a program. The reply is an [`ExecResult`], after the program's output.
     Exec(Exec),
-    /// Reads a file; answered with [`Bytes`].
+    /// Reads a file. The reply is [`FileContents`].
     Read {
-        /// Below the workspace.
+        /// Path below the workspace.
         path: String,
-        /// How many bytes are wanted at most.
+        /// Maximum number of bytes to return.
         limit: u64,
     },
-    /// Writes a file, and makes the folders around it.
+    /// Writes a file and creates missing parent directories.
     Write {
-        /// Below the workspace.
+        /// Path below the workspace.
         path: String,
-        /// What it is to hold.
+        /// New contents of the file.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// Lists a folder; answered with a list of [`Entry`].
+    /// Lists a directory. The reply is a list of [`Entry`].
     List {
-        /// Below the workspace; empty for the workspace itself.
+        /// Path below the workspace; empty for the workspace itself.
         path: String,
     },
-    /// Removes a file, or a folder with all that is in it.
+    /// Deletes a file, or a directory with its contents.
     Remove {
-        /// Below the workspace.
+        /// Path below the workspace.
         path: String,
     },
-    /// Runs a graph; answered with [`Ended`], after its events.
-    Run(Box<Start>),
-    /// Takes new randomness and the time, as after a snapshot was restored; answered with [`Reseeded`].
+    /// Runs a graph. The reply is a [`GraphOutcome`], after the graph's events.
+    Run(Box<GraphStart>),
+    /// Sets new random state and the time, as after a restored snapshot. The reply is a [`ReseedResult`].
     Reseed {
         /// Random bytes.
         #[serde(with = "serde_bytes")]
         seed: Vec<u8>,
-        /// The time since 1970.
+        /// Time since the Unix epoch.
         time: Duration,
     },
-    /// Asks for a sign of life.
+    /// Requests an empty reply, to check that the guest responds.
     Ping,
 }
 
 /// A program to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exec {
-    /// The program: a path, or a name to be found in `/usr/local/bin:/usr/bin:/bin`.
+    /// Path of the program, or a name that is looked up in `/usr/local/bin:/usr/bin:/bin`.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Its whole environment, but for `PATH` and `HOME`, which it gets where they are not given.
+    /// Environment of the program. `PATH` and `HOME` are set by default; nothing is inherited.
     pub env: BTreeMap<String, String>,
-    /// What it reads from its standard input.
+    /// Contents of its standard input.
     #[serde(with = "serde_bytes")]
     pub input: Vec<u8>,
-    /// What it may use.
+    /// Limits of the program.
     pub limits: ExecLimits,
 }
 
-/// How a program ended.
+/// Result of [`GuestCommand::Exec`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Exited {
-    /// Its exit code, unless a signal ended it.
+pub struct ExecResult {
+    /// Exit code, unless the program was killed by a signal.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that killed the program.
     pub signal: Option<i32>,
-    /// The limit that ended it, or that it ran into.
-    pub cause: Option<Cause>,
-    /// What it used.
+    /// The limit that the program exceeded or exhausted, if any.
+    #[serde(rename = "cause")]
+    pub exceeded_limit: Option<ExceededLimit>,
+    /// The resources it used.
     pub usage: Usage,
 }
 
-/// The contents of a file.
+/// Contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bytes {
-    /// The bytes.
+pub struct FileContents {
+    /// The file's bytes.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
 
-/// An entry of a folder.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name.
+    /// Name within the directory.
     pub name: String,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// How many bytes a file has.
+    /// Size in bytes; 0 if it is not a regular file.
     pub size: u64,
 }
 
-/// What an entry of a folder is.
+/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EntryKind {
-    /// A file.
+    /// A regular file.
     File,
-    /// A folder.
-    Folder,
-    /// Anything else: a link, a socket, a pipe.
+    /// A directory.
+    #[serde(rename = "folder")]
+    Directory,
+    /// Anything else: a symbolic link, a socket, a pipe.
     Other,
 }
 
-/// What came of [`Order::Reseed`].
+/// Result of [`GuestCommand::Reseed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reseeded {
-    /// Whether the guest's kernel took the randomness.
+pub struct ReseedResult {
+    /// Whether the guest's kernel accepted the random bytes.
     pub random: bool,
     /// Whether the guest's clock was set.
     pub clock: bool,
 }
 
-impl Reseeded {
-    /// Whether the guest took all it was given.
+impl ReseedResult {
+    /// Returns whether both succeeded.
     pub fn is_complete(self) -> bool {
         self.random && self.clock
     }
@@ -158,109 +160,115 @@ impl Reseeded {
 
 /// A graph to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Start {
-    /// The name under which the agent knows the graph.
+pub struct GraphStart {
+    /// Name of the graph, as registered with the agent.
     pub graph: String,
-    /// What it starts with.
-    pub input: Given,
-    /// The run's id.
+    /// Input of the run.
+    pub input: GraphInput,
+    /// Id of the run.
     pub run: String,
-    /// Where its state is kept.
+    /// Thread that stores the graph's state.
     pub thread: String,
-    /// The checkpoint to start from, in place of the newest.
+    /// Checkpoint to start from, instead of the newest.
     pub at: Option<CheckpointId>,
-    /// Which events are wanted.
+    /// Kinds of events to send.
     pub modes: Vec<Mode>,
-    /// Whether events of subgraphs are wanted too.
+    /// Whether events of subgraphs are sent too.
     pub subgraphs: bool,
-    /// How many steps it may take.
+    /// Maximum number of steps.
     pub steps: Option<u32>,
-    /// How many tasks may run at once.
+    /// Maximum number of tasks that run concurrently.
     pub concurrency: Option<usize>,
     /// When checkpoints are stored.
     pub durability: Durability,
-    /// What its nodes can ask for with `Context::config`.
+    /// Values that nodes read with `Context::config`.
     pub config: Map<String, Value>,
-    /// What is stored with each checkpoint.
+    /// Metadata stored with each checkpoint.
     pub metadata: Map<String, Value>,
 }
 
-/// What a run starts with.
+/// Input of a graph run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Given {
-    /// Fresh input: the fields it sets.
+pub enum GraphInput {
+    /// New input: the fields it sets.
     Fields(Map<String, Value>),
-    /// Nothing: the thread goes on where it stands.
+    /// No input: the run continues from the thread's current state.
     Nothing,
-    /// The answer to the one question that waits.
-    Answer(Value),
-    /// Answers to questions, by their ids.
-    Answers(BTreeMap<String, Value>),
+    /// The value for the only pending interrupt.
+    #[serde(rename = "answer")]
+    Resume(Value),
+    /// Values for pending interrupts, by interrupt id.
+    #[serde(rename = "answers")]
+    ResumeById(BTreeMap<String, Value>),
 }
 
 /// An event of a running graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GraphEvent {
-    /// The graph it happened in.
+    /// Namespace of the graph in which it happened.
     pub namespace: String,
-    /// The step.
+    /// Step in which it happened.
     pub step: i64,
-    /// The task.
+    /// Task that caused it.
     pub task: Option<TaskId>,
-    /// The node.
+    /// Node of the task.
     pub node: Option<String>,
-    /// The failed task whose place this one takes.
-    pub handles: Option<TaskId>,
-    /// The task around the graph.
-    pub outer: Option<TaskId>,
+    /// The failed task that this task handles.
+    #[serde(rename = "handles")]
+    pub handled_task: Option<TaskId>,
+    /// The task of the parent graph that runs this graph.
+    #[serde(rename = "outer")]
+    pub parent_task: Option<TaskId>,
     /// What happened.
     pub kind: EventKind,
 }
 
-/// How a graph's run ended.
+/// How a graph run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Ended {
-    /// It came to its end.
+pub enum GraphOutcome {
+    /// It completed, with this state.
     Done(Value),
-    /// It asks something.
+    /// It was interrupted and waits for values.
     Interrupted(Value, Vec<Interrupt>),
-    /// It came to a stop.
+    /// It stopped early, for this reason.
     Stopped(Value, Stop),
-    /// It failed, for this reason.
+    /// It failed.
     Failed {
-        /// The error in words.
-        #[serde(deserialize_with = "plain")]
+        /// The error message.
+        #[serde(deserialize_with = "sanitized")]
         error: String,
-        /// Whether starting it again cannot help.
+        /// Whether the failure is permanent: a retry cannot succeed.
         terminal: bool,
     },
 }
 
-/// What the guest asks of the host, for one of its running graphs.
+/// A host call, made by one of the guest's running graphs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ask {
-    /// The id of the host's question that started the run.
+pub struct HostCallRequest {
+    /// Id of the host's request that started the run.
     pub run: u64,
-    /// What is asked.
-    pub what: Wish,
+    /// The call.
+    #[serde(rename = "what")]
+    pub call: HostCall,
 }
 
-/// What a running graph wants from outside.
+/// A service that a running graph requests from the host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Wish {
-    /// A call to the outside; answered with its result.
-    Call(Box<Call>),
-    /// Takes the thread; answered once it is taken, and given free with the run.
+pub enum HostCall {
+    /// Makes an external call. The reply is its result.
+    #[serde(rename = "call")]
+    External(Box<ExternalCall>),
+    /// Acquires the thread's lease. The reply comes once it is held; it is released when the run ends.
     Lease,
-    /// Stores checkpoints and records.
+    /// Stores checkpoints and task records.
     Store(Vec<StoredWrite>),
-    /// Reads a checkpoint.
+    /// Loads a checkpoint.
     Get(Lookup),
     /// Lists checkpoints.
     List(History),
@@ -268,70 +276,74 @@ pub enum Wish {
     Namespaces,
 }
 
-/// A call to the outside.
+/// An external call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
-    /// What kind of call it is, as in `llm.chat`.
+pub struct ExternalCall {
+    /// Kind of the call, for example `llm.chat`.
     pub kind: String,
-    /// What is asked.
+    /// The request, in the format of the call's kind.
     pub request: Value,
-    /// The call's name and key within its task, as the journal knows it.
+    /// Key of the call within its task, as stored in the journal.
     pub key: String,
-    /// The task.
+    /// Task that makes the call.
     pub task: TaskId,
-    /// Its node.
+    /// Node of the task.
     pub node: String,
-    /// The namespace of its graph.
+    /// Namespace of the task's graph.
     pub namespace: String,
-    /// The checkpoint that its step follows.
+    /// Checkpoint on which the task's step is based.
     pub checkpoint: CheckpointId,
 }
 
-/// The answer to [`Wish::Get`].
-pub type Found = Option<Checkpoint>;
+/// Reply to [`HostCall::Get`].
+pub type GetReply = Option<Checkpoint>;
 
-/// Why something that was asked did not come about.
+/// A request that was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub code: FaultCode,
-    /// What is wrong, in words.
-    #[serde(deserialize_with = "plain")]
+    /// The error message.
+    #[serde(deserialize_with = "sanitized")]
     pub message: String,
 }
 
-/// What kind of failure a [`Fault`] is.
+/// Kind of a [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FaultCode {
-    /// There is no such file, program or graph.
+    /// The file, program or graph does not exist.
     NotFound,
-    /// The path leads out of the workspace, or through a link.
-    Path,
-    /// It was refused.
+    /// The path leads out of the workspace, or through a symbolic link.
+    #[serde(rename = "path")]
+    InvalidPath,
+    /// The request was refused.
     Refused,
-    /// The storage says that another run has the thread.
+    /// The storage reports that another run holds the thread.
     Busy,
-    /// The storage says that the thread has moved on.
+    /// The storage reports that the thread has a newer checkpoint.
     HeadMoved,
-    /// It failed, and trying again may help.
+    /// A temporary failure: a retry may succeed.
     Failed,
-    /// It failed, and trying again does not help.
+    /// A permanent failure: a retry cannot succeed.
     Terminal,
 }
 
 impl Fault {
-    /// A failure of this kind.
-    #[expect(clippy::needless_pass_by_value, reason = "errors are given away here")]
+    /// Creates a fault of this kind. The message is sanitized.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers pass errors that they no longer need"
+    )]
     pub fn new(code: FaultCode, message: impl ToString) -> Self {
-        Self { code, message: super::plain(&message.to_string()) }
+        Self { code, message: super::sanitize(&message.to_string()) }
     }
 }
 
-/// Reads a text that goes into errors and logs: only its beginning, and nothing that acts.
-fn plain<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    Ok(super::plain(&String::deserialize(from)?))
+/// Deserializes a text that is shown in errors and logs, truncated and with control characters escaped.
+fn sanitized<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(super::sanitize(&String::deserialize(from)?))
 }
 
 impl From<CheckpointError> for Fault {
@@ -340,9 +352,12 @@ impl From<CheckpointError> for Fault {
             CheckpointError::Busy { .. } => FaultCode::Busy,
             CheckpointError::HeadMoved { .. } => FaultCode::HeadMoved,
             _ => {
-                // What a storage says of itself may name files and addresses of the host.
-                tracing::warn!(%error, "the storage of a graph in a sandbox failed");
-                return Self::new(FaultCode::Failed, "the host's storage failed; its log says why");
+                // The storage's own message may name files and addresses of the host, so it stays in the host's log.
+                tracing::warn!(%error, "storage of a graph in a sandbox failed");
+                return Self::new(
+                    FaultCode::Failed,
+                    "the host's storage failed; see the host's log",
+                );
             }
         };
         Self::new(code, error)

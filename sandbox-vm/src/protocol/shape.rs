@@ -1,42 +1,43 @@
-//! The shape of a payload, looked at before anything is made of it.
+//! Checks the shape of a payload before it is decoded.
 //!
-//! Eight million bytes of MessagePack can say "an array of eight million nulls", and each null becomes a value of 32
-//! bytes; a few bytes can say "an array of four billion items", or nest a million arrays. So a payload is walked first,
-//! without recursion and without allocating more than its depth, and refused if it has too many parts.
+//! Eight million bytes of MessagePack can encode an array of eight million nulls, each of which decodes to a value of
+//! 32 bytes. A few bytes can announce an array of four billion items, or nest a million arrays. Therefore a payload is
+//! scanned first, without recursion and with memory proportional only to its depth, and refused if it exceeds the
+//! limits.
 
-/// How deep a payload may be: deeper than any state that a graph can store, wrapped in a message.
+/// Maximum nesting depth of a payload: more than any state that a graph can store, wrapped in a message.
 pub const MAX_DEPTH: usize = 160;
 
-/// How many values a payload may hold.
-pub const MAX_PARTS: usize = 2_000_000;
+/// Maximum number of values in a payload.
+pub const MAX_VALUES: usize = 2_000_000;
 
-/// How much memory a payload may take once it is read.
+/// Maximum memory in bytes that a decoded payload may take.
 pub const MAX_MEMORY: u64 = 256 << 20;
 
-/// The memory that a value takes beside its bytes: its place in a list that has grown, a text's own piece.
-const VALUE: u64 = 64;
+/// Memory that a value takes in addition to its bytes: its slot in a list with spare capacity, or a text's allocation.
+const VALUE_OVERHEAD: u64 = 64;
 
-/// The memory that a list or a map takes beside its values: a map with a single entry has room for eleven.
-const CONTAINER: u64 = 640;
+/// Memory that a list or map takes in addition to its values: a map node with one entry has space for eleven.
+const CONTAINER_OVERHEAD: u64 = 640;
 
-/// Refuses a payload that is not exactly one value, or one that is too deep or has too many parts. Says how much memory
-/// the value can take.
+/// Checks that a payload is exactly one value within the limits of depth, number of values and memory. Returns an upper
+/// bound of the memory that the decoded value takes.
 pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
     let mut rest = payload;
     let mut memory = payload.len() as u64;
-    let mut parts = 0usize;
-    // How many values each open array or map still waits for.
+    let mut values = 0usize;
+    // Number of values still expected in each open array or map.
     let mut open: Vec<u64> = Vec::new();
     loop {
-        let (contents, after) = one(rest)?;
+        let (contents, after) = read_value(rest)?;
         rest = after;
-        parts += 1;
-        if parts > MAX_PARTS {
-            return Err("too many parts");
+        values += 1;
+        if values > MAX_VALUES {
+            return Err("too many values");
         }
-        memory += if contents > 0 { VALUE + CONTAINER } else { VALUE };
+        memory += if contents > 0 { VALUE_OVERHEAD + CONTAINER_OVERHEAD } else { VALUE_OVERHEAD };
         if memory > MAX_MEMORY {
-            return Err("more memory than a message may take");
+            return Err("exceeds the memory limit of a message");
         }
         if contents > 0 {
             if open.len() >= MAX_DEPTH {
@@ -45,7 +46,7 @@ pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
             open.push(contents);
             continue;
         }
-        // This value is whole, and so is every one around it that it completes.
+        // This value is complete, and so is every enclosing value of which it is the last.
         while let Some(left) = open.last_mut() {
             *left = left.saturating_sub(1);
             if *left > 0 {
@@ -54,56 +55,57 @@ pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
             open.pop();
         }
         if open.is_empty() {
-            return if rest.is_empty() { Ok(memory) } else { Err("bytes after the end") };
+            return if rest.is_empty() { Ok(memory) } else { Err("trailing bytes") };
         }
     }
 }
 
-/// Reads one value's head and, unless it holds others, its body: how many values it holds, and what follows.
-fn one(bytes: &[u8]) -> Result<(u64, &[u8]), &'static str> {
-    let (&marker, rest) = bytes.split_first().ok_or(SHORT)?;
+/// Reads one value, or the header of a container. Returns the number of values that it contains, and the remaining
+/// bytes.
+fn read_value(bytes: &[u8]) -> Result<(u64, &[u8]), &'static str> {
+    let (&marker, rest) = bytes.split_first().ok_or(TRUNCATED)?;
     let (contents, rest) = match marker {
         // Small integers, nil, booleans.
         0x00..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => (0, rest),
         0x80..=0x8f => (2 * u64::from(marker & 0x0f), rest),
         0x90..=0x9f => (u64::from(marker & 0x0f), rest),
         0xa0..=0xbf => (0, skip(rest, u64::from(marker & 0x1f))?),
-        // Strings and bytes behind a length of one, two or four bytes.
-        0xc4 | 0xd9 => (0, sized(rest, 1)?),
-        0xc5 | 0xda => (0, sized(rest, 2)?),
-        0xc6 | 0xdb => (0, sized(rest, 4)?),
+        // Strings and byte arrays with a length prefix of one, two or four bytes.
+        0xc4 | 0xd9 => (0, skip_prefixed(rest, 1)?),
+        0xc5 | 0xda => (0, skip_prefixed(rest, 2)?),
+        0xc6 | 0xdb => (0, skip_prefixed(rest, 4)?),
         0xcc | 0xd0 => (0, skip(rest, 1)?),
         0xcd | 0xd1 => (0, skip(rest, 2)?),
         0xca | 0xce | 0xd2 => (0, skip(rest, 4)?),
         0xcb | 0xcf | 0xd3 => (0, skip(rest, 8)?),
-        0xdc => number(rest, 2)?,
-        0xdd => number(rest, 4)?,
-        0xde => doubled(number(rest, 2)?),
-        0xdf => doubled(number(rest, 4)?),
-        // Extension types and the marker that is never used.
-        0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => return Err("a type that is not used"),
+        0xdc => read_uint(rest, 2)?,
+        0xdd => read_uint(rest, 4)?,
+        0xde => as_map(read_uint(rest, 2)?),
+        0xdf => as_map(read_uint(rest, 4)?),
+        // Extension types, and the marker that MessagePack never uses.
+        0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => return Err("unsupported MessagePack type"),
     };
     Ok((contents, rest))
 }
 
-const SHORT: &str = "shorter than it says";
+const TRUNCATED: &str = "truncated";
 
 fn skip(bytes: &[u8], count: u64) -> Result<&[u8], &'static str> {
-    let count = usize::try_from(count).map_err(|_| SHORT)?;
-    bytes.get(count..).ok_or(SHORT)
+    let count = usize::try_from(count).map_err(|_| TRUNCATED)?;
+    bytes.get(count..).ok_or(TRUNCATED)
 }
 
-fn number(bytes: &[u8], width: usize) -> Result<(u64, &[u8]), &'static str> {
-    let (digits, rest) = bytes.split_at_checked(width).ok_or(SHORT)?;
+fn read_uint(bytes: &[u8], width: usize) -> Result<(u64, &[u8]), &'static str> {
+    let (digits, rest) = bytes.split_at_checked(width).ok_or(TRUNCATED)?;
     Ok((digits.iter().fold(0, |sum, digit| sum << 8 | u64::from(*digit)), rest))
 }
 
-fn sized(bytes: &[u8], width: usize) -> Result<&[u8], &'static str> {
-    let (length, rest) = number(bytes, width)?;
+fn skip_prefixed(bytes: &[u8], width: usize) -> Result<&[u8], &'static str> {
+    let (length, rest) = read_uint(bytes, width)?;
     skip(rest, length)
 }
 
-fn doubled((count, rest): (u64, &[u8])) -> (u64, &[u8]) {
+fn as_map((count, rest): (u64, &[u8])) -> (u64, &[u8]) {
     (2 * count, rest)
 }
 
@@ -111,7 +113,7 @@ fn doubled((count, rest): (u64, &[u8])) -> (u64, &[u8]) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{MAX_DEPTH, MAX_PARTS, check};
+    use super::{MAX_DEPTH, MAX_VALUES, check};
 
     fn nested(levels: usize) -> Vec<u8> {
         let mut bytes = vec![0x91; levels];
@@ -120,35 +122,35 @@ mod tests {
     }
 
     #[test]
-    fn what_the_encoder_writes_is_accepted() {
+    fn encoder_output_is_accepted() {
         let value = json!({
             "list": [1, -1, 300, -300, 70_000, u64::MAX, i64::MIN, 0.5, true, null],
             "text": "x".repeat(70_000), "short": "é", "empty": {}, "none": [],
             "long": vec![7; 70_000],
         });
         let bytes = rmp_serde::to_vec_named(&value).unwrap();
-        // 70,023 values, three of them lists and maps that hold something.
+        // 70,023 values, of which three are non-empty lists or maps.
         assert_eq!(check(&bytes), Ok(bytes.len() as u64 + 70_023 * 64 + 3 * 640));
         assert_eq!(rmp_serde::from_slice::<Value>(&bytes).unwrap(), value);
     }
 
     #[test]
-    fn what_is_too_deep_too_many_or_cut_short_is_refused() {
+    fn deep_large_and_truncated_payloads_are_refused() {
         assert!(check(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(check(&nested(MAX_DEPTH + 1)), Err("nested too deeply"));
         let mut many = vec![0xdd];
-        many.extend(u32::try_from(MAX_PARTS + 1).unwrap().to_be_bytes());
-        many.resize(MAX_PARTS + 10, 0xc0);
-        assert_eq!(check(&many), Err("too many parts"));
-        // A list of lists of one number each, two bytes for each of them.
+        many.extend(u32::try_from(MAX_VALUES + 1).unwrap().to_be_bytes());
+        many.resize(MAX_VALUES + 10, 0xc0);
+        assert_eq!(check(&many), Err("too many values"));
+        // A list of one million lists with one number each, at two bytes per inner list.
         let mut lists = [&[0xdd][..], &1_000_000u32.to_be_bytes()].concat();
         lists.extend([0x91, 0].repeat(1_000_000));
-        assert_eq!(check(&lists), Err("more memory than a message may take"));
+        assert_eq!(check(&lists), Err("exceeds the memory limit of a message"));
         for cut in
             [&[][..], &[0x91], &[0xdf, 0xff, 0xff, 0xff, 0xff], &[0xc6, 0xff, 0xff, 0xff, 0xff, 1]]
         {
-            assert_eq!(check(cut), Err("shorter than it says"), "{cut:x?}");
+            assert_eq!(check(cut), Err("truncated"), "{cut:x?}");
         }
-        assert_eq!(check(&[0xc0, 0xc0]), Err("bytes after the end"));
+        assert_eq!(check(&[0xc0, 0xc0]), Err("trailing bytes"));
     }
 }

@@ -1,4 +1,4 @@
-//! How much a run may store on its host.
+//! Limits how much a run may store on its host.
 
 use std::{
     io,
@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::protocol::message::{Fault, FaultCode};
 
-/// What one run may store, unless it is said.
-pub(super) const DEFAULT: u64 = 256 << 20;
+/// Default storage quota of a run.
+pub(super) const DEFAULT_BYTES: u64 = 256 << 20;
 
-/// What a record costs besides its own bytes, so that a limit of bytes bounds the number of records too.
-const RECORD: u64 = 256;
+/// Cost of a record in addition to its bytes, so that a limit in bytes also bounds the number of records.
+const RECORD_OVERHEAD: u64 = 256;
 
-/// What a run may still store. It only shrinks: a guest that writes the same again has used it all the same.
+/// The storage that a run may still use. It never grows: overwriting the same data costs again.
 #[derive(Debug)]
 pub(super) struct Quota {
     limit: u64,
@@ -28,59 +28,59 @@ impl Quota {
         Self { limit, left: AtomicU64::new(limit) }
     }
 
-    /// Takes what these writes cost.
+    /// Consumes the cost of these writes.
     pub(super) fn take(&self, writes: &[Write]) -> Result<(), Fault> {
-        let mut cost = Count(0);
+        let mut cost = ByteCounter(0);
         for write in writes {
             let records = match write {
                 Write::Put(checkpoint) => 1 + checkpoint.changes.len(),
                 Write::Record(_, records) => 1 + records.len(),
             };
-            cost.0 = cost.0.saturating_add(RECORD.saturating_mul(records as u64));
+            cost.0 = cost.0.saturating_add(RECORD_OVERHEAD.saturating_mul(records as u64));
             cost.add(write)?;
         }
         let rest = |left: u64| left.checked_sub(cost.0);
         match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest) {
             Ok(_) => Ok(()),
             Err(_) => {
-                // Used up for good: otherwise calls would be made whose answers cannot be stored.
+                // Exhausted permanently: otherwise calls would be made whose answers cannot be stored.
                 self.left.store(0, Ordering::Relaxed);
                 self.check()
             }
         }
     }
 
-    /// Refuses whatever would be stored once it is used up.
+    /// Returns an error if the quota is exhausted.
     pub(super) fn check(&self) -> Result<(), Fault> {
         if self.left.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
         let problem = format!(
-            "the run has used up the {} bytes that it may store; see `GraphRun::storage`",
+            "the run has exhausted its storage quota of {} bytes; see `GraphRun::storage_quota`",
             self.limit
         );
         Err(Fault::new(FaultCode::Refused, problem))
     }
 }
 
-/// How many bytes a value has as a message.
-pub(super) fn size(value: &impl Serialize) -> Result<u64, Fault> {
-    let mut count = Count(0);
+/// Returns the size of a value in bytes, encoded as a message.
+pub(super) fn encoded_size(value: &impl Serialize) -> Result<u64, Fault> {
+    let mut count = ByteCounter(0);
     rmp_serde::encode::write_named(&mut &mut count, value)
         .map_err(|error| Fault::new(FaultCode::Refused, error))?;
     Ok(count.0)
 }
 
-/// Counts the bytes of a value's text without keeping them.
-struct Count(u64);
+/// Counts the bytes of a value's JSON text without storing them.
+struct ByteCounter(u64);
 
-impl Count {
+impl ByteCounter {
     fn add(&mut self, value: &impl Serialize) -> Result<(), Fault> {
         serde_json::to_writer(self, value).map_err(|error| Fault::new(FaultCode::Refused, error))
     }
 }
 
-impl io::Write for &mut Count {
+impl io::Write for &mut ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len() as u64);
         Ok(bytes.len())

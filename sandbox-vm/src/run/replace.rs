@@ -1,17 +1,16 @@
-//! Running a graph to its end, though guests die under it.
+//! Runs a graph to its end, replacing guests that die.
 
 use graph_core::{Event, Exit, checkpoint::Lookup};
 use serde_json::Value;
 
 use super::GraphRun;
-use crate::{Error, Sandboxes, Spec, protocol::message::Given};
+use crate::{Error, Sandboxes, Spec, protocol::message::GraphInput};
 
 impl Sandboxes {
-    /// Runs a graph to its end in the sandbox of this name. If its guest dies, another one goes on from the last
-    /// checkpoint and repeats no call; at most so many guests are tried.
+    /// Runs a graph to its end in the sandbox of this name. If the guest dies, another one resumes from the last
+    /// checkpoint and repeats no external call; at most `max_guests` guests are tried.
     ///
-    /// `told` gets the events as they come. The sandbox stays, with its files, unless its guest has died; those of a
-    /// guest that died are lost with it.
+    /// `on_event` receives the events. The sandbox and its files remain, unless the guest has died: its files are lost.
     ///
     /// ```no_run
     /// use sandbox_vm::{GraphRun, Sandboxes, Spec};
@@ -20,8 +19,8 @@ impl Sandboxes {
     /// # async fn example(sandboxes: Sandboxes) -> Result<(), sandbox_vm::Error> {
     /// let input = Map::from_iter([("topic".to_owned(), json!("tea"))]);
     /// let run = GraphRun::new("debate").input(input);
-    /// let told = |event| println!("{event:?}");
-    /// let exit = sandboxes.run_graph(Spec::new("debate-7"), run, 3, told).await?;
+    /// let on_event = |event| println!("{event:?}");
+    /// let exit = sandboxes.run_graph(Spec::new("debate-7"), run, 3, on_event).await?;
     /// println!("{}", exit.state());
     /// # Ok(())
     /// # }
@@ -30,40 +29,40 @@ impl Sandboxes {
         &self,
         spec: Spec,
         mut run: GraphRun,
-        guests: u32,
-        mut told: impl FnMut(Event) + Send,
+        max_guests: u32,
+        mut on_event: impl FnMut(Event) + Send,
     ) -> Result<Exit<Value>, Error> {
-        let mut left = guests;
+        let mut left = max_guests;
         loop {
             left = left.saturating_sub(1);
             let sandbox = self.create_if_not_exists(spec.clone()).await?;
-            let died = match sandbox.run_graph(run.clone()).await {
+            let error = match sandbox.run_graph(run.clone()).await {
                 Ok(mut running) => {
                     while let Some(event) = running.next().await {
-                        told(event);
+                        on_event(event);
                     }
                     match running.finish().await {
-                        Err(error @ Error::Gone { .. }) => error,
-                        ended => return ended,
+                        Err(error @ Error::Terminated { .. }) => error,
+                        outcome => return outcome,
                     }
                 }
-                Err(error @ Error::Gone { .. }) => error,
+                Err(error @ Error::Terminated { .. }) => error,
                 Err(error) => return Err(error),
             };
             if left == 0 {
-                return Err(died);
+                return Err(error);
             }
-            tracing::warn!(sandbox = spec.name, %died, "a guest died, and another one goes on");
-            if run.has_begun().await? {
-                run.start.input = Given::Nothing;
+            tracing::warn!(sandbox = spec.name, %error, "a guest died; resuming with another one");
+            if run.has_started().await? {
+                run.start.input = GraphInput::Nothing;
             }
         }
     }
 }
 
 impl GraphRun {
-    /// Whether the thread has taken in what this run was given: then its newest checkpoint is this run's own.
-    async fn has_begun(&self) -> Result<bool, Error> {
+    /// Returns whether the thread has consumed this run's input: its newest checkpoint then belongs to this run.
+    async fn has_started(&self) -> Result<bool, Error> {
         let head = self.saver.get(&Lookup::head(&self.start.thread, "")).await;
         let head =
             head.map_err(|error| Error::Graph { error: error.to_string(), terminal: false })?;

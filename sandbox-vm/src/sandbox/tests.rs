@@ -1,15 +1,15 @@
-//! What only this crate may ask of a sandbox.
+//! Tests of crate-private operations of a sandbox.
 
 use crate::{
     Error, Isolation, Sandboxes, Spec, backend::InProcess, protocol::message::FaultCode, testkit,
 };
 
 #[tokio::test]
-async fn an_agent_of_this_process_does_not_set_the_clock_of_its_host() {
-    let folder = tempfile::tempdir().unwrap();
-    let opening = Sandboxes::new().backend(InProcess::new(testkit::agent));
-    let opening = opening.isolation(Isolation::Off).state_folder(folder.path().join("state"));
-    let sandboxes = opening.open().await.unwrap();
+async fn in_process_agent_refuses_to_set_host_clock() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Sandboxes::builder().backend(InProcess::new(testkit::agent));
+    let builder = builder.isolation(Isolation::Off).state_dir(dir.path().join("state"));
+    let sandboxes = builder.open().await.unwrap();
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
     let refused = sandbox.reseed(vec![0; 64]).await.unwrap_err();
     assert!(

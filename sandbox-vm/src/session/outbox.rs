@@ -1,4 +1,4 @@
-//! What waits to be written to the guest: bounded in messages and in bytes, for a guest may read nothing.
+//! Messages waiting to be written to the guest, bounded in number and bytes, because the guest may not read.
 
 use std::sync::{
     Arc,
@@ -16,66 +16,66 @@ use tokio::{
 
 use crate::protocol::{Kind, frame};
 
-/// How many messages may wait before whoever writes waits.
-const MESSAGES: usize = 64;
+/// Maximum number of messages in the outbox; further senders wait.
+const MAX_MESSAGES: usize = 64;
 
-/// How many bytes may wait before whoever writes waits: two messages of the largest size.
-const BYTES: usize = 128 << 20;
+/// Maximum number of payload bytes in the outbox; further senders wait. Equals two messages of maximum size.
+const MAX_BYTES: usize = 128 << 20;
 
-/// Where messages to the guest wait. Cheap to clone.
+/// Queue of messages to the guest. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
     queue: mpsc::Sender<Outgoing>,
     bytes: Arc<Semaphore>,
-    /// How many bytes the guest has taken.
-    taken: Arc<AtomicU64>,
+    /// Number of bytes written to the guest.
+    bytes_written: Arc<AtomicU64>,
 }
 
-/// A message that waits, and the room that it takes until it is written.
+/// A queued message, and the permit for its bytes until it is written.
 #[derive(Debug)]
 struct Outgoing {
     bytes: Vec<u8>,
-    _room: Option<OwnedSemaphorePermit>,
+    _bytes_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Outbox {
-    /// An outbox, and who writes what is in it to the guest until that is gone, or nobody is left who could put
-    /// something in.
+    /// Creates an outbox, and a future that writes its messages to the guest until writing fails or the outbox is
+    /// dropped.
     pub(super) fn new(writer: impl AsyncWrite + Unpin) -> (Self, impl Future<Output = ()>) {
-        let (queue, messages) = mpsc::channel(MESSAGES);
-        let taken = Arc::<AtomicU64>::default();
-        let writing = write_all(writer, messages, taken.clone());
-        (Self { queue, bytes: Arc::new(Semaphore::new(BYTES)), taken }, writing)
+        let (queue, messages) = mpsc::channel(MAX_MESSAGES);
+        let bytes_written = Arc::<AtomicU64>::default();
+        let writing = write_all(writer, messages, bytes_written.clone());
+        (Self { queue, bytes: Arc::new(Semaphore::new(MAX_BYTES)), bytes_written }, writing)
     }
 
-    /// How many bytes the guest has taken so far.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+    /// Returns the number of bytes written to the guest so far.
+    pub(super) fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Puts a message in, as soon as there is room. A writer that is gone means that the session is over, which the
-    /// reader reports.
+    /// Queues a message as soon as there is space. If the writer has stopped, the session is over, which the reader
+    /// reports.
     pub(super) async fn put(&self, kind: Kind, id: u64, payload: Vec<u8>) {
-        let bytes = u32::try_from(payload.len().min(BYTES)).unwrap_or(u32::MAX);
-        let Ok(room) = self.bytes.clone().acquire_many_owned(bytes).await else { return };
-        let Ok(place) = self.queue.reserve().await else { return };
-        // Only now there is a second copy of it.
-        let bytes = frame::write(kind, id, &payload);
-        place.send(Outgoing { bytes, _room: Some(room) });
+        let bytes = u32::try_from(payload.len().min(MAX_BYTES)).unwrap_or(u32::MAX);
+        let Ok(bytes_permit) = self.bytes.clone().acquire_many_owned(bytes).await else { return };
+        let Ok(slot) = self.queue.reserve().await else { return };
+        // Encoded only now, because that makes a second copy.
+        let bytes = frame::encode(kind, id, &payload);
+        slot.send(Outgoing { bytes, _bytes_permit: Some(bytes_permit) });
     }
 
-    /// Puts a short message in as soon as there is a place, if it is still wanted then.
-    pub(super) async fn put_short(&self, message: impl FnOnce() -> Option<Vec<u8>>) {
-        let Ok(place) = self.queue.reserve().await else { return };
+    /// Queues a short message as soon as there is a slot, if `message` still returns one then.
+    pub(super) async fn put_if_wanted(&self, message: impl FnOnce() -> Option<Vec<u8>>) {
+        let Ok(slot) = self.queue.reserve().await else { return };
         if let Some(bytes) = message() {
-            place.send(Outgoing { bytes, _room: None });
+            slot.send(Outgoing { bytes, _bytes_permit: None });
         }
     }
 
-    /// Puts a short message in without waiting: where there is no place, a task of its own does it later.
-    pub(super) fn put_soon(&self, bytes: Vec<u8>) {
+    /// Queues a short message without waiting. If there is no slot, a separate task queues it later.
+    pub(super) fn put_without_waiting(&self, bytes: Vec<u8>) {
         if let Err(TrySendError::Full(message)) =
-            self.queue.try_send(Outgoing { bytes, _room: None })
+            self.queue.try_send(Outgoing { bytes, _bytes_permit: None })
             && let Ok(runtime) = Handle::try_current()
         {
             let queue = self.queue.clone();
@@ -87,14 +87,14 @@ impl Outbox {
 async fn write_all(
     mut writer: impl AsyncWrite + Unpin,
     mut messages: mpsc::Receiver<Outgoing>,
-    taken: Arc<AtomicU64>,
+    bytes_written: Arc<AtomicU64>,
 ) {
     while let Some(message) = messages.recv().await {
         let mut rest = message.bytes.as_slice();
         while !rest.is_empty() {
             let Ok(count @ 1..) = writer.write(rest).await else { return };
             rest = &rest[count..];
-            taken.fetch_add(count as u64, Ordering::Relaxed);
+            bytes_written.fetch_add(count as u64, Ordering::Relaxed);
         }
         if writer.flush().await.is_err() {
             return;

@@ -1,59 +1,59 @@
-//! Escapes: each is tried by a program in the guest, and none gets through.
+//! Checks that escape attempts of a program in the guest fail.
 
 use std::{
     net::{TcpListener, UdpSocket},
     os::{linux::net::SocketAddrExt, unix::net::UnixListener},
 };
 
-use super::{Bench, Check, Failure, check, ensure};
+use super::{Check, Failure, TestContext, check, ensure};
 use crate::{Program, report::Guarantee};
 
 pub(super) const CHECKS: &[Check] = &[
     check!(
-        "escape: a program has no capability and cannot get any",
+        "escape: a program has no capabilities and cannot gain any",
         [Programs, FilteredCalls, NoPrivileges],
-        powerless
+        no_capabilities
     ),
     check!(
-        "escape: no network of any kind reaches the host or beyond",
+        "escape: no network connection reaches the host or beyond",
         [Programs, NoNetwork],
         network
     ),
-    check!("escape: no file of the host is seen", [Programs, NoHostFiles], host_files),
-    check!("escape: nothing of the image can be written", [Programs, NoHostFiles], read_only),
+    check!("escape: no file of the host is visible", [Programs, NoHostFiles], host_files),
+    check!("escape: the image cannot be written", [Programs, NoHostFiles], read_only),
     check!(
-        "escape: no process of the host is seen or signalled",
+        "escape: no process of the host can be seen or signalled",
         [Programs, OwnProcesses],
         processes
     ),
     check!(
-        "escape: the kernel's own files and devices are out of reach",
+        "escape: kernel files and devices are inaccessible",
         [Programs, FilteredCalls],
         kernel_files
     ),
-    check!("escape: no dangerous system call is made", [Programs, FilteredCalls], system_calls),
+    check!("escape: dangerous system calls are blocked", [Programs, FilteredCalls], system_calls),
 ];
 
-/// Tries each; all must be held.
-async fn held(bench: &Bench, attempts: &[&[&str]]) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let mut through = Vec::new();
+/// Makes each attempt; all of them must be blocked.
+async fn assert_all_blocked(cx: &TestContext, attempts: &[&[&str]]) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let mut succeeded = Vec::new();
     for attempt in attempts {
-        let program = Program::new(&*bench.program).arg("try").args(attempt.iter().copied());
+        let program = Program::new(&*cx.program).arg("try").args(attempt.iter().copied());
         let output = sandbox.exec(program).await?;
         if !output.success() {
-            through.push(format!(
+            succeeded.push(format!(
                 "{attempt:?}: {:?} {}",
                 output.status,
                 String::from_utf8_lossy(&output.stderr)
             ));
         }
     }
-    ensure!(through.is_empty(), "{}", through.join("; "));
+    ensure!(succeeded.is_empty(), "{}", succeeded.join("; "));
     Ok(())
 }
 
-async fn network(bench: Bench) -> Result<(), Failure> {
+async fn network(cx: TestContext) -> Result<(), Failure> {
     let tcp = TcpListener::bind("127.0.0.1:0")?;
     let udp = UdpSocket::bind("127.0.0.1:0")?;
     let name = format!("sandbox-vm-{}", std::process::id());
@@ -70,38 +70,38 @@ async fn network(bench: Bench) -> Result<(), Failure> {
         &["abstract", &name],
         &["unix", &socket],
     ];
-    let outcome = held(&bench, attempts).await;
+    let outcome = assert_all_blocked(&cx, attempts).await;
     udp.set_nonblocking(true)?;
     std::fs::remove_file(&path)?;
     outcome?;
-    // What it sends to itself may arrive; nothing arrives here.
+    // A packet that the guest sends to itself may arrive there, but none may arrive here.
     let port = udp.local_addr()?.to_string();
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let _ = sandbox.exec(Program::new(&*bench.program).args(["try", "udp", &port])).await?;
-    ensure!(udp.recv(&mut [0; 16]).is_err(), "a packet of the guest arrived");
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let _ = sandbox.exec(Program::new(&*cx.program).args(["try", "udp", &port])).await?;
+    ensure!(udp.recv(&mut [0; 16]).is_err(), "a packet from the guest arrived");
     for (listener, accepted) in [
         ("tcp", accepts(&tcp)?),
         ("abstract", accepts_unix(&abstract_socket)?),
         ("unix", accepts_unix(&unix)?),
     ] {
-        ensure!(!accepted, "the guest connected to the host by {listener}");
+        ensure!(!accepted, "the guest connected to the host's {listener} listener");
     }
-    // Where system calls are listed there is no socket to try it with. So the guest says which network it is in; one with
-    // a kernel of its own counts its networks by itself.
-    if !bench.capabilities.has(Guarantee::OwnKernel) {
-        let output = sandbox.exec(Program::new(&*bench.program).arg("network")).await?;
+    // If system calls are filtered, the guest cannot create a socket to try. Therefore compare network namespaces. A
+    // guest with its own kernel numbers its namespaces independently.
+    if !cx.capabilities.has(Guarantee::OwnKernel) {
+        let output = sandbox.exec(Program::new(&*cx.program).arg("network")).await?;
         let network = String::from_utf8_lossy(&output.stdout).into_owned();
         let own = std::fs::read_link("/proc/self/ns/net")?.display().to_string();
         ensure!(
             network.starts_with("net:") && network != own,
-            "it is in {network:?}, and so are we"
+            "the guest is in network namespace {network:?}, which is the host's or unknown"
         );
     }
-    if bench.capabilities.has(Guarantee::FilteredCalls) {
+    if cx.capabilities.has(Guarantee::FilteredCalls) {
         let families = ["inet", "inet6", "raw", "packet", "netlink", "vsock", "bluetooth"];
         let attempts: Vec<_> = families.map(|it| ["socket", it]).to_vec();
         let attempts: Vec<&[&str]> = attempts.iter().map(|it| &it[..]).collect();
-        held(&bench, &attempts).await?;
+        assert_all_blocked(&cx, &attempts).await?;
     }
     Ok(())
 }
@@ -116,15 +116,15 @@ fn accepts_unix(listener: &UnixListener) -> std::io::Result<bool> {
     Ok(listener.accept().is_ok())
 }
 
-async fn host_files(bench: Bench) -> Result<(), Failure> {
+async fn host_files(cx: TestContext) -> Result<(), Failure> {
     let secret = std::env::temp_dir().join(format!("sandbox-vm-key-{}", std::process::id()));
     std::fs::write(&secret, "key")?;
     let home = std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned());
     let current = std::env::current_dir()?.display().to_string();
     let path = secret.display().to_string();
     let by_process = format!("/proc/1/root{path}");
-    let outcome = held(
-        &bench,
+    let outcome = assert_all_blocked(
+        &cx,
         &[
             &["read", &path],
             &["read", &by_process],
@@ -135,7 +135,7 @@ async fn host_files(bench: Bench) -> Result<(), Failure> {
             &["list", "/var"],
             &["list", "/run"],
             &["list", "/boot"],
-            // The first process may be seen, but nothing of the host's own variables in it.
+            // The first process may be visible, but it must not hold the host's environment variables.
             &["variable", "PATH"],
         ],
     )
@@ -144,9 +144,9 @@ async fn host_files(bench: Bench) -> Result<(), Failure> {
     outcome
 }
 
-async fn read_only(bench: Bench) -> Result<(), Failure> {
-    held(
-        &bench,
+async fn read_only(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
         &[
             &["write", "/owned"],
             &["write", "/etc/passwd"],
@@ -157,22 +157,22 @@ async fn read_only(bench: Bench) -> Result<(), Failure> {
     .await
 }
 
-/// A guest has so few processes that a larger id is none of its own.
-pub(super) const FEW: u32 = 1000;
+/// Upper bound of process ids in a guest; a larger id belongs to the host.
+pub(super) const MAX_GUEST_PID: u32 = 1000;
 
-async fn processes(bench: Bench) -> Result<(), Failure> {
+async fn processes(cx: TestContext) -> Result<(), Failure> {
     let own = std::process::id().to_string();
     let signal = ["signal", &own];
     let mut attempts: Vec<&[&str]> = vec![&["ptrace", "1"], &["processes"]];
-    if std::process::id() > FEW {
+    if std::process::id() > MAX_GUEST_PID {
         attempts.push(&signal);
     }
-    held(&bench, &attempts).await
+    assert_all_blocked(&cx, &attempts).await
 }
 
-async fn kernel_files(bench: Bench) -> Result<(), Failure> {
-    held(
-        &bench,
+async fn kernel_files(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
         &[
             &["read", "/proc/kcore"],
             &["read", "/proc/kallsyms"],
@@ -195,9 +195,9 @@ async fn kernel_files(bench: Bench) -> Result<(), Failure> {
     .await
 }
 
-async fn powerless(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let output = sandbox.exec(Program::new(&*bench.program).arg("status")).await?;
+async fn no_capabilities(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let output = sandbox.exec(Program::new(&*cx.program).arg("status")).await?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let none = "0000000000000000";
     let value = |name: &str| text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(":\t"));
@@ -207,19 +207,19 @@ async fn powerless(bench: Bench) -> Result<(), Failure> {
         ("CapEff", none),
         ("CapBnd", none),
         ("no new privileges", "1"),
-        // A filter is at work.
+        // 2: a seccomp filter is active.
         ("Seccomp", "2"),
     ] {
-        ensure!(value(name) == Some(expected), "{name} is {:?} and not {expected}", value(name));
+        ensure!(value(name) == Some(expected), "{name} is {:?}, expected {expected}", value(name));
     }
-    // A kernel without ambient capabilities does not speak of them.
+    // A kernel without ambient capabilities does not print this line.
     ensure!(value("CapAmb").is_none_or(|it| it == none), "CapAmb is {:?}", value("CapAmb"));
     Ok(())
 }
 
-async fn system_calls(bench: Bench) -> Result<(), Failure> {
-    held(
-        &bench,
+async fn system_calls(cx: TestContext) -> Result<(), Failure> {
+    assert_all_blocked(
+        &cx,
         &[
             &["ptrace", "1"],
             &["mount"],

@@ -16,23 +16,24 @@ pub(super) fn register(agent: Agent) -> Agent {
     agent
         .graph("debate", |host: &Host| Ok((debate(host.checkpointer())?, Some(host.clone()))))
         .graph("order", |host: &Host| Ok((order(host.checkpointer())?, ())))
-        .graph("chatter", |host: &Host| {
-            let graph = StateGraph::<Chatter>::new().node(chatter).edge(START, chatter);
+        .graph("event-burst", |host: &Host| {
+            let graph = StateGraph::<EventBurst>::new().node(event_burst).edge(START, event_burst);
             Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, ()))
         })
-        .graph("crowd", |host: &Host| {
-            let graph = StateGraph::<Crowd, Host>::new().node(gather).node(call);
-            let graph = graph.edge(START, gather).branch(gather, call_up);
+        .graph("parallel-calls", |host: &Host| {
+            let graph = StateGraph::<ParallelCalls, Host>::new().node(prepare).node(call);
+            let graph = graph.edge(START, prepare).branch(prepare, fan_out);
             Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, host.clone()))
         })
-        .graph("thief", |host: &Host| {
-            let graph =
-                StateGraph::<Order, Arc<dyn Checkpointer>>::new().node(thief).edge(START, thief);
+        .graph("foreign-thread", |host: &Host| {
+            let graph = StateGraph::<Order, Arc<dyn Checkpointer>>::new()
+                .node(read_foreign_thread)
+                .edge(START, read_foreign_thread);
             let graph = graph.shared_checkpointer(host.checkpointer()).compile()?;
             Ok((graph, host.checkpointer()))
         })
-        .graph("glutton", |host: &Host| {
-            let graph = StateGraph::<Order, Host>::new().node(glutton).edge(START, glutton);
+        .graph("exhaust", |host: &Host| {
+            let graph = StateGraph::<Order, Host>::new().node(exhaust).edge(START, exhaust);
             Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, host.clone()))
         })
         .graph("hang", |host: &Host| {
@@ -41,32 +42,32 @@ pub(super) fn register(agent: Agent) -> Agent {
         })
 }
 
-/// A debate of three rounds: two speakers at once, each asking the host for words, and a judge.
+/// A debate of three rounds: two concurrent speakers, each of which calls the host, and a judge.
 #[derive(State, Clone, Debug, Default)]
 pub struct Debate {
-    /// What it is about.
+    /// Topic of the debate.
     pub topic: String,
-    /// How many rounds are over.
+    /// Number of rounds started so far.
     pub round: u32,
-    /// What was said, and by whom.
+    /// All statements, each prefixed with its side.
     #[reduce(append)]
     pub turns: Vec<String>,
-    /// What the judge says.
+    /// The judge's verdict.
     pub verdict: String,
 }
 
-/// The debate. Its dependency is the host; without one a speaker says what it has to say by itself.
+/// Builds the debate. Its dependency is the host; without a host, speakers answer themselves.
 pub fn debate(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<Debate, Option<Host>>, BuildError> {
     StateGraph::new()
-        .node(open)
+        .node(start_round)
         .node(speak)
         .node(judge)
-        .edge(START, open)
-        .branch(open, give_turns)
+        .edge(START, start_round)
+        .branch(start_round, assign_turns)
         .edge(speak, judge)
-        .branch(judge, go_on)
+        .branch(judge, next_round)
         .shared_checkpointer(saver)
         .compile()
 }
@@ -83,43 +84,43 @@ enum Turns {
     All(Vec<Turn>),
 }
 
-fn give_turns(debate: &Debate) -> Turns {
+fn assign_turns(debate: &Debate) -> Turns {
     let turn = |side: &str| Turn { side: side.to_owned(), round: debate.round };
     Turns::All(vec![turn("for"), turn("against")])
 }
 
-fn go_on(debate: &Debate) -> Next {
-    if debate.round < 3 { Next::Again } else { Next::Over }
+fn next_round(debate: &Debate) -> Next {
+    if debate.round < 3 { Next::Again } else { Next::Finish }
 }
 
 #[derive(Route)]
 enum Next {
-    #[to(open)]
+    #[to(start_round)]
     Again,
     #[to(END)]
-    Over,
+    Finish,
 }
 
-async fn open(debate: &Debate) -> DebateUpdate {
+async fn start_round(debate: &Debate) -> DebateUpdate {
     Debate::update().round(debate.round + 1)
 }
 
 async fn speak(turn: Turn, cx: &Context<Option<Host>>) -> Result<DebateUpdate, NodeError> {
     let Turn { side, round } = turn;
-    let words = format!("{side} in round {round}");
+    let prompt = format!("{side} in round {round}");
     let answer: String = match cx.deps() {
-        Some(host) => host.call(cx, "llm.chat", 0, json!({ "prompt": words })).await?,
-        None => cx.task("llm.chat", 0, async { Ok(answer(&words)) }).await?,
+        Some(host) => host.call(cx, "llm.chat", 0, json!({ "prompt": prompt })).await?,
+        None => cx.task("llm.chat", 0, async { Ok(answer(&prompt)) }).await?,
     };
     Ok(Debate::update().turns([format!("{side}: {answer}")]))
 }
 
-/// What the suite's hosts answer to a prompt.
+/// Returns the suite's answer to a prompt.
 pub fn answer(prompt: &str) -> String {
     format!("I am {prompt}")
 }
 
-/// Decides, and keeps the log of the debate in the workspace after every round.
+/// Decides, and writes the log of the debate to the workspace after every round.
 async fn judge(debate: &Debate, cx: &Context<Option<Host>>) -> Result<DebateUpdate, NodeError> {
     if let Some(host) = cx.deps() {
         let log = serde_json::to_vec_pretty(&debate.turns).map_err(NodeError::terminal)?;
@@ -130,10 +131,10 @@ async fn judge(debate: &Debate, cx: &Context<Option<Host>>) -> Result<DebateUpda
     Ok(Debate::update().verdict(format!("{} turns on {}", debate.turns.len(), debate.topic)))
 }
 
-/// An order that needs somebody's word.
+/// An order that needs approval.
 #[derive(State, Clone, Debug, Default)]
 pub struct Order {
-    /// What is ordered.
+    /// The ordered item.
     pub item: String,
     /// Whether it was approved.
     pub approved: bool,
@@ -149,20 +150,20 @@ async fn approve(order: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> 
 }
 
 #[derive(State, Clone, Debug, Default)]
-struct Chatter {
+struct EventBurst {
     events: u32,
 }
 
-/// Says more than the host has room for at once.
-async fn chatter(chatter: &Chatter, cx: &Context) {
-    for number in 0..chatter.events {
+/// Emits more events than the host can buffer.
+async fn event_burst(event_burst: &EventBurst, cx: &Context) {
+    for number in 0..event_burst.events {
         cx.emit(number).await;
     }
 }
 
-/// Many who all call the host at once.
+/// State of a graph with many concurrent host calls.
 #[derive(State, Clone, Debug, Default)]
-struct Crowd {
+struct ParallelCalls {
     callers: u32,
     #[reduce(append)]
     answers: Vec<u32>,
@@ -174,19 +175,19 @@ enum Callers {
     All(Vec<u32>),
 }
 
-fn call_up(crowd: &Crowd) -> Callers {
-    Callers::All((0..crowd.callers).collect())
+fn fan_out(state: &ParallelCalls) -> Callers {
+    Callers::All((0..state.callers).collect())
 }
 
-async fn gather(_: &Crowd) {}
+async fn prepare(_: &ParallelCalls) {}
 
-async fn call(caller: u32, cx: &Context<Host>) -> Result<CrowdUpdate, NodeError> {
+async fn call(caller: u32, cx: &Context<Host>) -> Result<ParallelCallsUpdate, NodeError> {
     let answer = cx.deps().call(cx, "count", 0, caller).await?;
-    Ok(Crowd::update().answers([answer]))
+    Ok(ParallelCalls::update().answers([answer]))
 }
 
-/// Reaches for a thread that is not its own.
-async fn thief(
+/// Tries to read another thread.
+async fn read_foreign_thread(
     order: &Order,
     cx: &Context<Arc<dyn Checkpointer>>,
 ) -> Result<OrderUpdate, NodeError> {
@@ -195,15 +196,15 @@ async fn thief(
     Ok(Order::update().approved(true))
 }
 
-/// Takes more than it may, of what the order names.
-async fn glutton(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeError> {
+/// Exhausts the resource that the order names.
+async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeError> {
     let workspace = cx.deps().workspace();
     match order.item.as_str() {
         "memory" => {
-            let mut held = Vec::new();
+            let mut allocated = Vec::new();
             loop {
-                held.push(vec![1_u8; 1 << 20]);
-                std::hint::black_box(&held);
+                allocated.push(vec![1_u8; 1 << 20]);
+                std::hint::black_box(&allocated);
             }
         }
         "disk" => std::fs::write(workspace.join("large"), vec![1; 64 << 20])?,
@@ -219,7 +220,7 @@ async fn glutton(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeE
     Ok(Order::update().approved(true))
 }
 
-/// Never ends, and never lets anybody else run.
+/// Never returns, and never yields to other tasks.
 async fn hang(_: &Order) {
     loop {
         std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! A host with live sandboxes that waits to be killed: the tests look at what it leaves behind.
+//! A host with live sandboxes that waits to be killed; tests check what it leaves behind.
 
 use std::{
     io::{self, Write},
@@ -6,28 +6,28 @@ use std::{
 };
 
 use crate::{
-    GraphRun, Image, Isolation, Opening, Program, Sandbox, Sandboxes, Spec,
+    GraphRun, Image, Isolation, Program, Sandbox, Sandboxes, SandboxesBuilder, Spec,
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
 
-/// Names the program that containers start, where it is not the host's own.
+/// Environment variable with the path of the program that containers run, if it is not the host's own.
 #[cfg(feature = "docker")]
-const AGENT: &str = "SANDBOX_VM_AGENT";
+const AGENT_VARIABLE: &str = "SANDBOX_VM_AGENT";
 
-/// Is a host with so many live sandboxes, says `ready`, and never ends.
+/// Runs a host with `count` live sandboxes, prints `ready`, and never returns.
 pub(super) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let opening = open(backend, Sandboxes::new().state_folder(state));
-        let sandboxes = opening.open().await.map_err(io::Error::other)?;
-        // A VM without a kernel runs no programs, and the image that an engine is given has none but the agent.
+        let builder = add_backend(backend, Sandboxes::builder().state_dir(state));
+        let sandboxes = builder.open().await.map_err(io::Error::other)?;
+        // The `kvm-process` back end runs no programs, and the image used for `docker` contains only the agent.
         let has_programs = !matches!(backend, "kvm-process" | "docker");
         let image = if has_programs { Image::Python } else { Image::Base };
         for number in 0..count {
             let spec = Spec::new(format!("live-{number}")).image(image.clone());
             let sandbox = sandboxes.create_if_not_exists(spec).await.map_err(io::Error::other)?;
-            // Some of them are in the middle of something, and some will never look up from it; but not this process
-            // itself, which would not go on either.
+            // Some sandboxes are busy, and some never respond again. An in-process graph would block this process too,
+            // so there it is left out.
             match number % 3 {
                 0 if has_programs => run_program(sandbox),
                 1 if backend != "in-process" => run_graph(&sandbox).await?,
@@ -41,23 +41,23 @@ pub(super) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     })
 }
 
-fn open(backend: &str, opening: Opening) -> Opening {
+fn add_backend(backend: &str, builder: SandboxesBuilder) -> SandboxesBuilder {
     match backend {
-        "gvisor" => opening.backend(Gvisor::this_program()),
-        "microvm" => opening.backend(MicroVm::this_program()),
+        "gvisor" => builder.backend(Gvisor::this_program()),
+        "microvm" => builder.backend(MicroVm::this_program()),
         #[cfg(target_arch = "x86_64")]
-        "kvm-process" => opening.backend(crate::backend::KvmProcess::this_program()),
+        "kvm-process" => builder.backend(crate::backend::KvmProcess::this_program()),
         #[cfg(feature = "docker")]
         "docker" => {
-            let agent = std::env::var_os(AGENT).unwrap_or_else(|| "/proc/self/exe".into());
-            opening.backend(crate::backend::Docker::agent(agent))
+            let agent = std::env::var_os(AGENT_VARIABLE).unwrap_or_else(|| "/proc/self/exe".into());
+            builder.backend(crate::backend::Docker::agent(agent))
         }
-        "in-process" => opening.backend(InProcess::new(super::agent)).isolation(Isolation::Off),
-        _ => opening.backend(Jail::this_program()),
+        "in-process" => builder.backend(InProcess::new(super::agent)).isolation(Isolation::Off),
+        _ => builder.backend(Jail::this_program()),
     }
 }
 
-/// Runs a program that has started another.
+/// Runs a program that has started another one.
 fn run_program(sandbox: Sandbox) {
     let program = Program::new("/bin/sh").args(["-c", "sleep 1000 & wait"]);
     tokio::spawn(async move { sandbox.exec(program).await });

@@ -1,8 +1,9 @@
-//! Programs that try to get out, and a few that only help the suite.
+//! Programs that attempt to escape from a guest, and helper programs of the suite.
 //!
-//! `sandbox-vm-hostile try NAME` ends with code 0 if the guest's walls held, and with [`GOT_THROUGH`] if they did not.
+//! `sandbox-vm-hostile try NAME` exits with code 0 if the attempt was blocked, and with [`ATTEMPT_SUCCEEDED`] if it was
+//! not.
 
-#![expect(clippy::print_stdout, reason = "these are programs, and the suite reads what they say")]
+#![expect(clippy::print_stdout, reason = "the suite reads the output of these programs")]
 
 use std::{
     fs,
@@ -16,30 +17,30 @@ use std::{
 
 use rustix::net::{AddressFamily, SocketType};
 
-/// How a program ends that got through a wall.
-pub const GOT_THROUGH: u8 = 77;
+/// Exit code of an attempt that was not blocked.
+pub const ATTEMPT_SUCCEEDED: u8 = 77;
 
-/// How a program ends that failed for a reason that no wall gives: it has shown nothing.
-pub const SHOWN_NOTHING: u8 = 78;
+/// Exit code of an attempt that failed for a reason other than isolation, and therefore proves nothing.
+pub const ATTEMPT_INCONCLUSIVE: u8 = 78;
 
-/// How much a program takes that wants more memory than it may have.
-const MUCH: usize = 512 << 20;
+/// Number of bytes that a program allocates to exceed its memory limit.
+const TOTAL_BYTES: usize = 512 << 20;
 
-/// How much of it at a time.
-const PIECE: usize = 4 << 20;
+/// Number of bytes that are allocated at a time.
+const CHUNK_BYTES: usize = 4 << 20;
 
-/// Runs one of the programs, by its arguments.
+/// Runs the program selected by the arguments.
 pub fn main(args: &[String]) -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match args.as_slice() {
-        ["say", out, error] => say(out, error),
+    let result = match args.as_slice() {
+        ["say", out, error] => print(out, error),
         ["exit", code] => return ExitCode::from(code.parse::<u8>().unwrap_or(1)),
         ["cat"] => cat(),
         ["environment"] => environment(),
         ["status"] => status(),
         ["network"] => network(),
         ["sleep"] => sleep(),
-        ["clock-and-dice"] => clock_and_dice(),
+        ["clock-and-random"] => clock_and_random(),
         ["spin"] => spin(),
         ["leave-a-child"] => leave_a_child(),
         ["orphans", count] => orphans(count.parse().unwrap_or(1)),
@@ -55,7 +56,7 @@ pub fn main(args: &[String]) -> ExitCode {
         }
         _ => Err(io::Error::other(format!("unknown arguments: {args:?}"))),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -64,7 +65,7 @@ pub fn main(args: &[String]) -> ExitCode {
     }
 }
 
-fn say(out: &str, error: &str) -> io::Result<()> {
+fn print(out: &str, error: &str) -> io::Result<()> {
     io::stdout().write_all(out.as_bytes())?;
     io::stderr().write_all(error.as_bytes())
 }
@@ -90,19 +91,20 @@ fn environment() -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel says of this process. gVisor's has no line for new privileges, and answers the call.
+/// Prints the kernel's status of this process. gVisor's kernel prints no line for `no_new_privs`, but supports the
+/// system call.
 fn status() -> io::Result<()> {
     let text = fs::read_to_string("/proc/self/status")?;
-    let none_new = u8::from(rustix::thread::no_new_privs()?);
-    say(&format!("{text}no new privileges:\t{none_new}\n"), "")
+    let no_new_privs = u8::from(rustix::thread::no_new_privs()?);
+    print(&format!("{text}no new privileges:\t{no_new_privs}\n"), "")
 }
 
-/// Says what time it is, in seconds, and a number that nobody can guess.
-fn clock_and_dice() -> io::Result<()> {
-    let mut dice = [0; 16];
-    fs::File::open("/dev/urandom")?.read_exact(&mut dice)?;
+/// Prints the time in seconds and a random number.
+fn clock_and_random() -> io::Result<()> {
+    let mut random = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    say(&format!("{} {:032x}", now.as_secs_f64(), u128::from_ne_bytes(dice)), "")
+    print(&format!("{} {:032x}", now.as_secs_f64(), u128::from_ne_bytes(random)), "")
 }
 
 fn sleep() -> io::Result<()> {
@@ -116,39 +118,39 @@ fn spin() -> io::Result<()> {
     }
 }
 
-fn again(args: &[&str]) -> io::Result<std::process::Child> {
+fn spawn_self(args: &[&str]) -> io::Result<std::process::Child> {
     Command::new(std::env::current_exe().unwrap_or_else(|_| super::PROGRAM.into()))
         .args(args)
         .spawn()
 }
 
-/// Ends, and leaves a process that holds its output open.
+/// Exits, and leaves a process behind that holds its output open.
 fn leave_a_child() -> io::Result<()> {
-    again(&["sleep"]).map(drop)
+    spawn_self(&["sleep"]).map(drop)
 }
 
-/// Leaves processes that end after it has.
+/// Leaves processes behind that exit after it has.
 fn orphans(count: u32) -> io::Result<()> {
     for _ in 0..count {
-        again(&["exit", "0"])?;
+        spawn_self(&["exit", "0"])?;
     }
     Ok(())
 }
 
 fn fork_bomb() -> io::Result<()> {
     loop {
-        if again(&["fork-bomb"]).is_err() {
+        if spawn_self(&["fork-bomb"]).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
 fn eat_memory() -> io::Result<()> {
-    let mut held = Vec::new();
+    let mut allocated = Vec::new();
     loop {
-        // Written to, or the kernel would give no page for it.
-        held.push(vec![1u8; 1 << 20]);
-        std::hint::black_box(&held);
+        // Written to, because the kernel allocates a page only on its first write.
+        allocated.push(vec![1u8; 1 << 20]);
+        std::hint::black_box(&allocated);
     }
 }
 
@@ -163,7 +165,7 @@ fn fill_disk() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a file that is nearly all holes, and takes no room.
+/// Creates a sparse file that is longer than the disk but takes no space.
 fn long_file() -> io::Result<()> {
     fs::File::create("long")?.set_len(1 << 40)
 }
@@ -182,8 +184,8 @@ fn endless_output() -> io::Result<()> {
     }
 }
 
-/// A file or folder that holds nothing, as the one in place of a hidden one does, gives nothing away.
-fn something<T>(found: Option<T>) -> io::Result<()> {
+/// Fails if a file or directory is empty, as the replacement of a hidden one is: it reveals nothing.
+fn non_empty<T>(found: Option<T>) -> io::Result<()> {
     found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
@@ -195,10 +197,10 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
         ("abstract", [name]) => abstract_socket(name),
         ("socket", [family]) => socket(family),
         ("open", [path]) => fs::File::open(path).map(drop),
-        ("read", [path]) => fs::read(path).and_then(|it| something(it.first())),
-        ("variable", [name]) => variable(name),
-        ("processes", []) => processes(),
-        ("list", [path]) => fs::read_dir(path).and_then(|mut it| something(it.next())),
+        ("read", [path]) => fs::read(path).and_then(|it| non_empty(it.first())),
+        ("variable", [name]) => find_init_variable(name),
+        ("processes", []) => find_host_process(),
+        ("list", [path]) => fs::read_dir(path).and_then(|mut it| non_empty(it.next())),
         ("write", [path]) => {
             fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(drop)
         }
@@ -223,23 +225,23 @@ fn attempt(name: &str, rest: &[&str]) -> ExitCode {
 
 fn report(outcome: io::Result<()>) -> ExitCode {
     match outcome {
-        Err(error) if is_wall(&error) => {
-            println!("held: {error}");
+        Err(error) if is_denial(&error) => {
+            println!("blocked: {error}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("that is no wall: {error} ({:?})", error.kind());
-            ExitCode::from(SHOWN_NOTHING)
+            eprintln!("unexpected error, the attempt proves nothing: {error} ({:?})", error.kind());
+            ExitCode::from(ATTEMPT_INCONCLUSIVE)
         }
         Ok(()) => {
-            println!("got through");
-            ExitCode::from(GOT_THROUGH)
+            println!("the attempt succeeded");
+            ExitCode::from(ATTEMPT_SUCCEEDED)
         }
     }
 }
 
-/// Whether this is what whoever meets a wall is told: that it may not, that there is no such thing, or no such way.
-fn is_wall(error: &io::Error) -> bool {
+/// Returns whether an error is one that isolation causes: not permitted, does not exist, or not supported.
+fn is_denial(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, NetworkUnreachable, NotFound, PermissionDenied, ReadOnlyFilesystem,
         Unsupported,
@@ -258,9 +260,9 @@ fn is_wall(error: &io::Error) -> bool {
         )
 }
 
-/// Which network this process is in.
+/// Prints the network namespace of this process.
 fn network() -> io::Result<()> {
-    say(&fs::read_link("/proc/self/ns/net")?.display().to_string(), "")
+    print(&fs::read_link("/proc/self/ns/net")?.display().to_string(), "")
 }
 
 fn shared_memory(of: &str) -> io::Result<()> {
@@ -268,29 +270,29 @@ fn shared_memory(of: &str) -> io::Result<()> {
         "zero" => Some(fs::File::options().read(true).write(true).open("/dev/zero")?),
         _ => None,
     };
-    for _ in 0..MUCH / PIECE {
-        crate::sys::hold_shared_memory(file.as_ref(), PIECE)?;
+    for _ in 0..TOTAL_BYTES / CHUNK_BYTES {
+        crate::sys::allocate_shared_memory(file.as_ref(), CHUNK_BYTES)?;
     }
-    stay();
+    wait_for_sampling();
     Ok(())
 }
 
-/// Writes to files that are nowhere but in memory, and that no process has mapped.
+/// Writes to in-memory files that no process has mapped.
 fn memory_files() -> io::Result<()> {
-    let piece = vec![1; PIECE];
+    let piece = vec![1; CHUNK_BYTES];
     let mut files = Vec::new();
-    for _ in 0..MUCH / PIECE {
+    for _ in 0..TOTAL_BYTES / CHUNK_BYTES {
         let file = rustix::fs::memfd_create("piece", rustix::fs::MemfdFlags::empty())?;
         let mut file = fs::File::from(file);
         file.write_all(&piece)?;
         files.push(file);
     }
-    stay();
+    wait_for_sampling();
     Ok(())
 }
 
-/// Gives whoever looks after it the time to look.
-fn stay() {
+/// Gives the agent time to sample the memory usage.
+fn wait_for_sampling() {
     std::thread::sleep(Duration::from_secs(2));
 }
 
@@ -323,7 +325,7 @@ fn socket(family: &str) -> io::Result<()> {
         "netlink" => (AddressFamily::NETLINK, SocketType::RAW),
         "vsock" => (AddressFamily::VSOCK, SocketType::STREAM),
         "bluetooth" => (AddressFamily::BLUETOOTH, SocketType::RAW),
-        _ => return Err(io::Error::other("there is no such attempt")),
+        _ => return Err(io::Error::other("unknown socket family")),
     };
     rustix::net::socket(family, kind, None)?;
     Ok(())
@@ -343,19 +345,19 @@ fn trace(process: &str) -> io::Result<()> {
     Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
 }
 
-/// Looks for a process whose number none of a guest's has.
-fn processes() -> io::Result<()> {
+/// Looks for a process id that is too large for a guest.
+fn find_host_process() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let id = entry?.file_name().to_string_lossy().parse::<u32>();
-        if id.is_ok_and(|it| it > super::escapes::FEW) {
+        if id.is_ok_and(|it| it > super::escapes::MAX_GUEST_PID) {
             return Ok(());
         }
     }
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Looks for a variable of the host's in the first process of the guest.
-fn variable(name: &str) -> io::Result<()> {
+/// Looks for an environment variable of the host in the guest's first process.
+fn find_init_variable(name: &str) -> io::Result<()> {
     let variables = fs::read("/proc/1/environ")?;
     let prefix = format!("{name}=");
     let found = variables.split(|it| *it == 0).any(|it| it.starts_with(prefix.as_bytes()));
@@ -396,14 +398,14 @@ fn device() -> io::Result<()> {
     Ok(mknodat(CWD, Path::new("disk"), FileType::BlockDevice, Mode::from(0o600), makedev(8, 0))?)
 }
 
-/// Puts a link to a file of the host where the host will look for a file of the guest.
+/// Creates links to files of the host where the host will look for files of the guest.
 fn link_out(path: &str) -> io::Result<()> {
     let mut text = String::new();
-    for (name, target) in [("link", path), ("folder", "/"), ("up", "../../../../..")] {
+    for (name, target) in [("link", path), ("root", "/"), ("up", "../../../../..")] {
         let _ = fs::remove_file(name);
         std::os::unix::fs::symlink(target, name)?;
     }
-    // For the guest itself the link leads nowhere, or to nothing of the host's.
+    // Inside the guest, the link must not lead to the host's file.
     fs::File::open("link")?.read_to_string(&mut text)?;
     if text.contains("secret of the host") { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }

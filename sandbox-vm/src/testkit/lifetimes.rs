@@ -1,109 +1,116 @@
-//! How sandboxes come and go.
+//! Checks the creation, expiry and removal of sandboxes.
 
 use std::time::Duration;
 
-use super::{Bench, Check, Failure, check, ensure, programs::works};
-use crate::{Cause, Error, Gone, GraphRun, protocol::message::Order};
+use super::{Check, Failure, TestContext, check, ensure, programs::check_usable};
+use crate::{Error, ExceededLimit, GraphRun, TerminationReason, protocol::message::GuestCommand};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("life: a name has one sandbox, though many ask for it at once", one_of_a_name),
-    check!("life: sandboxes are found by their labels", labels),
-    check!("life: one guest's files are not another's", apart),
-    check!("life: it expires", lifetime),
-    check!("life: it is removed when it is idle", idle),
-    check!("life: after its end it says why", deleted),
-    check!("life: it can be paused", [Pause], paused),
-    check!("life: a guest that never answers is removed", [OwnProcesses], silent),
+    check!("life: concurrent requests for a name get the same sandbox", unique_name),
+    check!("life: sandboxes can be found by label", labels),
+    check!("life: guests do not share files", isolated_files),
+    check!("life: a sandbox expires after its lifetime", lifetime),
+    check!("life: an idle sandbox is removed", idle),
+    check!("life: a deleted sandbox reports why it terminated", deleted),
+    check!("life: a sandbox can be paused and resumed", [Pause], paused),
+    check!("life: an unresponsive guest is removed", [OwnProcesses], unresponsive),
 ];
 
-async fn one_of_a_name(bench: Bench) -> Result<(), Failure> {
-    let mut making = tokio::task::JoinSet::new();
+async fn unique_name(cx: TestContext) -> Result<(), Failure> {
+    let mut creating = tokio::task::JoinSet::new();
     for _ in 0..6 {
-        let (bench, spec) = (bench.clone(), bench.spec());
-        making.spawn(async move { bench.sandbox(spec).await });
+        let (cx, spec) = (cx.clone(), cx.spec());
+        creating.spawn(async move { cx.sandbox(spec).await });
     }
-    for made in making.join_all().await {
-        made?.fs().write("mark", "x").await?;
+    for created in creating.join_all().await {
+        created?.fs().write("mark", "x").await?;
     }
-    ensure!(bench.sandboxes.list().len() == 1, "{:?}", bench.sandboxes.list());
+    ensure!(cx.sandboxes.list().len() == 1, "{:?}", cx.sandboxes.list());
     Ok(())
 }
 
-async fn labels(bench: Bench) -> Result<(), Failure> {
-    let mut spec = bench.spec().label("ticker", "ACME").label("layer", "sandbox");
-    bench.sandbox(spec.clone()).await?;
+async fn labels(cx: TestContext) -> Result<(), Failure> {
+    let mut spec = cx.spec().label("ticker", "ACME").label("layer", "sandbox");
+    cx.sandbox(spec.clone()).await?;
     spec.name = "other".to_owned();
-    bench.sandbox(spec.label("ticker", "OTHER")).await?;
-    let found = bench.sandboxes.find("ticker", "ACME");
+    cx.sandbox(spec.label("ticker", "OTHER")).await?;
+    let found = cx.sandboxes.find_by_label("ticker", "ACME");
     ensure!(found.len() == 1 && found[0].name() == "suite", "{found:?}");
-    ensure!(bench.sandboxes.find("layer", "sandbox").len() == 2, "{:?}", bench.sandboxes.list());
+    ensure!(cx.sandboxes.find_by_label("layer", "sandbox").len() == 2, "{:?}", cx.sandboxes.list());
     Ok(())
 }
 
-async fn apart(bench: Bench) -> Result<(), Failure> {
-    let first = bench.sandbox(bench.spec()).await?;
-    let mut spec = bench.spec();
+async fn isolated_files(cx: TestContext) -> Result<(), Failure> {
+    let first = cx.sandbox(cx.spec()).await?;
+    let mut spec = cx.spec();
     spec.name = "other".to_owned();
-    let second = bench.sandbox(spec).await?;
+    let second = cx.sandbox(spec).await?;
     first.fs().write("note", "mine").await?;
     let seen = second.fs().read("note").await;
     ensure!(seen.as_ref().is_err_and(Error::is_not_found), "{seen:?}");
     Ok(())
 }
 
-/// Waits until a sandbox is gone.
-async fn gone(sandbox: &crate::Sandbox) -> Gone {
+/// Waits until a sandbox has terminated.
+async fn wait_for_termination(sandbox: &crate::Sandbox) -> TerminationReason {
     loop {
-        if let Some(gone) = sandbox.gone() {
-            return gone.clone();
+        if let Some(reason) = sandbox.termination_reason() {
+            return reason.clone();
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-async fn lifetime(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec().lifetime(Duration::from_millis(500))).await?;
-    let why = gone(&sandbox).await;
-    ensure!(why == Gone::Limit(Cause::Lifetime), "{why:?}");
-    ensure!(bench.sandboxes.list().is_empty(), "it is still listed");
+async fn lifetime(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec().lifetime(Duration::from_millis(500))).await?;
+    let reason = wait_for_termination(&sandbox).await;
+    ensure!(reason == TerminationReason::Limit(ExceededLimit::Lifetime), "{reason:?}");
+    ensure!(cx.sandboxes.list().is_empty(), "the sandbox is still listed");
     Ok(())
 }
 
-async fn idle(bench: Bench) -> Result<(), Failure> {
-    let mut spec = bench.spec();
+async fn idle(cx: TestContext) -> Result<(), Failure> {
+    let mut spec = cx.spec();
     spec.limits.idle = Duration::from_millis(500);
-    let sandbox = bench.sandbox(spec).await?;
-    let why = gone(&sandbox).await;
-    ensure!(why == Gone::Limit(Cause::Idle), "{why:?}");
+    let sandbox = cx.sandbox(spec).await?;
+    let reason = wait_for_termination(&sandbox).await;
+    ensure!(reason == TerminationReason::Limit(ExceededLimit::Idle), "{reason:?}");
     Ok(())
 }
 
-async fn deleted(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn deleted(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     sandbox.delete().await;
     sandbox.delete().await;
     let outcome = sandbox.fs().list("").await;
-    ensure!(matches!(outcome, Err(Error::Gone { why: Gone::Deleted, .. })), "{outcome:?}");
-    works(&bench, &bench.sandbox(bench.spec()).await?).await
+    ensure!(
+        matches!(outcome, Err(Error::Terminated { reason: TerminationReason::Deleted, .. })),
+        "{outcome:?}"
+    );
+    check_usable(&cx, &cx.sandbox(cx.spec()).await?).await
 }
 
-async fn paused(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn paused(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     sandbox.pause().await?;
     let refused = sandbox.ping().await;
     ensure!(matches!(refused, Err(Error::Paused { .. })), "{refused:?}");
-    // Past the door: nobody is there to answer.
-    let answer = sandbox.session().ask::<()>(&Order::Ping, Duration::from_millis(500)).await;
-    ensure!(answer.is_err(), "it answered while it was paused");
+    // Bypasses the check of `ping`: a paused guest must not reply.
+    let answer =
+        sandbox.session().request::<()>(&GuestCommand::Ping, Duration::from_millis(500)).await;
+    ensure!(answer.is_err(), "the guest replied while it was paused");
     sandbox.resume().await?;
-    works(&bench, &sandbox).await
+    check_usable(&cx, &sandbox).await
 }
 
-async fn silent(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let run = GraphRun::new("hang").input(serde_json::Map::new()).wall(Duration::from_secs(1));
+async fn unresponsive(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let run = GraphRun::new("hang").input(serde_json::Map::new()).timeout(Duration::from_secs(1));
     let outcome = sandbox.run_graph(run).await?.finish().await;
-    ensure!(outcome.as_ref().is_err_and(|it| it.cause() == Some(Cause::Wall)), "{outcome:?}");
-    ensure!(bench.sandboxes.get("suite").is_none(), "it still lives");
+    ensure!(
+        outcome.as_ref().is_err_and(|it| it.exceeded_limit() == Some(ExceededLimit::Wall)),
+        "{outcome:?}"
+    );
+    ensure!(cx.sandboxes.get("suite").is_none(), "the sandbox is still alive");
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Limits: each ends what breaks it, and is named.
+//! Checks that exceeding a limit ends the program or sandbox, and that the limit is reported.
 
 use std::time::Duration;
 
-use super::{Bench, Check, Failure, check, ensure, programs::works};
-use crate::{Cause, Error, ExecLimits, Output, Program, Sandbox, Spec, Status};
+use super::{Check, Failure, TestContext, check, ensure, programs::check_usable};
+use crate::{Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("limits: time", [Programs], wall),
+    check!("limits: wall-clock time", [Programs], wall),
     check!("limits: processor time", [Programs], cpu_time),
     check!(
         "limits: processor time of the whole sandbox",
@@ -16,20 +16,16 @@ pub(super) const CHECKS: &[Check] = &[
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
     check!("limits: output", [Programs], output),
     check!("limits: memory", [Programs], memory),
-    check!("limits: memory that could be shared", [Programs], shared_memory),
-    check!(
-        "limits: memory of files that no process has mapped",
-        [Programs, FilteredCalls],
-        memory_files
-    ),
+    check!("limits: shared memory", [Programs], shared_memory),
+    check!("limits: memory of unmapped in-memory files", [Programs, FilteredCalls], memory_files),
     check!("limits: processes", [Programs, ProcessLimit], processes),
     check!("limits: disk", [Programs, DiskLimit], disk),
-    check!("limits: a file that is longer than the disk", [Programs, DiskLimit], long_file),
+    check!("limits: a file longer than the disk", [Programs, DiskLimit], long_file),
     check!("limits: files", [Programs, DiskLimit], files),
 ];
 
-fn spec(bench: &Bench) -> Spec {
-    let mut spec = bench.spec().memory(96 << 20);
+fn spec(cx: &TestContext) -> Spec {
+    let mut spec = cx.spec().memory(96 << 20);
     spec.limits.disk = 16 << 20;
     spec.limits.files = 512;
     spec.limits.processes = 24;
@@ -37,22 +33,22 @@ fn spec(bench: &Bench) -> Spec {
     spec
 }
 
-fn program(bench: &Bench, name: &str) -> Program {
-    Program::new(&*bench.program).arg(name)
+fn program(cx: &TestContext, name: &str) -> Program {
+    Program::new(&*cx.program).arg(name)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is made for this")]
-fn ended(outcome: Result<Output, Error>, cause: Cause) -> Result<(), Failure> {
-    let right = match &outcome {
-        Ok(output) => output.status == Status::Limit(cause),
-        // The guest as a whole may have been what broke the limit.
-        Err(error) => error.cause() == Some(cause),
+#[expect(clippy::needless_pass_by_value, reason = "callers pass results that they no longer need")]
+fn ended_by(outcome: Result<Output, Error>, limit: ExceededLimit) -> Result<(), Failure> {
+    let matches = match &outcome {
+        Ok(output) => output.status == Status::Limit(limit),
+        // The guest as a whole may have exceeded the limit.
+        Err(error) => error.exceeded_limit() == Some(limit),
     };
-    ensure!(right, "it should have ended by {cause}: {}", shown(&outcome));
+    ensure!(matches, "expected the limit of {limit} to be exceeded: {}", describe(&outcome));
     Ok(())
 }
 
-fn shown(outcome: &Result<Output, Error>) -> String {
+fn describe(outcome: &Result<Output, Error>) -> String {
     match outcome {
         Ok(it) => {
             format!("{:?}, {:?}, {}", it.status, it.usage, String::from_utf8_lossy(&it.stderr))
@@ -61,69 +57,73 @@ fn shown(outcome: &Result<Output, Error>) -> String {
     }
 }
 
-async fn goes_on(bench: &Bench, sandbox: &Sandbox) -> Result<(), Failure> {
-    match sandbox.gone() {
+async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure> {
+    match sandbox.termination_reason() {
         Some(_) => Ok(()),
         None => {
-            // A later failure has a reason of its own. What was killed may take a moment to be gone, and leaves no room
-            // for another process until then.
+            // A later failure must not be attributed to the limit. Killed processes may take a moment to disappear, and
+            // count against the limit of processes until then.
             let mut tries = 0;
-            let failed = loop {
-                match sandbox.exec(program(bench, "exit").arg("3")).await {
+            let output = loop {
+                match sandbox.exec(program(cx, "exit").arg("3")).await {
                     Err(Error::Guest { .. }) if tries < 50 => tries += 1,
                     outcome => break outcome?,
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             };
-            ensure!(failed.status == Status::Exited(3), "a failure is {:?}", failed.status);
-            works(bench, sandbox).await
+            ensure!(
+                output.status == Status::Exited(3),
+                "a later failure is reported as {:?}",
+                output.status
+            );
+            check_usable(cx, sandbox).await
         }
     }
 }
 
-async fn wall(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
+async fn wall(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
     let limits = ExecLimits { wall: Duration::from_millis(300), ..ExecLimits::default() };
-    ended(sandbox.exec(program(&bench, "sleep").limits(limits)).await, Cause::Wall)?;
-    // Who says that it has all the time there is means it.
+    ended_by(sandbox.exec(program(&cx, "sleep").limits(limits)).await, ExceededLimit::Wall)?;
+    // The maximum duration must not overflow.
     let limits = ExecLimits { wall: Duration::MAX, ..ExecLimits::default() };
-    let output = sandbox.exec(program(&bench, "exit").arg("0").limits(limits)).await?;
+    let output = sandbox.exec(program(&cx, "exit").arg("0").limits(limits)).await?;
     ensure!(output.success(), "{output:?}");
-    goes_on(&bench, &sandbox).await
+    still_works(&cx, &sandbox).await
 }
 
-async fn cpu_time(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
+async fn cpu_time(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
     let limits = ExecLimits {
         cpu_time: Duration::from_millis(300),
         wall: Duration::from_secs(60),
         ..ExecLimits::default()
     };
-    ended(sandbox.exec(program(&bench, "spin").limits(limits)).await, Cause::CpuTime)?;
-    goes_on(&bench, &sandbox).await
+    ended_by(sandbox.exec(program(&cx, "spin").limits(limits)).await, ExceededLimit::CpuTime)?;
+    still_works(&cx, &sandbox).await
 }
 
-async fn cpu_time_of_all(bench: Bench) -> Result<(), Failure> {
-    let mut spec = spec(&bench);
+async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
+    let mut spec = spec(&cx);
     spec.limits.cpu_time = Some(Duration::from_millis(500));
-    let sandbox = bench.sandbox(spec).await?;
+    let sandbox = cx.sandbox(spec).await?;
     let limits = ExecLimits { wall: Duration::from_secs(60), ..ExecLimits::default() };
-    let outcome = sandbox.exec(program(&bench, "spin").limits(limits)).await;
+    let outcome = sandbox.exec(program(&cx, "spin").limits(limits)).await;
     ensure!(
-        outcome.as_ref().is_err_and(|it| it.cause() == Some(Cause::CpuTime)),
+        outcome.as_ref().is_err_and(|it| it.exceeded_limit() == Some(ExceededLimit::CpuTime)),
         "{}",
-        shown(&outcome)
+        describe(&outcome)
     );
     Ok(())
 }
 
-async fn cpu_share(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench).cpus(0.2)).await?;
+async fn cpu_share(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx).cpus(0.2)).await?;
     let limits = ExecLimits { wall: Duration::from_secs(2), ..ExecLimits::default() };
-    // As the host counts it: a guest's kernel takes the time in which it was not let run for time that it ran.
+    // As measured by the host: a guest's kernel also counts time in which it was not scheduled.
     let before = sandbox.usage().await;
-    let output = sandbox.exec(program(&bench, "spin").limits(limits)).await?;
-    ensure!(output.status == Status::Limit(Cause::Wall), "{output:?}");
+    let output = sandbox.exec(program(&cx, "spin").limits(limits)).await?;
+    ensure!(output.status == Status::Limit(ExceededLimit::Wall), "{output:?}");
     let after = sandbox.usage().await;
     let counted = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
     let cpu = counted.unwrap_or(output.usage.cpu);
@@ -131,69 +131,72 @@ async fn cpu_share(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn output(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
+async fn output(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
     let limits = ExecLimits { output: 100_000, ..ExecLimits::default() };
-    let outcome = sandbox.exec(program(&bench, "endless-output").limits(limits)).await;
-    ensure!(outcome.as_ref().is_ok_and(|it| it.stdout.len() == 100_000), "{}", shown(&outcome));
-    ended(outcome, Cause::Output)?;
-    goes_on(&bench, &sandbox).await
+    let outcome = sandbox.exec(program(&cx, "endless-output").limits(limits)).await;
+    ensure!(outcome.as_ref().is_ok_and(|it| it.stdout.len() == 100_000), "{}", describe(&outcome));
+    ended_by(outcome, ExceededLimit::Output)?;
+    still_works(&cx, &sandbox).await
 }
 
-async fn memory(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
-    ended(sandbox.exec(program(&bench, "eat-memory")).await, Cause::Memory)?;
-    goes_on(&bench, &sandbox).await
+async fn memory(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    ended_by(sandbox.exec(program(&cx, "eat-memory")).await, ExceededLimit::Memory)?;
+    still_works(&cx, &sandbox).await
 }
 
-async fn shared_memory(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
+async fn shared_memory(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
     for of in ["nothing", "zero"] {
-        let program = program(&bench, "try").args(["shared-memory", of]);
-        refused_or_ended(sandbox.exec(program).await, Cause::Memory)?;
-        if sandbox.gone().is_some() {
+        let program = program(&cx, "try").args(["shared-memory", of]);
+        refused_or_ended_by(sandbox.exec(program).await, ExceededLimit::Memory)?;
+        if sandbox.termination_reason().is_some() {
             return Ok(());
         }
     }
-    goes_on(&bench, &sandbox).await
+    still_works(&cx, &sandbox).await
 }
 
-async fn memory_files(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
-    let outcome = sandbox.exec(program(&bench, "try").arg("memory-files")).await;
-    refused_or_ended(outcome, Cause::Memory)?;
-    goes_on(&bench, &sandbox).await
+async fn memory_files(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let outcome = sandbox.exec(program(&cx, "try").arg("memory-files")).await;
+    refused_or_ended_by(outcome, ExceededLimit::Memory)?;
+    still_works(&cx, &sandbox).await
 }
 
-/// A program that is not given what it wants ends well; one that is given too much ends by the limit.
-fn refused_or_ended(outcome: Result<Output, Error>, cause: Cause) -> Result<(), Failure> {
+/// Accepts a program that was refused the resource and exits successfully, or one that exceeded the limit.
+fn refused_or_ended_by(
+    outcome: Result<Output, Error>,
+    limit: ExceededLimit,
+) -> Result<(), Failure> {
     match outcome {
         Ok(output) if output.success() => Ok(()),
-        outcome => ended(outcome, cause),
+        outcome => ended_by(outcome, limit),
     }
 }
 
-async fn processes(bench: Bench) -> Result<(), Failure> {
-    // Many processes have much memory, which is not what is tried here.
-    let sandbox = bench.sandbox(spec(&bench).memory(512 << 20)).await?;
-    ended(sandbox.exec(program(&bench, "fork-bomb")).await, Cause::Processes)?;
-    goes_on(&bench, &sandbox).await
+async fn processes(cx: TestContext) -> Result<(), Failure> {
+    // Enough memory for many processes, so that the limit of processes is exceeded first.
+    let sandbox = cx.sandbox(spec(&cx).memory(512 << 20)).await?;
+    ended_by(sandbox.exec(program(&cx, "fork-bomb")).await, ExceededLimit::Processes)?;
+    still_works(&cx, &sandbox).await
 }
 
-async fn disk(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
-    ended(sandbox.exec(program(&bench, "fill-disk")).await, Cause::Disk)?;
-    goes_on(&bench, &sandbox).await
+async fn disk(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    ended_by(sandbox.exec(program(&cx, "fill-disk")).await, ExceededLimit::Disk)?;
+    still_works(&cx, &sandbox).await
 }
 
-async fn long_file(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
-    ended(sandbox.exec(program(&bench, "long-file")).await, Cause::Disk)?;
-    goes_on(&bench, &sandbox).await
+async fn long_file(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    ended_by(sandbox.exec(program(&cx, "long-file")).await, ExceededLimit::Disk)?;
+    still_works(&cx, &sandbox).await
 }
 
-async fn files(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(spec(&bench)).await?;
-    ended(sandbox.exec(program(&bench, "fill-files")).await, Cause::Files)?;
-    goes_on(&bench, &sandbox).await
+async fn files(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    ended_by(sandbox.exec(program(&cx, "fill-files")).await, ExceededLimit::Files)?;
+    still_works(&cx, &sandbox).await
 }

@@ -1,4 +1,4 @@
-//! Graphs in the guest: their state, their checkpoints, their calls.
+//! Checks graphs in the guest: their state, checkpoints and calls.
 
 use std::{
     collections::BTreeMap,
@@ -12,50 +12,50 @@ use std::{
 use graph_core::{Checkpointer, Durability, Exit, MemorySaver, Mode};
 use serde_json::{Map, Value, json};
 
-use super::{Bench, Check, Failure, check, ensure, graphs};
-use crate::{CallError, Error, Gate, GraphRun, Sandbox};
+use super::{Check, Failure, TestContext, check, ensure, graphs};
+use crate::{CallError, CallPolicy, Error, GraphRun, Sandbox};
 
 pub(super) const CHECKS: &[Check] = &[
-    check!("graph: it runs in the guest and asks the host for its calls", debate),
-    check!("graph: a question waits in the thread, and another guest takes the answer", question),
-    check!("graph: more events than there is room for come in order", events),
-    check!("graph: more calls at once than there is room for are all made", calls),
-    check!("graph: a call that is not allowed is not made", refused),
-    check!("graph: a guest reaches no thread but its own", thread),
+    check!("graph: a graph runs in the guest and makes its calls through the host", debate),
     check!(
-        "graph: a graph that the guest does not have is an error that names those it has",
-        unknown
+        "graph: an interrupt is stored in the thread, and another guest can resume it",
+        interrupt
     ),
-    check!("graph: a guest that dies in the middle is replaced and repeats no call", death),
+    check!("graph: events beyond the event window arrive in order", events),
+    check!("graph: concurrent calls beyond the call window are all made", calls),
+    check!("graph: a call that is not allowed is not made", refused),
+    check!("graph: a guest cannot access another thread", foreign_thread),
+    check!("graph: the error for an unknown graph names the available graphs", unknown),
+    check!("graph: a guest that dies during a run is replaced and repeats no call", guest_death),
 ];
 
 fn input(topic: &str) -> Map<String, Value> {
     Map::from_iter([("topic".to_owned(), json!(topic))])
 }
 
-/// The calls that were made, by prompt.
+/// Number of calls, by prompt.
 type Calls = Arc<Mutex<BTreeMap<String, u32>>>;
 
-fn counting() -> (Gate, Calls) {
+fn counting_policy() -> (CallPolicy, Calls) {
     let calls = Calls::default();
     let count = calls.clone();
-    let gate = Gate::new(move |_: String, request: Value| {
+    let policy = CallPolicy::new(move |_: String, request: Value| {
         let prompt = request["prompt"].as_str().unwrap_or_default().to_owned();
         *count.lock().unwrap_or_else(PoisonError::into_inner).entry(prompt.clone()).or_default() +=
             1;
         async move { Ok(json!(graphs::answer(&prompt))) }
     });
-    (gate.allow("llm.chat"), calls)
+    (policy.allow("llm.chat"), calls)
 }
 
 fn counts(calls: &Calls) -> BTreeMap<String, u32> {
     calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-async fn debate(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let (gate, calls) = counting();
-    let run = GraphRun::new("debate").input(input("tea")).gate(gate);
+async fn debate(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let (policy, calls) = counting_policy();
+    let run = GraphRun::new("debate").input(input("tea")).call_policy(policy);
     let exit = sandbox.run_graph(run).await?.finish().await?;
     let state = exit.state();
     ensure!(exit.is_done() && state["verdict"] == "6 turns on tea", "{exit:?}");
@@ -64,118 +64,118 @@ async fn debate(bench: Bench) -> Result<(), Failure> {
     ensure!(counts.len() == 6 && counts.values().all(|it| *it == 1), "{counts:?}");
     for (round, turns) in [(1, 2), (2, 4), (3, 6)] {
         let log: Vec<String> = sandbox.fs().read_json(&format!("logs/round-{round}.json")).await?;
-        ensure!(log.len() == turns, "the log of round {round} is {log:?}");
+        ensure!(log.len() == turns, "the log of round {round} has {} entries: {log:?}", log.len());
     }
     Ok(())
 }
 
-async fn question(bench: Bench) -> Result<(), Failure> {
+async fn interrupt(cx: TestContext) -> Result<(), Failure> {
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
     let run = || GraphRun::new("order").thread("order-7", saver.clone());
-    let sandbox = bench.sandbox(bench.spec()).await?;
+    let sandbox = cx.sandbox(cx.spec()).await?;
     let order = Map::from_iter([("item".to_owned(), json!("tea"))]);
     let exit = sandbox.run_graph(run().input(order)).await?.finish().await?;
     ensure!(exit.interrupts().first().is_some_and(|it| it.value == "buy tea?"), "{exit:?}");
     sandbox.delete().await;
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let exit = sandbox.run_graph(run().answer(json!(true))).await?.finish().await?;
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let exit = sandbox.run_graph(run().resume(json!(true))).await?.finish().await?;
     let Exit::Done(state) = exit else { return Err(super::fail(format!("{exit:?}"))) };
     ensure!(state == json!({ "item": "tea", "approved": true }), "{state}");
     Ok(())
 }
 
-async fn events(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn events(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     let count = 2_000;
     let many = Map::from_iter([("events".to_owned(), json!(count))]);
-    let run = GraphRun::new("chatter").input(many).modes([Mode::Custom]);
+    let run = GraphRun::new("event-burst").input(many).stream_modes([Mode::Custom]);
     let mut running = sandbox.run_graph(run).await?;
     let mut expected = 0;
     while let Some(event) = running.next().await {
         let graph_core::EventKind::Custom(value) = &event.kind else { continue };
-        ensure!(*value == json!(expected), "{value} came in place of {expected}");
-        // Whoever asks something else between two events still gets an answer.
+        ensure!(*value == json!(expected), "received {value}, expected {expected}");
+        // Other commands are answered between two events.
         if expected % 500 == 0 {
             sandbox.ping().await?;
         }
         expected += 1;
     }
     let _ = running.finish().await?;
-    ensure!(expected == count, "{expected} of {count} events came");
+    ensure!(expected == count, "received {expected} of {count} events");
     Ok(())
 }
 
-async fn calls(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let under_way = Arc::new(AtomicUsize::new(0));
-    let most = Arc::new(AtomicUsize::new(0));
-    let (count, peak) = (under_way.clone(), most.clone());
-    let gate = Gate::new(move |_: String, caller: Value| {
+async fn calls(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let max_in_flight = Arc::new(AtomicUsize::new(0));
+    let (count, peak) = (in_flight.clone(), max_in_flight.clone());
+    let policy = CallPolicy::new(move |_: String, caller: Value| {
         peak.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let count = count.clone();
         async move {
-            // Long enough that all who may call at once do.
+            // Long enough for all calls that may be in flight at once to be made.
             tokio::time::sleep(Duration::from_millis(500)).await;
             count.fetch_sub(1, Ordering::SeqCst);
             Ok::<_, CallError>(caller)
         }
     });
-    let crowd = Map::from_iter([("callers".to_owned(), json!(400))]);
-    let run = GraphRun::new("crowd").input(crowd).gate(gate.allow("count"));
+    let input = Map::from_iter([("callers".to_owned(), json!(400))]);
+    let run = GraphRun::new("parallel-calls").input(input).call_policy(policy.allow("count"));
     let exit = sandbox.run_graph(run).await?.finish().await?;
     let expected: Vec<u32> = (0..400).collect();
     ensure!(exit.state()["answers"] == json!(expected), "{exit:?}");
-    let most = most.load(Ordering::SeqCst);
-    ensure!(most <= 256, "{most} calls were under way at once");
+    let max_in_flight = max_in_flight.load(Ordering::SeqCst);
+    ensure!(max_in_flight <= 256, "{max_in_flight} calls were in flight at once");
     Ok(())
 }
 
-async fn refused(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
-    let gate =
-        Gate::new(async |_: String, _: Value| Ok::<_, CallError>(json!("owned"))).allow("other");
-    let run = GraphRun::new("debate").input(input("tea")).gate(gate.clone());
+async fn refused(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
+    let policy = CallPolicy::new(async |_: String, _: Value| Ok::<_, CallError>(json!("owned")))
+        .allow("other");
+    let run = GraphRun::new("debate").input(input("tea")).call_policy(policy.clone());
     let outcome = sandbox.run_graph(run).await?.finish().await;
     let Err(Error::Graph { error, terminal: true }) = &outcome else {
         return Err(super::fail(format!("{outcome:?}")));
     };
-    ensure!(error.contains("`llm.chat` are not allowed; allowed are: other"), "{error}");
-    ensure!(gate.made() == 0, "a call was made");
+    ensure!(error.contains("`llm.chat` are not allowed; allowed kinds: other"), "{error}");
+    ensure!(policy.calls_made() == 0, "a call was made");
     Ok(())
 }
 
-async fn thread(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn foreign_thread(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
     let other = Map::from_iter([("item".to_owned(), json!("another thread"))]);
-    let run = GraphRun::new("thief").thread("own", saver).input(other);
+    let run = GraphRun::new("foreign-thread").thread("own", saver).input(other);
     let outcome = sandbox.run_graph(run).await?.finish().await;
-    let held = matches!(&outcome, Err(Error::Graph { error, .. }) if error.contains("its own thread only"));
-    ensure!(held, "{outcome:?}");
+    let refused = matches!(&outcome, Err(Error::Graph { error, .. }) if error.contains("only its own thread"));
+    ensure!(refused, "{outcome:?}");
     Ok(())
 }
 
-async fn unknown(bench: Bench) -> Result<(), Failure> {
-    let sandbox = bench.sandbox(bench.spec()).await?;
+async fn unknown(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(cx.spec()).await?;
     let outcome = sandbox.run_graph(GraphRun::new("nothing")).await?.finish().await;
     let named = matches!(&outcome, Err(error) if error.is_not_found() && error.to_string().contains("debate"));
     ensure!(named, "{outcome:?}");
     Ok(())
 }
 
-/// The guest is killed while its third call is under way, again at the fifth, with both kinds of durability.
-async fn death(bench: Bench) -> Result<(), Failure> {
+/// Kills the guest during the third and the fifth call, with both kinds of durability.
+async fn guest_death(cx: TestContext) -> Result<(), Failure> {
     for durability in [Durability::Sync, Durability::Async] {
         let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
-        let (gate, calls) = deadly(vec![3, 5], bench.clone());
-        let run = GraphRun::new("debate").thread("t", saver.clone()).gate(gate);
+        let (policy, calls) = killing_policy(vec![3, 5], cx.clone());
+        let run = GraphRun::new("debate").thread("t", saver.clone()).call_policy(policy);
         let run = run.input(input("tea")).durability(durability);
-        let outcome = bench.sandboxes.run_graph(bench.spec(), run.clone(), 2, drop).await;
+        let outcome = cx.sandboxes.run_graph(cx.spec(), run.clone(), 2, drop).await;
         ensure!(
-            matches!(outcome, Err(Error::Gone { .. })),
-            "two guests came to the end: {outcome:?}"
+            matches!(outcome, Err(Error::Terminated { .. })),
+            "two guests completed the run: {outcome:?}"
         );
-        let exit = bench.sandboxes.run_graph(bench.spec(), run.proceed(), 1, drop).await?;
+        let exit = cx.sandboxes.run_graph(cx.spec(), run.proceed(), 1, drop).await?;
         ensure!(exit.is_done() && exit.state()["verdict"] == "6 turns on tea", "{exit:?}");
         let counts = counts(&calls);
         ensure!(
@@ -186,25 +186,25 @@ async fn death(bench: Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A gate that kills the guest in the middle of these calls, and still answers them.
-fn deadly(at: Vec<usize>, bench: Bench) -> (Gate, Calls) {
+/// Returns a policy that kills the guest during the given calls and still answers them.
+fn killing_policy(at: Vec<usize>, cx: TestContext) -> (CallPolicy, Calls) {
     let calls = Calls::default();
     let count = calls.clone();
-    let gate = Gate::new(move |_: String, request: Value| {
+    let policy = CallPolicy::new(move |_: String, request: Value| {
         let prompt = request["prompt"].as_str().unwrap_or_default().to_owned();
         let nth = {
             let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
             *count.entry(prompt.clone()).or_default() += 1;
             count.values().sum::<u32>() as usize
         };
-        let doomed: Vec<Sandbox> =
-            if at.contains(&nth) { bench.sandboxes.list() } else { Vec::new() };
+        let victims: Vec<Sandbox> =
+            if at.contains(&nth) { cx.sandboxes.list() } else { Vec::new() };
         async move {
-            for sandbox in doomed {
+            for sandbox in victims {
                 sandbox.delete().await;
             }
             Ok(json!(graphs::answer(&prompt)))
         }
     });
-    (gate.allow("llm.chat"), calls)
+    (policy.allow("llm.chat"), calls)
 }

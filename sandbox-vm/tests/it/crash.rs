@@ -1,4 +1,4 @@
-//! A host that is killed leaves nothing behind.
+//! A host that is killed must leave nothing behind.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,12 +14,12 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandbox_vm::berth;
+use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
-/// The processes whose command line names the folder, or that are guests of a process that does.
-fn processes(parent: u32) -> Vec<u32> {
+/// Returns a process and all its descendants.
+fn descendants(parent: u32) -> Vec<u32> {
     let mut all = vec![parent];
     let mut index = 0;
     while let Some(pid) = all.get(index).copied() {
@@ -46,12 +46,12 @@ fn until_dead(pids: &[u32]) {
     }
 }
 
-/// The control groups that belong to the sandboxes of a folder.
+/// Returns the control groups of the sandboxes with these ids.
 fn groups(ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![Path::new("/sys/fs/cgroup").to_path_buf()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|it| it.is_dir()) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 if ids.iter().any(|it| name.contains(it)) {
@@ -64,55 +64,55 @@ fn groups(ids: &[String]) -> Vec<String> {
     found
 }
 
-/// What becomes of the guests when their host is killed.
+/// State of the guests when their host is killed.
 #[derive(Clone, Copy, PartialEq)]
-enum Guests {
-    /// They see it, and end.
-    Free,
-    /// They are paused. Their stages see it, and end them.
+enum GuestState {
+    /// They notice that the host is gone, and exit.
+    Running,
+    /// They are paused. Their stages notice that the host is gone, and end them.
     Paused,
-    /// They are stopped together with their stages, and cannot.
+    /// They and their stages are stopped, so they cannot exit.
     Stopped,
-    /// They are programs of this machine like any other, and go on.
-    Unaware,
+    /// They are ordinary processes of this machine, and keep running.
+    Detached,
 }
 
-/// Who the host is.
+/// User that runs the host.
 #[derive(Clone, Copy, PartialEq)]
-enum Host {
-    /// Whoever runs the test.
-    Own,
-    /// An ordinary user, who has no control groups that would end processes.
+enum HostUser {
+    /// The user that runs the test.
+    Current,
+    /// An unprivileged user without control groups that could kill processes.
     Nobody,
 }
 
-fn check(backend: &str, count: usize, guests: Guests, who: Host) {
-    check_host(Path::new(HOSTILE), backend, count, guests, who);
+fn check(backend: &str, count: usize, guests: GuestState, user: HostUser) {
+    check_host(Path::new(HOSTILE), backend, count, guests, user);
 }
 
-fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: Host) {
-    let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().join("state");
-    let before = Machine::now();
+fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, user: HostUser) {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let before = SystemState::now();
     let mut host = Command::new(program);
     host.args(["host", backend, &count.to_string(), &state.display().to_string()]);
-    // Where it keeps what it knows of other folders: the tests beside this one must not clean up after it.
-    host.env("SANDBOX_VM_STATE", folder.path().join("usual"));
-    if who == Host::Nobody && rustix::process::geteuid().is_root() {
-        chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
-        host.uid(65_534).gid(65_534).env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR");
+    // A separate registry of state directories, so that concurrent tests do not clean up after this host.
+    host.env("SANDBOX_VM_STATE", dir.path().join("usual"));
+    if user == HostUser::Nobody && rustix::process::geteuid().is_root() {
+        chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
+        host.uid(65_534).gid(65_534).env("TMPDIR", dir.path()).env_remove("XDG_RUNTIME_DIR");
     }
     let mut host = host.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
 
-    // In the host's own process every third sandbox runs a program, which has started another; otherwise each has a
-    // stage and a guest.
-    let least = if guests == Guests::Unaware { 2 * count.div_ceil(3) } else { 2 * count };
+    // With the in-process back end, every third sandbox runs a program that has started another one. Otherwise each
+    // sandbox has a stage and a guest.
+    let least = if guests == GuestState::Detached { 2 * count.div_ceil(3) } else { 2 * count };
     let deadline = Instant::now() + Duration::from_secs(30);
     let pids = loop {
-        let pids = processes(host.id());
+        let pids = descendants(host.id());
         if pids.len() > least {
             break pids;
         }
@@ -123,23 +123,23 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
     let mut theirs: BTreeMap<String, File> =
         pids.iter().flat_map(|it| namespaces(&it.to_string())).collect();
     theirs.retain(|name, _| !own.contains(name));
-    // Others than root may not be shown them.
+    // Only root is guaranteed to see the namespaces.
     let shown = !theirs.is_empty() || !rustix::process::geteuid().is_root();
-    assert!(shown || guests == Guests::Unaware, "guests without namespaces");
+    assert!(shown || guests == GuestState::Detached, "guests without namespaces");
     let ids: Vec<String> = fs::read_dir(&state)
         .unwrap()
         .map(|it| it.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(ids.len(), count);
-    // Nobody's folder would be left alone by the reaper of somebody else, as this test is.
+    // This test removes orphans as its own user, which ignores directories of other users.
     chown(&state, Some(rustix::process::geteuid().as_raw()), None).unwrap();
-    // A start beside a living host leaves its sandboxes alone.
-    assert_eq!(berth::reap(&state), 0);
+    // The sandboxes of a live host are not removed.
+    assert_eq!(sandbox_dir::remove_orphans(&state), 0);
     let stop: &[u32] = match guests {
-        Guests::Free | Guests::Unaware => &[],
-        // The host comes first, then the stages, one for each guest.
-        Guests::Paused => &pids[1 + count..],
-        Guests::Stopped => &pids[1..],
+        GuestState::Running | GuestState::Detached => &[],
+        // The host is first, followed by one stage per guest.
+        GuestState::Paused => &pids[1 + count..],
+        GuestState::Stopped => &pids[1..],
     };
     for pid in stop.iter().filter_map(|it| Pid::from_raw(i32::try_from(*it).unwrap())) {
         kill_process(pid, Signal::STOP).unwrap();
@@ -147,23 +147,23 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: Guests, who: 
     host.kill().unwrap();
     host.wait().unwrap();
     match guests {
-        Guests::Free | Guests::Paused => until_dead(&pids),
-        Guests::Stopped | Guests::Unaware => assert!(alive(pids[1])),
+        GuestState::Running | GuestState::Paused => until_dead(&pids),
+        GuestState::Stopped | GuestState::Detached => assert!(alive(pids[1])),
     }
-    assert_eq!(berth::reap(&state), count);
+    assert_eq!(sandbox_dir::remove_orphans(&state), count);
     until_dead(&pids);
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
     assert_eq!(groups(&ids), Vec::<String>::new());
     assert_eq!(processes_in(&theirs), Vec::<String>::new());
-    before.until_as_now();
+    before.wait_until_clean();
 }
 
-/// The namespaces of a process, each held open: the kernel gives the number of one that is gone to the next that is
-/// made, which another test's guest would then seem to be in.
+/// Returns the namespaces of a process by name. They are held open, because the kernel would reuse the number of a
+/// namespace that is gone for another test's guest.
 fn namespaces(process: &str) -> BTreeMap<String, File> {
     let links = fs::read_dir(format!("/proc/{process}/ns")).into_iter().flatten().flatten();
     let open = links.filter_map(|it| File::open(it.path()).ok());
-    // What is open has its name for good, whatever the process has become meanwhile.
+    // An open namespace keeps its name, whatever happens to the process.
     let named = open.filter_map(|it| {
         let name = fs::read_link(format!("/proc/self/fd/{}", it.as_raw_fd())).ok()?;
         Some((name.display().to_string(), it))
@@ -171,35 +171,35 @@ fn namespaces(process: &str) -> BTreeMap<String, File> {
     named.collect()
 }
 
-/// The processes in any of these namespaces.
+/// Returns the processes that are in any of these namespaces.
 fn processes_in(theirs: &BTreeMap<String, File>) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let all = all.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
     let is_in = |pid: &u32| namespaces(&pid.to_string()).keys().any(|it| theirs.contains_key(it));
-    // Of one that has ended, and that nobody has waited for yet, the kernel still shows whose it was.
+    // The kernel still shows the namespaces of a process that has exited and was not reaped yet.
     let found = all.filter(|it| alive(*it) && is_in(it));
     found.map(|it| it.to_string()).collect()
 }
 
-/// What of the machine a sandbox could leave behind, besides what bears its name.
-struct Machine {
+/// Mounts and sockets of the machine, which a sandbox could leave behind without its name in them.
+struct SystemState {
     mounts: BTreeSet<String>,
     sockets: BTreeSet<String>,
 }
 
-impl Machine {
+impl SystemState {
     fn now() -> Self {
         let lines = |file: &str| fs::read_to_string(file).unwrap();
-        // Each line begins with a number that is the mount's alone.
+        // Each line starts with the unique id of the mount.
         let mounts = lines("/proc/self/mountinfo").lines().map(str::to_owned).collect();
-        // The eighth word is the path or the name of a socket; most have none.
+        // The eighth field is the path or name of the socket; most sockets have none.
         let unix = lines("/proc/net/unix");
         let sockets = unix.lines().skip(1).filter_map(|it| it.split_whitespace().nth(7));
         Self { mounts, sockets: sockets.map(str::to_owned).collect() }
     }
 
-    /// Waits until nothing is there that was not: the tests beside this one have mounts and sockets too, for a while.
-    fn until_as_now(&self) {
+    /// Waits until there are no new mounts and sockets; concurrent tests have some temporarily.
+    fn wait_until_clean(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let now = Self::now();
@@ -215,58 +215,58 @@ impl Machine {
 }
 
 #[test]
-fn guests_of_a_killed_host_end_by_themselves_and_the_next_start_removes_the_rest() {
-    check("jail", 20, Guests::Free, Host::Own);
+fn guests_of_killed_host_exit_and_next_start_removes_the_rest() {
+    check("jail", 20, GuestState::Running, HostUser::Current);
 }
 
 #[test]
-fn guests_that_cannot_end_by_themselves_are_ended() {
-    check("jail", 3, Guests::Stopped, Host::Own);
-    check("jail", 3, Guests::Stopped, Host::Nobody);
+fn stopped_guests_of_killed_host_are_killed_by_next_start() {
+    check("jail", 3, GuestState::Stopped, HostUser::Current);
+    check("jail", 3, GuestState::Stopped, HostUser::Nobody);
 }
 
 #[test]
-fn guests_that_are_paused_end_with_their_host_all_the_same() {
-    check("jail", 3, Guests::Paused, Host::Own);
-    check("jail", 3, Guests::Paused, Host::Nobody);
+fn paused_guests_end_with_their_host() {
+    check("jail", 3, GuestState::Paused, HostUser::Current);
+    check("jail", 3, GuestState::Paused, HostUser::Nobody);
 }
 
 #[test]
-fn nothing_of_a_vm_stays_behind_either() {
+fn micro_vms_of_killed_host_leave_nothing_behind() {
     if crate::microvm::micro_vm().is_none() {
         return;
     }
-    // It is started as the agent of its own VMs.
+    // The host program is also the agent of its VMs.
     let host = crate::microvm::agent().unwrap();
-    check_host(&host, "microvm", 3, Guests::Free, Host::Own);
-    // An emulated one takes seconds to start.
-    check_host(&host, "microvm", 1, Guests::Paused, Host::Nobody);
-    check_host(&host, "microvm", 1, Guests::Stopped, Host::Own);
+    check_host(&host, "microvm", 3, GuestState::Running, HostUser::Current);
+    // Only one, because an emulated VM takes seconds to start.
+    check_host(&host, "microvm", 1, GuestState::Paused, HostUser::Nobody);
+    check_host(&host, "microvm", 1, GuestState::Stopped, HostUser::Current);
 }
 
 #[tokio::test]
-async fn nothing_of_gvisor_stays_behind_either() {
+async fn gvisor_guests_of_killed_host_leave_nothing_behind() {
     if crate::suite::gvisor().await.is_none() {
         return;
     }
-    check("gvisor", 20, Guests::Free, Host::Own);
-    check("gvisor", 3, Guests::Stopped, Host::Own);
-    check("gvisor", 3, Guests::Stopped, Host::Nobody);
+    check("gvisor", 20, GuestState::Running, HostUser::Current);
+    check("gvisor", 3, GuestState::Stopped, HostUser::Current);
+    check("gvisor", 3, GuestState::Stopped, HostUser::Nobody);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[tokio::test]
-async fn nothing_of_a_vm_without_a_kernel_stays_behind_either() {
+async fn kvm_processes_of_killed_host_leave_nothing_behind() {
     if crate::kvm_process::kvm_process().await.is_none() {
         return;
     }
-    // It is started as the agent of its own VMs.
+    // The host program is also the agent of its VMs.
     let host = crate::microvm::agent().unwrap();
-    check_host(&host, "kvm-process", 6, Guests::Free, Host::Own);
-    check_host(&host, "kvm-process", 3, Guests::Stopped, Host::Own);
+    check_host(&host, "kvm-process", 6, GuestState::Running, HostUser::Current);
+    check_host(&host, "kvm-process", 3, GuestState::Stopped, HostUser::Current);
 }
 
 #[test]
-fn programs_in_the_host_process_are_ended_by_the_next_start() {
-    check("in-process", 6, Guests::Unaware, Host::Own);
+fn in_process_programs_are_killed_by_next_start() {
+    check("in-process", 6, GuestState::Detached, HostUser::Current);
 }

@@ -1,5 +1,4 @@
-//! The back end that asks an engine for containers: the suite where an engine answers, and what it asks for, with a
-//! stand-in for the engine.
+//! The Docker back end: the conformance suite if an engine is available, and its requests, checked with a fake engine.
 
 mod engine;
 
@@ -15,33 +14,34 @@ use std::{
 use async_trait::async_trait;
 use graph_core::{MemorySaver, checkpoint::CheckpointId};
 use sandbox_vm::{
-    Cause, Error, GraphRun, Image, Spec,
+    Error, ExceededLimit, GraphRun, Image, Spec,
     backend::{Backend, Docker, Guest},
-    berth::{self, Berth, Leftover},
-    fields,
+    input_fields,
     report::{Guarantee, Report},
+    sandbox_dir::{self, Leftover, SandboxDir},
     testkit,
 };
 use serde_json::json;
 use tempfile::TempDir;
 
-use self::engine::Engine;
-use crate::{HOSTILE, microvm::agent, pool::until, sandboxes, skipped};
+use self::engine::FakeEngine;
+use crate::{HOSTILE, microvm::agent, pool::until, report_skipped, sandboxes};
 
-/// A back end with its engine. What the engine starts is the suite's guest, whatever it was given as the agent.
-fn docker() -> (Docker, Arc<Engine>, TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let agent = folder.path().join("agent");
+/// Returns a back end and its fake engine. The engine runs the suite's guest as an ordinary process, whatever agent it
+/// is given.
+fn docker() -> (Docker, Arc<FakeEngine>, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = dir.path().join("agent");
     fs::write(&agent, "a program").unwrap();
-    let (engine, socket) = Engine::listen(folder.path());
-    (Docker::agent(agent).socket(socket), engine, folder)
+    let (engine, socket) = FakeEngine::listen(dir.path());
+    (Docker::agent(agent).socket(socket), engine, dir)
 }
 
 #[tokio::test]
-async fn a_container_has_walls_and_limits() {
-    let (docker, engine, _engine_folder) = docker();
-    let (sandboxes, folder) = sandboxes(docker).await;
-    let mut spec = Spec::new("job").memory(96 << 20).cpus(0.5).folder("shown", "/srv/shown");
+async fn container_is_created_with_isolation_and_limits() {
+    let (docker, engine, _engine_dir) = docker();
+    let (sandboxes, dir) = sandboxes(docker).await;
+    let mut spec = Spec::new("job").memory(96 << 20).cpus(0.5).shared_dir("data", "/srv/data");
     spec.limits.processes = 24;
     spec.limits.disk = 16 << 20;
     let _sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_container_has_walls_and_limits() {
         (&host["LogConfig"], json!({ "Type": "none" })),
         (
             &host["Mounts"],
-            json!([{ "Target": "/shown", "Source": "/srv/shown", "Type": "bind", "ReadOnly": true }]),
+            json!([{ "Target": "/data", "Source": "/srv/data", "Type": "bind", "ReadOnly": true }]),
         ),
         (&body["User"], json!("65534:65534")),
         (&body["Env"], json!([])),
@@ -70,16 +70,16 @@ async fn a_container_has_walls_and_limits() {
     ] {
         assert_eq!(*value, expected, "{body:#}");
     }
-    // Together they are what the disk may be.
+    // The two sizes add up to the disk limit.
     for (at, size) in [("/workspace", 12 << 20), ("/tmp", 4 << 20)] {
         let size = format!("size={size},");
         assert!(host["Tmpfs"][at].as_str().unwrap().contains(&size), "{host:#}");
     }
     assert!(host["Binds"].is_null(), "{host:#}");
 
-    // A crash of this process would leave the container to whoever comes next.
+    // After a crash of this process, the next start would remove the container.
     let id = body["Labels"]["sandbox-vm"].as_str().unwrap();
-    let list = folder.path().join("state").join(id).join("leftovers");
+    let list = dir.path().join("state").join(id).join("leftovers");
     let list = fs::read_to_string(list).unwrap();
     let leftover: Leftover = serde_json::from_str(list.trim()).unwrap();
     let expected = format!("sandbox-vm-{id}");
@@ -87,15 +87,15 @@ async fn a_container_has_walls_and_limits() {
 }
 
 #[tokio::test]
-async fn a_guest_is_talked_to_through_the_engine() {
-    let (docker, engine, _engine_folder) = docker();
+async fn guest_is_reached_through_the_engine() {
+    let (docker, engine, _engine_dir) = docker();
     let report = docker.probe().await;
     assert!(report.is_isolated() && report.has(Guarantee::MemoryLimit), "{report}");
-    // The engine says that it cannot bound this.
+    // The fake engine reports that it cannot enforce this.
     assert!(!report.has(Guarantee::CpuShare), "{report}");
-    let (sandboxes, _folder) = sandboxes(docker).await;
+    let (sandboxes, _dir) = sandboxes(docker).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
-    let order = fields(&json!({ "item": "tea", "approved": false })).unwrap();
+    let order = input_fields(&json!({ "item": "tea", "approved": false })).unwrap();
     let run = GraphRun::new("order").input(order).thread("t", Arc::new(MemorySaver::new()));
     let exit = sandbox.run_graph(run).await.unwrap().finish().await.unwrap();
     assert_eq!(exit.interrupts()[0].value, "buy tea?");
@@ -104,49 +104,49 @@ async fn a_guest_is_talked_to_through_the_engine() {
     sandbox.pause().await.unwrap();
     sandbox.resume().await.unwrap();
     sandbox.delete().await;
-    assert!(engine.bodies().is_empty(), "containers stay behind");
+    assert!(engine.bodies().is_empty(), "containers were left behind");
     let requests = engine.requests();
     let count = |end: &str| requests.iter().filter(|it| it.ends_with(end)).count();
     assert_eq!((count("/pause"), count("/unpause")), (1, 1), "{requests:?}");
-    // Three guests were started, two of them to try it out; the image came once.
+    // Three guests were started, two of them by probes; the image was uploaded once.
     assert_eq!((count("/start"), count("/images/create")), (3, 1), "{requests:?}");
 }
 
 #[tokio::test]
-async fn memory_that_is_used_up_is_named() {
-    let (docker, engine, _engine_folder) = docker();
-    let (sandboxes, _folder) = sandboxes(docker).await;
+async fn out_of_memory_is_reported_as_memory_limit() {
+    let (docker, engine, _engine_dir) = docker();
+    let (sandboxes, _dir) = sandboxes(docker).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
-    engine.end_all();
+    engine.kill_all();
     let error = sandbox.ping().await.unwrap_err();
-    assert_eq!(error.cause(), Some(Cause::Memory), "{error}");
+    assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
-/// What ended one program is not blamed on the next, and what ends the next is told again.
+/// An out-of-memory event is attributed to one program and not to the next, and a later event is reported again.
 #[tokio::test]
-async fn each_time_that_memory_is_used_up_is_told_once() {
-    let (docker, engine, folder) = docker();
+async fn each_out_of_memory_event_is_reported_once() {
+    let (docker, engine, dir) = docker();
     let id = CheckpointId::next().to_string();
-    let berth = Berth::new(&folder.path().join("state"), &id).unwrap();
-    let guest = docker.start(&Spec::new("job"), &berth).await.unwrap();
-    assert_eq!(guest.handle.cause().await, None);
+    let sandbox_dir = SandboxDir::create(&dir.path().join("state"), &id).unwrap();
+    let guest = docker.start(&Spec::new("job"), &sandbox_dir).await.unwrap();
+    assert_eq!(guest.handle.exceeded_limit().await, None);
     for _ in 0..2 {
-        engine.use_up_memory();
-        assert_eq!(guest.handle.cause().await, Some(Cause::Memory));
-        assert_eq!(guest.handle.cause().await, None);
+        engine.exhaust_memory();
+        assert_eq!(guest.handle.exceeded_limit().await, Some(ExceededLimit::Memory));
+        assert_eq!(guest.handle.exceeded_limit().await, None);
     }
     guest.handle.kill().await;
 }
 
-/// Lets the suite fail, and not skip, where no engine answers.
+/// Environment variable that makes the suite fail instead of skip if no engine is available.
 const REQUIRE: &str = "GRAPH_REQUIRE_DOCKER";
 
-/// Containers of the one image that the back end brings itself; the suite's program needs no other.
+/// Uses the back end's own image for every container, because the suite's program needs no other.
 #[derive(Clone, Debug)]
-struct OfTheAgentAlone(Docker);
+struct BaseImageOnly(Docker);
 
 #[async_trait]
-impl Backend for OfTheAgentAlone {
+impl Backend for BaseImageOnly {
     fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -155,22 +155,22 @@ impl Backend for OfTheAgentAlone {
         self.0.probe().await
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
-        self.0.start(&spec.clone().image(Image::Base), berth).await
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
+        self.0.start(&spec.clone().image(Image::Base), sandbox_dir).await
     }
 }
 
-/// The agent and an engine that starts it, or `None` where the test is to be skipped.
-async fn real() -> Option<(PathBuf, OfTheAgentAlone)> {
+/// Returns the agent and an engine that can start it, or `None` if the test must be skipped.
+async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        skipped(&format!("tests of containers; {why}"));
+        report_skipped(&format!("tests of containers; {why}"));
         None
     };
     let Some(agent) = agent() else {
         return skip("run `cargo xtask guest-image` first".to_owned());
     };
-    let docker = OfTheAgentAlone(Docker::agent(&agent));
+    let docker = BaseImageOnly(Docker::agent(&agent));
     let report = docker.probe().await;
     match report.is_available() {
         true => Some((agent, docker)),
@@ -179,15 +179,15 @@ async fn real() -> Option<(PathBuf, OfTheAgentAlone)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn docker_passes() {
-    let Some((_, docker)) = real().await else { return };
+async fn docker_passes_suite() {
+    let Some((_, docker)) = real_engine().await else { return };
     let report = testkit::run(HOSTILE, || docker.clone()).await;
     eprintln!("docker: {report}");
     report.assert();
     assert!(report.passed() > 45, "{report}");
 }
 
-/// The processes of the containers of these sandboxes, as far as the engine knows any.
+/// Returns the process ids of the containers of these sandboxes that the engine knows.
 async fn processes(ids: &[String]) -> Vec<i64> {
     let host = env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned());
     let engine = bollard::Docker::connect_with_host(&host).unwrap();
@@ -203,13 +203,13 @@ async fn processes(ids: &[String]) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn containers_of_a_killed_host_end_by_themselves_and_the_next_start_removes_them() {
-    let Some((agent, _)) = real().await else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().join("state");
+async fn containers_of_killed_host_exit_and_next_start_removes_them() {
+    let Some((agent, _)) = real_engine().await else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
     let mut host = Command::new(HOSTILE);
     host.args(["host", "docker", "6"]).arg(&state).env("SANDBOX_VM_AGENT", agent);
-    host.env("SANDBOX_VM_STATE", folder.path().join("usual")).stdout(Stdio::piped());
+    host.env("SANDBOX_VM_STATE", dir.path().join("usual")).stdout(Stdio::piped());
     let mut host = host.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -221,7 +221,7 @@ async fn containers_of_a_killed_host_end_by_themselves_and_the_next_start_remove
     let reap = || {
         tokio::task::spawn_blocking({
             let state = state.clone();
-            move || berth::reap(&state)
+            move || sandbox_dir::remove_orphans(&state)
         })
     };
     assert_eq!(reap().await.unwrap(), 0);
@@ -231,54 +231,54 @@ async fn containers_of_a_killed_host_end_by_themselves_and_the_next_start_remove
     until(|| pids.iter().all(|it| !Path::new(&format!("/proc/{it}")).exists())).await;
     assert_eq!(reap().await.unwrap(), 6);
     assert_eq!(processes(&ids).await, Vec::<i64>::new());
-    assert_eq!(berths(folder.path()), 0);
+    assert_eq!(sandbox_dir_count(dir.path()), 0);
 }
 
-/// How many berths there are.
-fn berths(folder: &Path) -> usize {
-    fs::read_dir(folder.join("state")).unwrap().count()
+/// Returns the number of sandbox directories.
+fn sandbox_dir_count(dir: &Path) -> usize {
+    fs::read_dir(dir.join("state")).unwrap().count()
 }
 
 #[tokio::test]
-async fn a_container_goes_though_nobody_deletes_it() {
-    let (docker, engine, _engine_folder) = docker();
-    let (sandboxes, folder) = sandboxes(docker).await;
+async fn dropping_the_sandbox_removes_its_container() {
+    let (docker, engine, _engine_dir) = docker();
+    let (sandboxes, dir) = sandboxes(docker).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
-    assert_eq!((engine.bodies().len(), berths(folder.path())), (1, 1));
+    assert_eq!((engine.bodies().len(), sandbox_dir_count(dir.path())), (1, 1));
     drop((sandboxes, sandbox));
-    until(|| engine.bodies().is_empty() && berths(folder.path()) == 0).await;
+    until(|| engine.bodies().is_empty() && sandbox_dir_count(dir.path()) == 0).await;
 }
 
 #[tokio::test]
-async fn a_container_goes_though_whoever_started_it_did_not_wait_for_it() {
-    let (docker, engine, _engine_folder) = docker();
-    let (sandboxes, folder) = sandboxes(docker).await;
-    engine.be_silent();
+async fn cancelled_start_removes_its_container() {
+    let (docker, engine, _engine_dir) = docker();
+    let (sandboxes, dir) = sandboxes(docker).await;
+    engine.make_silent();
     let start = sandboxes.create_if_not_exists(Spec::new("job"));
     tokio::select! {
         started = start => panic!("{started:?}"),
         () = until(|| !engine.bodies().is_empty()) => {}
     }
-    until(|| engine.bodies().is_empty() && berths(folder.path()) == 0).await;
+    until(|| engine.bodies().is_empty() && sandbox_dir_count(dir.path()) == 0).await;
 }
 
 #[tokio::test]
-async fn a_container_that_is_not_removed_is_left_to_the_next_start() {
-    let (docker, engine, _engine_folder) = docker();
-    let (sandboxes, folder) = sandboxes(docker).await;
+async fn container_that_cannot_be_removed_is_left_to_next_start() {
+    let (docker, engine, _engine_dir) = docker();
+    let (sandboxes, dir) = sandboxes(docker).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
-    engine.be_stuck(true);
+    engine.set_stuck(true);
     sandbox.delete().await;
-    let state = folder.path().join("state");
+    let state = dir.path().join("state");
     let reap = async || {
         let state = state.clone();
-        tokio::task::spawn_blocking(move || berth::reap(&state)).await.unwrap()
+        tokio::task::spawn_blocking(move || sandbox_dir::remove_orphans(&state)).await.unwrap()
     };
     assert_eq!(reap().await, 0);
-    assert_eq!((engine.bodies().len(), berths(folder.path())), (1, 1));
-    engine.be_stuck(false);
-    // The tests beside this one may be faster, and whoever dropped it may still be trying.
-    while berths(folder.path()) > 0 {
+    assert_eq!((engine.bodies().len(), sandbox_dir_count(dir.path())), (1, 1));
+    engine.set_stuck(false);
+    // Concurrent tests may remove it first, and the dropped handle may still be retrying.
+    while sandbox_dir_count(dir.path()) > 0 {
         reap().await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -286,7 +286,7 @@ async fn a_container_that_is_not_removed_is_left_to_the_next_start() {
 }
 
 #[tokio::test]
-async fn without_an_engine_it_says_what_to_do() {
+async fn report_without_engine_names_the_fix() {
     let report = Docker::agent("/agent").socket("/no/such/engine.sock").probe().await;
     assert!(!report.is_available());
     assert!(report.to_string().contains("DOCKER_HOST"), "{report}");

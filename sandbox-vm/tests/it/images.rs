@@ -1,4 +1,4 @@
-//! The guest images themselves. They are built from packages that are fetched, which takes minutes: at nightly depth.
+//! Builds the guest images. Runs only in nightly tests, because it downloads packages and takes minutes.
 
 use std::{env, fs, path::Path};
 
@@ -7,26 +7,26 @@ use sandbox_vm::image;
 const FILES: [&str; 4] = ["vmlinux", "base.cpio", "python.cpio", "manifest.json"];
 
 #[test]
-fn the_same_packages_give_the_same_bytes_and_are_not_built_twice() {
+fn image_build_is_reproducible_and_cached() {
     if env::var_os("GRAPH_NIGHTLY").is_none() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let [one, two] = ["one", "two"].map(|it| folder.path().join(it));
+    let dir = tempfile::tempdir().unwrap();
+    let [one, two] = ["one", "two"].map(|it| dir.path().join(it));
     let packages = image::build(&one).unwrap();
-    // What was fetched for the first is enough for the second.
+    // The packages downloaded for the first build suffice for the second.
     fs::create_dir_all(&two).unwrap();
     fs::rename(one.join("packages"), two.join("packages")).unwrap();
     assert_eq!(image::build(&two).unwrap(), packages);
     for name in FILES {
         let same = fs::read(one.join(name)).unwrap() == fs::read(two.join(name)).unwrap();
-        assert!(same, "{name} is another one");
+        assert!(same, "{name} differs between the builds");
     }
-    let when = |folder: &Path| fs::metadata(folder.join("vmlinux")).unwrap().modified().unwrap();
+    let when = |dir: &Path| fs::metadata(dir.join("vmlinux")).unwrap().modified().unwrap();
     let before = when(&two);
     assert_eq!(image::build(&two).unwrap(), packages);
-    assert_eq!(when(&two), before, "it was built again");
-    fs::write(two.join("base.cpio"), "not the one").unwrap();
+    assert_eq!(when(&two), before, "the image was rebuilt");
+    fs::write(two.join("base.cpio"), "corrupted").unwrap();
     image::build(&two).unwrap();
     assert_eq!(fs::read(one.join("base.cpio")).unwrap(), fs::read(two.join("base.cpio")).unwrap());
 }

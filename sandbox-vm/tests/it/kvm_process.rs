@@ -1,11 +1,11 @@
-//! The suite in VMs without a kernel, and what only they can show.
+//! The conformance suite in VMs without a guest kernel, and tests specific to them.
 //!
-//! `cargo xtask guest-image` builds the static agent that these tests need, and `cargo xtask test` calls it.
+//! `cargo xtask guest-image` builds the static agent that these tests need; `cargo xtask test` runs it.
 
 use std::{env, path::PathBuf, time::Duration};
 
 use sandbox_vm::{
-    Cause, Error, GraphRun, Image, Program, Sandbox, Spec,
+    Error, ExceededLimit, GraphRun, Image, Program, Sandbox, Spec,
     backend::{Backend, KvmProcess},
     report::Guarantee,
     testkit,
@@ -14,14 +14,14 @@ use serde_json::{Map, json};
 
 use crate::{microvm::agent, sandboxes, traces, vm_graph};
 
-/// Lets the tests fail, and not skip, where there is no KVM.
+/// Environment variable that makes the tests fail instead of skip if KVM is not available.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
-/// The back end, or `None` where the test is to be skipped.
+/// Returns the back end, or `None` if the test must be skipped.
 pub(crate) async fn kvm_process() -> Option<KvmProcess> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        crate::skipped(&format!("tests of VMs without a kernel; {why}"));
+        crate::report_skipped(&format!("tests of VMs without a guest kernel; {why}"));
         None
     };
     let Some(agent): Option<PathBuf> = agent() else {
@@ -33,7 +33,7 @@ pub(crate) async fn kvm_process() -> Option<KvmProcess> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kvm_process_passes() {
+async fn kvm_process_passes_suite() {
     let Some(backend) = kvm_process().await else { return };
     let report = testkit::run(super::HOSTILE, || backend.clone()).await;
     eprintln!("kvm-process: {report}");
@@ -42,20 +42,20 @@ async fn kvm_process_passes() {
 }
 
 #[tokio::test]
-async fn a_graph_gives_the_trace_that_it_gives_here() {
+async fn graph_trace_matches_in_process_trace() {
     let Some(backend) = kvm_process().await else { return };
     traces::check(backend, true).await;
 }
 
 #[tokio::test]
-async fn a_guest_that_is_killed_is_replaced_without_a_trace_of_it() {
+async fn killed_guest_is_replaced_with_identical_trace() {
     let Some(backend) = kvm_process().await else { return };
     vm_graph::check_killed(backend).await;
 }
 
-/// How a graph ends that takes too much of something.
-async fn glutton(sandbox: &Sandbox, what: &str) -> Error {
-    let run = GraphRun::new("glutton").input(Map::from_iter([("item".to_owned(), json!(what))]));
+/// Returns the error of a graph that exhausts a resource.
+async fn exhaust(sandbox: &Sandbox, what: &str) -> Error {
+    let run = GraphRun::new("exhaust").input(Map::from_iter([("item".to_owned(), json!(what))]));
     sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err()
 }
 
@@ -67,49 +67,49 @@ fn spec() -> Spec {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_graph_may_use_is_bounded() {
+async fn graph_resources_are_limited() {
     let Some(backend) = kvm_process().await else { return };
-    let (sandboxes, _folder) = sandboxes(backend).await;
+    let (sandboxes, _dir) = sandboxes(backend).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
-    for (what, words) in [
+    for (resource, expected) in [
         ("disk", "No space left"),
         ("files", "No space left"),
         ("threads", "temporarily unavailable"),
         ("programs", "not implemented"),
     ] {
-        let error = glutton(&sandbox, what).await;
+        let error = exhaust(&sandbox, resource).await;
         assert!(
-            matches!(&error, Error::Graph { error, .. } if error.contains(words)),
-            "{what}: {error:?}"
+            matches!(&error, Error::Graph { error, .. } if error.contains(expected)),
+            "{resource}: {error:?}"
         );
         sandbox.fs().list("").await.unwrap();
     }
-    let error = glutton(&sandbox, "memory").await;
-    assert_eq!(error.cause(), Some(Cause::Memory), "{error:?}");
-    assert!(sandbox.gone().is_some());
+    let error = exhaust(&sandbox, "memory").await;
+    assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error:?}");
+    assert!(sandbox.termination_reason().is_some());
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
-    let error = glutton(&sandbox, "abort").await;
-    assert_eq!(error.cause(), None, "{error:?}");
-    assert!(error.to_string().contains("the guest ended by signal 6"), "{error}");
+    let error = exhaust(&sandbox, "abort").await;
+    assert_eq!(error.exceeded_limit(), None, "{error:?}");
+    assert!(error.to_string().contains("the guest was ended by signal 6"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_graph_that_never_ends_uses_up_its_processor_time() {
+async fn endless_graph_exceeds_cpu_time() {
     let Some(backend) = kvm_process().await else { return };
-    let (sandboxes, _folder) = sandboxes(backend).await;
+    let (sandboxes, _dir) = sandboxes(backend).await;
     let mut spec = spec();
     spec.limits.cpu_time = Some(Duration::from_millis(500));
     let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
-    let run = GraphRun::new("hang").input(Map::new()).wall(Duration::from_secs(60));
+    let run = GraphRun::new("hang").input(Map::new()).timeout(Duration::from_secs(60));
     let error = sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err();
-    assert_eq!(error.cause(), Some(Cause::CpuTime), "{error:?}");
+    assert_eq!(error.exceeded_limit(), Some(ExceededLimit::CpuTime), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_are_what_it_says_that_it_lacks() {
+async fn running_programs_is_unsupported_and_reported() {
     let Some(backend) = kvm_process().await else { return };
     assert!(!backend.probe().await.has(Guarantee::Programs));
-    let (sandboxes, _folder) = sandboxes(backend).await;
+    let (sandboxes, _dir) = sandboxes(backend).await;
     let python = sandboxes.create_if_not_exists(Spec::new("python").image(Image::Python)).await;
     assert!(matches!(python, Err(Error::Unsupported { .. })), "{python:?}");
     let sandbox = sandboxes.create_if_not_exists(Spec::new("base")).await.unwrap();

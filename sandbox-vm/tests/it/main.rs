@@ -1,23 +1,23 @@
-//! Sandboxes from the outside: the suite on every back end of this machine, and what needs more than one process.
+//! Integration tests: the conformance suite on every back end of this machine, and tests that need several processes.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
-mod altered;
 mod crash;
 #[cfg(feature = "docker")]
 mod docker;
-mod ends;
-mod false_guests;
-mod greeting;
+mod handle_override;
+mod handshake;
 mod images;
 mod isolation;
 #[cfg(target_arch = "x86_64")]
 mod kvm_process;
 mod microvm;
+mod misbehaving_guests;
 mod names;
 mod parsing;
 mod pool;
 mod registry;
 mod suite;
+mod termination;
 mod traces;
 mod vm_graph;
 
@@ -26,18 +26,19 @@ use std::io::Write;
 use sandbox_vm::{Isolation, Sandboxes, backend::Backend};
 use tempfile::TempDir;
 
-/// The guest of the suite.
+/// Path of the suite's guest program.
 const HOSTILE: &str = env!("CARGO_BIN_EXE_sandbox-vm-hostile");
 
-/// Sandboxes of one back end, in a folder of their own.
+/// Opens sandboxes of one back end, with a temporary state directory.
 async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let opening = Sandboxes::new().backend(backend).isolation(Isolation::Preferred);
-    let sandboxes = opening.state_folder(folder.path().join("state")).open().await.unwrap();
-    (sandboxes, folder)
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
+    let sandboxes = builder.state_dir(dir.path().join("state")).open().await.unwrap();
+    (sandboxes, dir)
 }
 
-/// Says that something was not tested, and why. Past the test harness, which shows nothing of a test that passes.
-fn skipped(what: &str) {
+/// Prints that something was not tested, and why. Writes to standard error directly, because the test harness hides the
+/// output of tests that pass.
+fn report_skipped(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }

@@ -1,6 +1,6 @@
-//! The suite in micro VMs, and what only they can show.
+//! The conformance suite in micro VMs, and tests specific to them.
 //!
-//! `cargo xtask guest-image` builds the agent and the images that these tests need, and `cargo xtask test` calls it.
+//! `cargo xtask guest-image` builds the agent and the images that these tests need; `cargo xtask test` runs it.
 
 use std::{
     env, fs,
@@ -14,49 +14,49 @@ use std::{
 
 use rustix::process::{Pid, geteuid};
 use sandbox_vm::{
-    Cause, Image, Pool, Program, Sandbox, Spec,
+    ExceededLimit, Image, Pool, Program, Sandbox, Spec,
     backend::{Backend, MicroVm},
-    berth::Leftover,
     image::Images,
+    sandbox_dir::Leftover,
     testkit,
 };
 
 use crate::{pool::until, sandboxes};
 
-/// Lets the tests fail, and not skip, where there is nothing to start.
+/// Environment variable that makes the tests fail instead of skip if the agent or the images are missing.
 const REQUIRE: &str = "GRAPH_REQUIRE_MICROVM";
 
-/// Names, by a part of their names, the checks to run: all of them take minutes where VMs are emulated.
+/// Environment variable that selects checks by a part of their name: running all of them takes minutes in emulated VMs.
 const CHECKS: &str = "SANDBOX_VM_CHECKS";
 
-/// The suite's program as a VM's agent: linked without libraries, in the folder that cargo builds into.
+/// Returns the suite's program as a VM's agent: statically linked, in Cargo's target directory.
 pub(crate) fn agent() -> Option<PathBuf> {
     let program = env::current_exe().unwrap();
-    let folders = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
-    let mut agents = folders.map(|it| it.join("sandbox-vm-hostile"));
+    let dirs = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
+    let mut agents = dirs.map(|it| it.join("sandbox-vm-hostile"));
     agents.find(|it| it.is_file())
 }
 
-/// The back end, or `None` where the test is to be skipped: where there is no agent, or no image to start it from.
+/// Returns the back end, or `None` if the test must be skipped because the agent or its images are missing.
 pub(crate) fn micro_vm() -> Option<MicroVm> {
-    let found = agent().filter(|_| Images::find().is_ok()).map(MicroVm::agent);
+    let found = agent().filter(|_| Images::open_default().is_ok()).map(MicroVm::agent);
     if found.is_none() {
-        let images = Images::find().err().map(|it| it.to_string()).unwrap_or_default();
+        let images = Images::open_default().err().map(|it| it.to_string()).unwrap_or_default();
         let problem =
             format!("run `cargo xtask guest-image` first; agent: {:?}; {images}", agent());
         assert!(env::var_os(REQUIRE).is_none(), "{problem}");
-        crate::skipped(&format!("tests of micro VMs; {problem}"));
+        crate::report_skipped(&format!("tests of micro VMs; {problem}"));
     }
     found
 }
 
 #[test]
-fn without_images_the_tests_are_skipped_unless_they_are_required() {
+fn missing_images_skip_tests_unless_required() {
     let empty = tempfile::tempdir().unwrap();
     let run = |require: bool| {
         let mut test = std::process::Command::new(env::current_exe().unwrap());
-        // Without `--nocapture`: whoever runs the tests as usual is to read it.
-        test.arg("vm_graph::a_graph_in_a_vm").env_remove(REQUIRE);
+        // Without `--nocapture`: the message must be visible in a normal test run.
+        test.arg("vm_graph::vm_graph_trace").env_remove(REQUIRE);
         test.env("SANDBOX_VM_IMAGES", empty.path()).envs(require.then_some((REQUIRE, "1")));
         let output = test.output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).contains("SKIPPED"))
@@ -66,25 +66,25 @@ fn without_images_the_tests_are_skipped_unless_they_are_required() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_micro_vm_passes() {
+async fn micro_vm_passes_suite() {
     let Some(vm) = micro_vm() else { return };
     let wanted = env::var(CHECKS).unwrap_or_default();
     let checks = testkit::checks().filter(|it| it.name().contains(&wanted));
-    let report = testkit::run_some(super::HOSTILE, || vm.clone(), checks).await;
+    let report = testkit::run_checks(super::HOSTILE, || vm.clone(), checks).await;
     eprintln!("microvm: {report}");
     report.assert();
     let least = if wanted.is_empty() { 40 } else { 1 };
     assert!(report.passed() >= least, "{report}");
 }
 
-/// A guest that takes QEMU over gets what QEMU has: here it is looked at from outside.
+/// A guest that takes over QEMU gains QEMU's privileges, which are inspected here from outside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn qemu_has_walls_of_its_own() {
+async fn qemu_process_is_confined() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
-    fs::write(folder.path().join("secret"), "").unwrap();
+    let (sandboxes, dir) = sandboxes(vm).await;
+    fs::write(dir.path().join("secret"), "").unwrap();
     let sandbox = sandboxes.create_if_not_exists(Spec::new("walled")).await.unwrap();
-    let process = PathBuf::from(format!("/proc/{}", machines(&state_of(&folder))[0]));
+    let process = PathBuf::from(format!("/proc/{}", machines(&state_of(&dir))[0]));
     let at = |path: &str| process.join(path);
     let program = fs::read_link(at("exe")).unwrap();
     assert!(program.ends_with("qemu-system-x86_64"), "{program:?}");
@@ -115,7 +115,7 @@ async fn qemu_has_walls_of_its_own() {
     {
         assert!(!root.join(hidden).exists(), "{hidden}");
     }
-    assert!(!root.join(folder.path().strip_prefix("/").unwrap()).exists());
+    assert!(!root.join(dir.path().strip_prefix("/").unwrap()).exists());
     let mounts = fs::read_to_string(at("mountinfo")).unwrap();
     let is_safe = |it: &&str| {
         it.contains(" ro,nosuid,nodev") || it.contains(" /proc ") || it.contains(" /dev/kvm ")
@@ -130,33 +130,36 @@ async fn qemu_has_walls_of_its_own() {
 }
 
 #[test]
-fn qemu_of_an_ordinary_user_has_walls_of_its_own() {
+fn qemu_process_of_unprivileged_user_is_confined() {
     if micro_vm().is_none() || !geteuid().is_root() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
     let mut test = std::process::Command::new(env::current_exe().unwrap());
-    test.args(["microvm::qemu_has_walls_of_its_own", "--exact", "--nocapture"]);
-    test.env("TMPDIR", folder.path()).env_remove("XDG_RUNTIME_DIR").env(REQUIRE, "1");
+    test.args(["microvm::qemu_process_is_confined", "--exact", "--nocapture"]);
+    test.env("TMPDIR", dir.path()).env_remove("XDG_RUNTIME_DIR").env(REQUIRE, "1");
     let output = test.current_dir("/").uid(65_534).gid(65_534).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The host's kernel ends a QEMU that takes more than its group may have. That is a limit like any other.
+/// The host's kernel kills a QEMU that exceeds the memory limit of its control group. It must be reported as the memory
+/// limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_that_is_too_large_for_its_group_is_ended_by_a_limit_that_is_named() {
+async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    let (sandboxes, dir) = sandboxes(vm).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("large")).await.unwrap();
-    let groups = leftovers(&state_of(&folder)).into_iter().filter_map(|it| match it {
-        Leftover::Cgroup(folder) => Some(folder),
+    let groups = leftovers(&state_of(&dir)).into_iter().filter_map(|it| match it {
+        Leftover::Cgroup(dir) => Some(dir),
         _ => None,
     });
-    let file = |folder: &PathBuf, name: &str| folder.join(name);
+    let file = |dir: &PathBuf, name: &str| dir.join(name);
     let Some(group) = groups.into_iter().find(|it| file(it, "memory.limit_in_bytes").exists())
     else {
-        crate::skipped("a VM that is too large; no control group of version 1 bounds memory here");
+        crate::report_skipped(
+            "a VM exceeding its memory limit; no version 1 control group limits memory here",
+        );
         return;
     };
     let used: u64 =
@@ -164,46 +167,46 @@ async fn a_machine_that_is_too_large_for_its_group_is_ended_by_a_limit_that_is_n
     fs::write(file(&group, "memory.limit_in_bytes"), (used + (16 << 20)).to_string()).unwrap();
     let eat = Program::new(testkit::PROGRAM).arg("eat-memory");
     let error = sandbox.exec(eat).await.unwrap_err();
-    assert_eq!(error.cause(), Some(Cause::Memory), "{error}");
+    assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
-/// The agent may set the clock of a restored guest, and graphs run in the agent.
+/// The agent may set the clock of a restored guest, but graphs run in the agent too and must not have that privilege.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rights_of_the_agent_are_laid_down_before_and_after_they_are_used() {
+async fn agent_capabilities_are_effective_only_while_used() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    let (sandboxes, dir) = sandboxes(vm).await;
     let rights = async |sandbox: &Sandbox| {
         let code = "print([it.split()[1] for it in open('/proc/1/status') if it[:6] in ('CapPrm', 'CapEff')])";
-        let said = sandbox.exec(Program::new("python3").args(["-c", code])).await.unwrap();
-        String::from_utf8(said.stdout).unwrap()
+        let output = sandbox.exec(Program::new("python3").args(["-c", code])).await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
     };
     // Permitted: CAP_SYS_ADMIN and CAP_SYS_TIME. Effective: none.
     let laid_down = "['0000000002200000', '0000000000000000']\n";
     let spec = |name: &str| Spec::new(name).image(Image::Python);
     let sandbox = sandboxes.create_if_not_exists(spec("first")).await.unwrap();
     assert_eq!(rights(&sandbox).await, laid_down);
-    let snapshot = sandbox.snapshot(folder.path().join("kept")).await.unwrap();
+    let snapshot = sandbox.snapshot(dir.path().join("snapshot")).await.unwrap();
     sandbox.delete().await;
-    // A guest that did not get the time and new randomness would not be restored.
+    // Restoring fails if the guest does not accept the time and new random state.
     let copy = sandboxes.restore(spec("copy"), snapshot).await.unwrap();
     assert_eq!(rights(&copy).await, laid_down);
     copy.delete().await;
 }
 
-/// The machine stands still while its state is written, and goes on though nobody wait for the end of that.
+/// The VM is stopped while its state is written, and must continue even if the caller of `snapshot` is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_goes_on_after_a_snapshot_that_nobody_waits_for() {
+async fn vm_continues_after_cancelled_snapshot() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
+    let (sandboxes, dir) = sandboxes(vm).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("hurried")).await.unwrap();
-    let kept = folder.path().join("kept");
-    for patience in [1, 5, 20, 50].map(Duration::from_millis) {
-        let cut = tokio::time::timeout(patience, sandbox.snapshot(&kept)).await;
-        assert!(cut.is_err(), "it takes longer to write the state");
+    let snapshot_dir = dir.path().join("snapshot");
+    for limit in [1, 5, 20, 50].map(Duration::from_millis) {
+        let cut = tokio::time::timeout(limit, sandbox.snapshot(&snapshot_dir)).await;
+        assert!(cut.is_err(), "the snapshot took less time than expected");
         sandbox.fs().write("still", "here").await.unwrap();
     }
-    // The monitor is in step too.
-    let snapshot = sandbox.snapshot(&kept).await.unwrap();
+    // The connection to QEMU's monitor is still in sync too.
+    let snapshot = sandbox.snapshot(&snapshot_dir).await.unwrap();
     sandbox.delete().await;
     let copy = sandboxes.restore(Spec::new("copy"), snapshot).await.unwrap();
     assert_eq!(copy.fs().read("still").await.unwrap(), b"here");
@@ -211,7 +214,7 @@ async fn a_machine_goes_on_after_a_snapshot_that_nobody_waits_for() {
 }
 
 #[test]
-fn what_a_vm_takes_is_more_than_its_guest_may_use() {
+fn vm_footprint_exceeds_guest_memory() {
     let Some(vm) = micro_vm() else { return };
     let spec = Spec::new("counted");
     let more = vm.footprint(&spec) - spec.limits.memory;
@@ -219,10 +222,10 @@ fn what_a_vm_takes_is_more_than_its_guest_may_use() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_starts_all_but_the_first_from_a_snapshot() {
+async fn pool_starts_all_but_first_vm_from_snapshot() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
-    let state = folder.path().join("state");
+    let (sandboxes, dir) = sandboxes(vm).await;
+    let state = dir.path().join("state");
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(1).open();
     for from_snapshot in [false, true, true] {
         until(|| pool.metrics().ready == 1).await;
@@ -237,62 +240,63 @@ async fn a_pool_starts_all_but_the_first_from_a_snapshot() {
     assert_eq!(pool.metrics().cold, 0);
     drop(pool);
     sandboxes.delete_all().await;
-    // The snapshot goes with the pool.
+    // Dropping the pool deletes the snapshot.
     until(|| fs::read_dir(&state).unwrap().count() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_that_was_changed_is_refused() {
+async fn modified_snapshot_is_refused() {
     let Some(vm) = micro_vm() else { return };
-    let (sandboxes, folder) = sandboxes(vm).await;
-    let sandbox = sandboxes.create_if_not_exists(Spec::new("kept")).await.unwrap();
-    let kept = folder.path().join("kept");
-    let snapshot = sandbox.snapshot(&kept).await.unwrap();
+    let (sandboxes, dir) = sandboxes(vm).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("snapshot")).await.unwrap();
+    let snapshot_dir = dir.path().join("snapshot");
+    let snapshot = sandbox.snapshot(&snapshot_dir).await.unwrap();
     sandbox.delete().await;
-    let refused = async |words: &str| {
+    let refused = async |expected: &str| {
         let outcome = sandboxes.restore(Spec::new("copy"), snapshot.clone()).await;
         let error = outcome.unwrap_err().to_string();
-        assert!(error.contains(words) && error.ends_with("make a new one"), "{error}");
+        assert!(error.contains(expected) && error.ends_with("make a new one"), "{error}");
     };
-    let list = kept.join("machine.json");
+    let list = snapshot_dir.join("machine.json");
     let true_list = fs::read_to_string(&list).unwrap();
     let mut other: serde_json::Value = serde_json::from_str(&true_list).unwrap();
     other["by"] = "QEMU 1.0".into();
     fs::write(&list, other.to_string()).unwrap();
-    refused("it was made by QEMU 1.0, and here is").await;
+    refused("it was created by QEMU 1.0, but this is").await;
 
     fs::write(&list, true_list).unwrap();
-    fs::set_permissions(&kept, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(&snapshot_dir, fs::Permissions::from_mode(0o777)).unwrap();
     refused("nobody else can write to").await;
-    fs::set_permissions(&kept, fs::Permissions::from_mode(0o700)).unwrap();
-    let state = fs::File::options().read(true).write(true).open(kept.join("state")).unwrap();
+    fs::set_permissions(&snapshot_dir, fs::Permissions::from_mode(0o700)).unwrap();
+    let state =
+        fs::File::options().read(true).write(true).open(snapshot_dir.join("state")).unwrap();
     let length = state.metadata().unwrap().len();
     let mut byte = [0];
     state.read_exact_at(&mut byte, length / 2).unwrap();
     state.write_all_at(&[byte[0] ^ 1], length / 2).unwrap();
-    refused("was changed").await;
+    refused("was modified").await;
     state.set_len(length - 1).unwrap();
-    refused("another length").await;
+    refused("wrong length").await;
     fs::remove_file(list).unwrap();
     refused("No such file").await;
     assert!(sandboxes.list().is_empty());
 }
 
-fn state_of(folder: &tempfile::TempDir) -> PathBuf {
-    folder.path().join("state")
+fn state_of(dir: &tempfile::TempDir) -> PathBuf {
+    dir.path().join("state")
 }
 
-/// What the berths in the folder have noted.
+/// Returns the leftovers recorded by the sandbox directories in the state directory.
 fn leftovers(state: &Path) -> Vec<Leftover> {
-    let berths = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
-    let lists = berths.map(|it| fs::read_to_string(it.join("leftovers")).unwrap());
+    let sandbox_dirs = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
+    let lists = sandbox_dirs.map(|it| fs::read_to_string(it.join("leftovers")).unwrap());
     let lines = |it: String| -> Vec<Leftover> {
         it.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
     };
     lists.flat_map(lines).collect()
 }
 
-/// The processes of the VMs whose berths are in the folder: what the processes that are noted there have started.
+/// Returns the QEMU processes of the sandboxes in the state directory: the children of the recorded processes.
 pub(crate) fn machines(state: &Path) -> Vec<Pid> {
     let started = |leftover: Leftover| match leftover {
         Leftover::Process { pid, .. } => {

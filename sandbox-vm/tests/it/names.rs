@@ -1,4 +1,4 @@
-//! One name, one sandbox: though starts fail, and though whoever asked is dropped.
+//! A name identifies one sandbox, even if starts fail or callers are dropped.
 
 use std::{
     path::PathBuf,
@@ -13,30 +13,30 @@ use async_trait::async_trait;
 use sandbox_vm::{
     Error, Spec,
     backend::{Backend, Guest, Handle, InProcess, Snapshot},
-    berth::Berth,
     report::Report,
+    sandbox_dir::SandboxDir,
     testkit,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    altered::{self, Habit},
+    handle_override::{self, HandleOverride},
     sandboxes,
 };
 
-/// How long its starts and its ends take.
-const SLOW: Duration = Duration::from_millis(200);
+/// Duration of starting and of killing a guest.
+const DELAY: Duration = Duration::from_millis(200);
 
-/// A back end of slow guests, the first of which fail to start.
+/// A back end with slow guests, the first `fail` of which do not start.
 #[derive(Clone, Debug)]
-struct Slow {
+struct SlowBackend {
     inner: InProcess,
     fail: usize,
     started: Arc<AtomicUsize>,
     killed: Arc<AtomicBool>,
 }
 
-impl Slow {
+impl SlowBackend {
     fn failing(fail: usize) -> Self {
         let inner = InProcess::new(testkit::agent);
         Self { inner, fail, started: Arc::default(), killed: Arc::default() }
@@ -44,7 +44,7 @@ impl Slow {
 }
 
 #[async_trait]
-impl Backend for Slow {
+impl Backend for SlowBackend {
     fn name(&self) -> &'static str {
         "slow"
     }
@@ -53,24 +53,27 @@ impl Backend for Slow {
         self.inner.probe().await
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
         let nth = self.started.fetch_add(1, Ordering::SeqCst);
-        sleep(SLOW).await;
+        sleep(DELAY).await;
         if nth < self.fail {
             return Err(Error::Start { backend: self.name(), problem: "not yet".to_owned() });
         }
-        Ok(altered::with(SlowEnd(self.killed.clone()), self.inner.start(spec, berth).await?))
+        Ok(handle_override::with(
+            SlowKill(self.killed.clone()),
+            self.inner.start(spec, sandbox_dir).await?,
+        ))
     }
 }
 
-/// Ends slowly, and tells when it has ended.
+/// Kills slowly, and records when the guest was killed.
 #[derive(Debug)]
-struct SlowEnd(Arc<AtomicBool>);
+struct SlowKill(Arc<AtomicBool>);
 
 #[async_trait]
-impl Habit for SlowEnd {
+impl HandleOverride for SlowKill {
     async fn kill(&self, guest: &dyn Handle) {
-        sleep(SLOW).await;
+        sleep(DELAY).await;
         guest.kill().await;
         self.0.store(true, Ordering::SeqCst);
     }
@@ -80,36 +83,40 @@ fn spec() -> Spec {
     Spec::new("job")
 }
 
-/// Its back end restores nothing, which it is asked for only if the name is free.
+/// Returns a snapshot that the back end refuses to restore. Restoring is attempted only if the name is free.
 fn snapshot(backend: &'static str) -> Snapshot {
-    Snapshot { backend, folder: PathBuf::from("/no/such/snapshot") }
+    Snapshot { backend, dir: PathBuf::from("/no/such/snapshot") }
 }
 
 #[tokio::test]
-async fn the_sandbox_that_is_made_after_a_start_failed_is_one_that_is_known() {
-    let slow = Slow::failing(1);
-    let (sandboxes, _folder) = sandboxes(slow.clone()).await;
-    let ask = || sandboxes.create_if_not_exists(spec());
-    let (first, second, third) = tokio::join!(ask(), ask(), ask());
+async fn failed_start_is_retried_by_waiting_callers() {
+    let slow = SlowBackend::failing(1);
+    let (sandboxes, _dir) = sandboxes(slow.clone()).await;
+    let create = || sandboxes.create_if_not_exists(spec());
+    let (first, second, third) = tokio::join!(create(), create(), create());
     assert!(first.is_err());
     let (second, third) = (second.unwrap(), third.unwrap());
     assert_eq!((second.name(), third.name()), ("job", "job"));
     assert_eq!(sandboxes.list().len(), 1);
     assert!(sandboxes.get("job").is_some());
-    ask().await.unwrap();
-    assert_eq!(slow.started.load(Ordering::SeqCst), 2, "one that failed, and one for all others");
+    create().await.unwrap();
+    assert_eq!(
+        slow.started.load(Ordering::SeqCst),
+        2,
+        "one failed start, and one for all other callers"
+    );
     sandboxes.delete_all().await;
-    assert!(second.gone().is_some() && third.gone().is_some());
+    assert!(second.termination_reason().is_some() && third.termination_reason().is_some());
 }
 
 #[tokio::test]
-async fn a_start_that_is_dropped_leaves_its_name_free() {
-    let (sandboxes, _folder) = sandboxes(Slow::failing(0)).await;
-    assert!(timeout(SLOW / 4, sandboxes.create_if_not_exists(spec())).await.is_err());
+async fn cancelled_start_frees_its_name() {
+    let (sandboxes, _dir) = sandboxes(SlowBackend::failing(0)).await;
+    assert!(timeout(DELAY / 4, sandboxes.create_if_not_exists(spec())).await.is_err());
     let error = sandboxes.restore(spec(), snapshot("slow")).await.unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // One who waits for a start that is dropped makes the sandbox, and it is known.
-    let dropped = timeout(SLOW / 4, sandboxes.create_if_not_exists(spec()));
+    // A caller that waits for a cancelled start creates the sandbox itself, and it is registered.
+    let dropped = timeout(DELAY / 4, sandboxes.create_if_not_exists(spec()));
     let (dropped, made) = tokio::join!(dropped, sandboxes.create_if_not_exists(spec()));
     assert!(dropped.is_err() && made.is_ok());
     assert_eq!(sandboxes.list().len(), 1);
@@ -117,8 +124,8 @@ async fn a_start_that_is_dropped_leaves_its_name_free() {
 }
 
 #[tokio::test]
-async fn a_name_is_free_as_soon_as_its_sandbox_is_deleted() {
-    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+async fn deleting_a_sandbox_frees_its_name() {
+    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
     let error = sandboxes.restore(spec(), snapshot("in-process")).await.unwrap_err();
     assert!(matches!(error, Error::BadSpec { .. }), "{error}");
@@ -128,12 +135,12 @@ async fn a_name_is_free_as_soon_as_its_sandbox_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_name_that_lives_is_given_to_whoever_asks_for_the_same_only() {
-    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+async fn live_name_with_different_spec_is_an_error() {
+    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
     for other in [spec().memory(1 << 30), spec().label("of", "somebody else")] {
         let error = sandboxes.create_if_not_exists(other).await.unwrap_err();
-        assert!(error.to_string().contains("another spec"), "{error}");
+        assert!(error.to_string().contains("different spec"), "{error}");
     }
     assert!(sandboxes.create_if_not_exists(spec()).await.is_ok());
     sandbox.delete().await;
@@ -141,36 +148,36 @@ async fn a_name_that_lives_is_given_to_whoever_asks_for_the_same_only() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_asked_for_is_not_idle() {
-    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+async fn requesting_a_sandbox_resets_its_idle_time() {
+    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
     let mut spec = spec();
     spec.limits.idle = Duration::from_millis(800);
     let first = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
     for _ in 0..8 {
         sleep(Duration::from_millis(200)).await;
-        let asked = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
-        assert!(asked.gone().is_none() && first.gone().is_none());
+        let again = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();
+        assert!(again.termination_reason().is_none() && first.termination_reason().is_none());
     }
-    let is_gone = async {
-        while first.gone().is_none() {
+    let terminated = async {
+        while first.termination_reason().is_none() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(Duration::from_secs(10), is_gone).await.unwrap();
+    timeout(Duration::from_secs(10), terminated).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_guest_ends_though_whoever_deletes_it_is_dropped() {
-    let slow = Slow::failing(0);
-    let (sandboxes, folder) = sandboxes(slow.clone()).await;
+async fn cancelled_delete_still_kills_the_guest() {
+    let slow = SlowBackend::failing(0);
+    let (sandboxes, dir) = sandboxes(slow.clone()).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
-    assert!(timeout(SLOW / 4, sandbox.delete()).await.is_err());
+    assert!(timeout(DELAY / 4, sandbox.delete()).await.is_err());
     assert!(!slow.killed.load(Ordering::SeqCst));
     let is_over = async {
-        let berths = || std::fs::read_dir(folder.path().join("state")).unwrap().count();
-        while !slow.killed.load(Ordering::SeqCst) || berths() > 0 {
+        let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
+        while !slow.killed.load(Ordering::SeqCst) || sandbox_dirs() > 0 {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    assert!(timeout(Duration::from_secs(10), is_over).await.is_ok(), "the guest goes on");
+    assert!(timeout(Duration::from_secs(10), is_over).await.is_ok(), "the guest was not killed");
 }

@@ -1,4 +1,4 @@
-//! Whatever bytes a guest sends, reading them neither panics nor makes something large of something small.
+//! Parsing arbitrary bytes from a guest must not panic, nor allocate much more than the estimate.
 
 use graph_core::checkpoint::{CheckpointId, Event, Place, TaskId, TaskRecord, Write};
 use proptest::prelude::*;
@@ -6,12 +6,12 @@ use sandbox_vm::protocol::{
     Assembler, Frame, Kind,
     frame::{self, MAX_FRAME},
     from_guest,
-    message::{Ask, Wish},
+    message::{HostCall, HostCallRequest},
     shape,
 };
 use serde_json::Value;
 
-/// Reads bytes as the host does, up to the first fault.
+/// Parses bytes as the host does, up to the first error. Returns the number of messages.
 fn read(mut bytes: &[u8]) -> usize {
     let mut assembler = Assembler::default();
     let mut messages = 0;
@@ -19,7 +19,7 @@ fn read(mut bytes: &[u8]) -> usize {
         assert!(frame.payload.len() <= MAX_FRAME);
         match assembler.push(frame) {
             Ok(Some(message)) => {
-                let _ = from_guest::question(&message);
+                let _ = from_guest::request_id(&message);
                 if from_guest::parse(message).is_err() {
                     return messages;
                 }
@@ -32,7 +32,7 @@ fn read(mut bytes: &[u8]) -> usize {
     messages
 }
 
-/// Bytes that look like MessagePack: markers are frequent, lengths are lies.
+/// Generates bytes similar to MessagePack, with many markers and wrong lengths.
 fn nearly_msgpack() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         3 => 0x80u8..0xa8,
@@ -42,7 +42,8 @@ fn nearly_msgpack() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..200)
 }
 
-/// How much memory a value takes: a map's entries lie in pieces with room for eleven, none of them less than half full.
+/// Returns the memory that a value takes at most: a map's nodes have space for eleven entries and are at least half
+/// full.
 fn memory(value: &Value) -> u64 {
     let own = size_of::<Value>() as u64;
     own + match value {
@@ -64,7 +65,7 @@ fn memory(value: &Value) -> u64 {
 
 proptest! {
     #[test]
-    fn lists_and_maps_take_no_more_memory_than_their_shape_says(maps in any::<bool>(), count in 1u32..3000) {
+    fn estimate_covers_lists_and_maps(maps in any::<bool>(), count in 1u32..3000) {
         let inner: &[u8] = if maps { &[0x81, 0xa0, 0x00] } else { &[0x91, 0x00] };
         let mut payload = [&[0xdd][..], &count.to_be_bytes()].concat();
         payload.extend(inner.repeat(count as usize));
@@ -73,45 +74,45 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         read(&bytes);
     }
 
     #[test]
-    fn any_payload_of_any_kind(kind in 1u8..=12, id in any::<u64>(), payload in nearly_msgpack()) {
-        let mut bytes = frame::write(Kind::Hello, id, &payload);
+    fn arbitrary_payloads_of_any_kind_do_not_panic(kind in 1u8..=12, id in any::<u64>(), payload in nearly_msgpack()) {
+        let mut bytes = frame::encode(Kind::Hello, id, &payload);
         bytes[4] = kind;
         read(&bytes);
     }
 
     #[test]
-    fn a_true_message_with_one_byte_changed(at in any::<prop::sample::Index>(), to in any::<u8>()) {
+    fn valid_message_with_one_byte_changed_does_not_panic(at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let (task, id) = (TaskId::of(&[]), CheckpointId::from_bytes([1; 16]));
         let place = Place { thread: "t".to_owned(), namespace: String::new(), id };
         let result = serde_json::json!([1, 2.5, { "a": null }]);
         let event = Event::Effect { key: "k".to_owned(), result };
         let record = TaskRecord { task, node: "n".to_owned(), event };
-        let ask = Ask { run: 1, what: Wish::Store(vec![Write::Record(place, vec![record])]) };
-        let mut bytes = frame::write(Kind::Request, 7, &rmp_serde::to_vec_named(&ask).unwrap());
+        let request = HostCallRequest { run: 1, call: HostCall::Store(vec![Write::Record(place, vec![record])]) };
+        let mut bytes = frame::encode(Kind::Request, 7, &rmp_serde::to_vec_named(&request).unwrap());
         let at = at.index(bytes.len());
         bytes[at] = to;
         read(&bytes);
     }
 
     #[test]
-    fn what_passes_the_look_at_its_shape_is_not_larger_than_it_looks(payload in nearly_msgpack()) {
-        if let Ok(told) = shape::check(&payload) {
+    fn memory_estimate_is_an_upper_bound(payload in nearly_msgpack()) {
+        if let Ok(estimate) = shape::check(&payload) {
             let value: Result<Value, _> = rmp_serde::from_slice(&payload);
             if let Ok(value) = value {
-                prop_assert!(memory(&value) <= told, "{value}");
+                prop_assert!(memory(&value) <= estimate, "{value}");
             }
         }
     }
 }
 
 #[test]
-fn a_true_greeting_is_read() {
+fn valid_hello_is_parsed() {
     let hello = serde_json::json!({ "version": 1, "nonce": 5, "graphs": ["a"] });
-    let bytes = frame::write(Kind::Hello, 0, &rmp_serde::to_vec_named(&hello).unwrap());
+    let bytes = frame::encode(Kind::Hello, 0, &rmp_serde::to_vec_named(&hello).unwrap());
     assert_eq!(read(&bytes), 1);
 }

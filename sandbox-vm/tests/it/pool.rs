@@ -1,4 +1,4 @@
-//! The pool of sandboxes that are ready.
+//! The pool of ready sandboxes.
 
 use std::{
     collections::BTreeSet,
@@ -13,11 +13,11 @@ use std::{
 
 use async_trait::async_trait;
 use sandbox_vm::{
-    Cause, Error, Gone, Pool, Spec,
+    Error, ExceededLimit, Pool, Spec, TerminationReason,
     backend::{Backend, Guest, Handle, InProcess, Jail, Snapshot},
-    berth::Berth,
-    protocol::{Frame, Kind, frame::write, message::Reseeded},
+    protocol::{Frame, Kind, frame::encode, message::ReseedResult},
     report::{Guarantee, Report},
+    sandbox_dir::SandboxDir,
     testkit,
 };
 use serde_json::{Value, json};
@@ -25,26 +25,26 @@ use tokio::io::{AsyncWriteExt, DuplexStream};
 
 use crate::{
     HOSTILE,
-    altered::{self, Habit},
+    handle_override::{self, HandleOverride},
     sandboxes,
 };
 
-/// Waits until something holds.
+/// Waits until the condition is true.
 #[track_caller]
 pub(crate) fn until(holds: impl Fn() -> bool) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
         let deadline = Instant::now() + Duration::from_secs(120);
         while !holds() {
-            assert!(Instant::now() < deadline, "it never came true: {caller}");
+            assert!(Instant::now() < deadline, "the condition never became true: {caller}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
 #[tokio::test]
-async fn each_is_used_once_and_replaced() {
-    let (sandboxes, _folder) = sandboxes(Jail::program(HOSTILE)).await;
+async fn each_sandbox_is_used_once_and_replaced() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(3).open();
     until(|| pool.metrics().ready == 3).await;
     let mut names = BTreeSet::new();
@@ -64,7 +64,7 @@ async fn each_is_used_once_and_replaced() {
 
 #[tokio::test]
 async fn two_pools_of_one_spec_share_no_sandbox() {
-    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
     let open = || Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
     let pools = [open(), open()];
     until(|| pools.iter().all(|it| it.metrics().ready == 2)).await;
@@ -75,78 +75,78 @@ async fn two_pools_of_one_spec_share_no_sandbox() {
 }
 
 #[tokio::test]
-async fn a_number_bounds_how_many_there_are_whatever_each_takes() {
-    let (sandboxes, _folder) = sandboxes(Lasting(forgetful())).await;
-    let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(5).most(3).open();
+async fn max_sandboxes_bounds_the_count() {
+    let (sandboxes, _dir) = sandboxes(RestorableBackend(unrestorable())).await;
+    let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(5).max_sandboxes(3).open();
     until(|| pool.metrics().ready == 3).await;
     let _taken = [pool.acquire().await, pool.acquire().await, pool.acquire().await];
     let fourth = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
-    assert!(fourth.is_err(), "there is room for three only");
+    assert!(fourth.is_err(), "the pool has capacity for three only");
 }
 
-/// A snapshot is as large as a sandbox: it takes a place, and goes when nobody asks.
+/// A snapshot is as large as a sandbox: it takes capacity, and is deleted when the pool is idle.
 #[tokio::test]
-async fn a_snapshot_takes_a_place_and_none_is_kept_while_nobody_asks() {
-    let backend = Lasting(forgetful());
-    let (sandboxes, folder) = sandboxes(backend).await;
-    let berths = || std::fs::read_dir(folder.path().join("state")).unwrap().count();
+async fn snapshot_counts_as_sandbox_and_is_dropped_when_idle() {
+    let backend = RestorableBackend(unrestorable());
+    let (sandboxes, dir) = sandboxes(backend).await;
+    let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled").memory(64 << 20));
     let pool = pool.size(5).memory((3 * 256) << 20).idle(Duration::from_secs(2)).open();
     until(|| pool.metrics().ready == 2).await;
-    assert_eq!(berths(), 3, "two sandboxes and a snapshot");
-    until(|| pool.metrics().ready == 0 && berths() == 0).await;
+    assert_eq!(sandbox_dirs(), 3, "two sandboxes and a snapshot");
+    until(|| pool.metrics().ready == 0 && sandbox_dirs() == 0).await;
     drop(pool.acquire().await.unwrap());
     until(|| pool.metrics().ready == 2).await;
-    assert_eq!(berths(), 3, "a new snapshot was taken");
+    assert_eq!(sandbox_dirs(), 3, "a new snapshot was taken");
 }
 
 #[tokio::test]
-async fn memory_bounds_how_many_there_are() {
-    let (sandboxes, _folder) = sandboxes(Jail::program(HOSTILE)).await;
+async fn memory_limit_bounds_the_count() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
     let spec = Spec::new("pooled").memory(64 << 20);
     let pool = Pool::of(sandboxes.clone(), spec).size(5).memory(128 << 20).open();
     until(|| pool.metrics().ready == 2).await;
     let (first, second) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
     let third = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
-    assert!(third.is_err(), "there is room for two only");
+    assert!(third.is_err(), "the pool has capacity for two only");
     drop(first);
     let third = pool.acquire().await.unwrap();
     assert_ne!(third.name(), second.name());
 }
 
 #[tokio::test]
-async fn while_nobody_asks_none_is_kept() {
-    let (sandboxes, _folder) = sandboxes(Jail::program(HOSTILE)).await;
+async fn idle_pool_is_emptied() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled"))
         .size(2)
         .idle(Duration::from_secs(2))
         .open();
     until(|| pool.metrics().ready == 2).await;
     until(|| pool.metrics().ready == 0 && sandboxes.list().is_empty()).await;
-    // The first who asks waits for one to be made; the pool fills again.
+    // The first caller waits for a sandbox to be created; the pool fills again.
     drop(pool.acquire().await.unwrap());
     assert_eq!(pool.metrics().cold, 1);
     until(|| pool.metrics().ready == 2).await;
 }
 
 #[tokio::test]
-async fn those_that_are_ready_go_with_the_pool() {
-    let (sandboxes, folder) = sandboxes(Jail::program(HOSTILE)).await;
+async fn dropping_the_pool_removes_ready_sandboxes() {
+    let (sandboxes, dir) = sandboxes(Jail::program(HOSTILE)).await;
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
     until(|| pool.metrics().ready == 2).await;
     let taken = pool.acquire().await.unwrap();
-    // One of them may be in the making.
+    // Another one may be starting.
     drop(pool);
-    let berths = || std::fs::read_dir(folder.path().join("state")).unwrap().count();
-    until(|| sandboxes.list().len() == 1 && berths() == 1).await;
+    let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
+    until(|| sandboxes.list().len() == 1 && sandbox_dirs() == 1).await;
     taken.ping().await.unwrap();
     drop(taken);
-    until(|| sandboxes.list().is_empty() && berths() == 0).await;
+    until(|| sandboxes.list().is_empty() && sandbox_dirs() == 0).await;
 }
 
 #[tokio::test]
-async fn time_counts_from_when_one_is_taken() {
-    let (sandboxes, _folder) = sandboxes(InProcess::new(testkit::agent)).await;
+async fn lifetime_starts_at_acquire() {
+    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
     let mut spec = Spec::new("pooled").lifetime(Duration::from_secs(2));
     spec.limits.idle = Duration::from_secs(1);
     let pool = Pool::of(sandboxes.clone(), spec).size(1).open();
@@ -154,50 +154,50 @@ async fn time_counts_from_when_one_is_taken() {
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let waiting = sandboxes.list()[0].name().to_owned();
     let sandbox = pool.acquire().await.unwrap();
-    assert_eq!(sandbox.name(), waiting, "it did not expire while it waited");
+    assert_eq!(sandbox.name(), waiting, "the sandbox expired in the pool");
     tokio::time::sleep(Duration::from_millis(600)).await;
     sandbox.ping().await.unwrap();
-    until(|| sandbox.gone().is_some()).await;
-    assert_eq!(sandbox.gone(), Some(&Gone::Limit(Cause::Idle)));
+    until(|| sandbox.termination_reason().is_some()).await;
+    assert_eq!(sandbox.termination_reason(), Some(&TerminationReason::Limit(ExceededLimit::Idle)));
 }
 
-/// A back end that takes snapshots, from which nothing can be started, and whose guests take more memory than they get.
+/// A back end whose snapshots cannot be restored, and whose guests take four times the memory of their limit.
 #[derive(Clone, Debug)]
-struct Forgetful {
+struct UnrestorableBackend {
     inner: InProcess,
     tried: Arc<AtomicUsize>,
 }
 
 #[async_trait]
-impl Backend for Forgetful {
+impl Backend for UnrestorableBackend {
     fn name(&self) -> &'static str {
-        "forgetful"
+        "unrestorable"
     }
 
     async fn probe(&self) -> Report {
-        Report::works(self.name(), [Guarantee::Snapshot])
+        Report::available(self.name(), [Guarantee::Snapshot])
     }
 
     fn footprint(&self, spec: &Spec) -> u64 {
         spec.limits.memory * 4
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
-        Ok(altered::with(KeepsNothing, self.inner.start(spec, berth).await?))
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
+        Ok(handle_override::with(EmptySnapshot, self.inner.start(spec, sandbox_dir).await?))
     }
 
-    async fn restore(&self, _: &Spec, _: &Berth, from: &Snapshot) -> Result<Guest, Error> {
+    async fn restore(&self, _: &Spec, _: &SandboxDir, from: &Snapshot) -> Result<Guest, Error> {
         self.tried.fetch_add(1, Ordering::SeqCst);
-        Err(Error::Snapshot { folder: from.folder.clone(), problem: "it is empty".to_owned() })
+        Err(Error::Snapshot { dir: from.dir.clone(), problem: "it is empty".to_owned() })
     }
 }
 
-/// The same, but something can be started from its snapshots: a guest that says yes to everything.
+/// Like [`UnrestorableBackend`], but its snapshots can be restored, to a guest that accepts every request.
 #[derive(Clone, Debug)]
-struct Lasting(Forgetful);
+struct RestorableBackend(UnrestorableBackend);
 
 #[async_trait]
-impl Backend for Lasting {
+impl Backend for RestorableBackend {
     fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -210,29 +210,34 @@ impl Backend for Lasting {
         self.0.footprint(spec)
     }
 
-    async fn start(&self, spec: &Spec, berth: &Berth) -> Result<Guest, Error> {
-        self.0.start(spec, berth).await
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
+        self.0.start(spec, sandbox_dir).await
     }
 
-    async fn restore(&self, spec: &Spec, berth: &Berth, _: &Snapshot) -> Result<Guest, Error> {
+    async fn restore(
+        &self,
+        spec: &Spec,
+        sandbox_dir: &SandboxDir,
+        _: &Snapshot,
+    ) -> Result<Guest, Error> {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
-        tokio::spawn(agree(theirs));
-        let guest = self.0.start(spec, berth).await?;
+        tokio::spawn(accept_everything(theirs));
+        let guest = self.0.start(spec, sandbox_dir).await?;
         Ok(Guest { channel: Box::new(ours), ..guest })
     }
 }
 
-async fn agree(mut stream: DuplexStream) {
+async fn accept_everything(mut stream: DuplexStream) {
     while let Ok(Some(frame)) = Frame::read(&mut stream).await {
         let answer = match frame.kind {
             Kind::Hello => {
                 let mut hello: Value = rmp_serde::from_slice(&frame.payload).unwrap();
                 hello["graphs"] = json!([]);
-                write(Kind::Hello, 0, &rmp_serde::to_vec_named(&hello).unwrap())
+                encode(Kind::Hello, 0, &rmp_serde::to_vec_named(&hello).unwrap())
             }
             Kind::Request => {
-                let done = rmp_serde::to_vec_named(&Reseeded { random: true, clock: true });
-                write(Kind::Reply, frame.id, &done.unwrap())
+                let done = rmp_serde::to_vec_named(&ReseedResult { random: true, clock: true });
+                encode(Kind::Reply, frame.id, &done.unwrap())
             }
             _ => continue,
         };
@@ -240,41 +245,41 @@ async fn agree(mut stream: DuplexStream) {
     }
 }
 
-/// Says that it keeps its state, and keeps nothing.
+/// Claims to have taken a snapshot, but writes nothing.
 #[derive(Debug)]
-struct KeepsNothing;
+struct EmptySnapshot;
 
 #[async_trait]
-impl Habit for KeepsNothing {
-    async fn snapshot(&self, _: &dyn Handle, folder: PathBuf) -> Result<Snapshot, Error> {
-        Ok(Snapshot { backend: "forgetful", folder })
+impl HandleOverride for EmptySnapshot {
+    async fn snapshot(&self, _: &dyn Handle, dir: PathBuf) -> Result<Snapshot, Error> {
+        Ok(Snapshot { backend: "unrestorable", dir })
     }
 }
 
-fn forgetful() -> Forgetful {
-    Forgetful { inner: InProcess::new(testkit::agent), tried: Arc::default() }
+fn unrestorable() -> UnrestorableBackend {
+    UnrestorableBackend { inner: InProcess::new(testkit::agent), tried: Arc::default() }
 }
 
 #[tokio::test]
-async fn a_snapshot_of_no_use_is_tried_once() {
-    let backend = forgetful();
-    let (sandboxes, folder) = sandboxes(backend.clone()).await;
+async fn failing_snapshot_is_tried_once() {
+    let backend = unrestorable();
+    let (sandboxes, dir) = sandboxes(backend.clone()).await;
     let pool = Pool::of(sandboxes, Spec::new("pooled")).size(3).open();
     until(|| pool.metrics().ready == 3).await;
     drop(pool.acquire().await.unwrap());
     until(|| pool.metrics().ready == 3).await;
     assert_eq!(backend.tried.load(Ordering::SeqCst), 1);
-    // Nothing is kept of it.
-    let state = folder.path().join("state");
+    // The failed snapshot was deleted.
+    let state = dir.path().join("state");
     until(|| std::fs::read_dir(&state).unwrap().count() == 3).await;
 }
 
 #[tokio::test]
-async fn what_the_back_end_needs_itself_counts() {
-    let (sandboxes, _folder) = sandboxes(forgetful()).await;
+async fn backend_overhead_counts_towards_memory() {
+    let (sandboxes, _dir) = sandboxes(unrestorable()).await;
     let spec = Spec::new("pooled").memory(64 << 20);
     let pool = Pool::of(sandboxes, spec).size(5).memory(512 << 20).open();
     let (_first, _second) = (pool.acquire().await.unwrap(), pool.acquire().await.unwrap());
     let third = tokio::time::timeout(Duration::from_millis(300), pool.acquire()).await;
-    assert!(third.is_err(), "there is room for two only");
+    assert!(third.is_err(), "the pool has capacity for two only");
 }

@@ -1,4 +1,4 @@
-//! What a crash leaves in a folder of its own is removed by whoever starts next, though it has another one.
+//! A start removes what crashed hosts left behind, even in other state directories.
 
 use std::{
     fs,
@@ -7,15 +7,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use sandbox_vm::berth;
+use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
-/// Starts a host with sandboxes in a folder, and kills it once they live.
-fn host(count: usize, state: &Path, usual: &Path) {
+/// Starts a host with live sandboxes in a state directory, and kills it.
+fn host(count: usize, state: &Path, default_state: &Path) {
     let mut host = Command::new(HOSTILE);
     host.args(["host", "jail", &count.to_string(), &state.display().to_string()]);
-    host.env("SANDBOX_VM_STATE", usual).stdout(Stdio::piped());
+    host.env("SANDBOX_VM_STATE", default_state).stdout(Stdio::piped());
     let mut host = host.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -25,18 +25,19 @@ fn host(count: usize, state: &Path, usual: &Path) {
 }
 
 #[test]
-fn a_start_cleans_up_after_crashes_with_other_folders() {
-    let folder = tempfile::tempdir().unwrap();
-    let [usual, first, second] = ["usual", "first", "second"].map(|it| folder.path().join(it));
-    let berths = |state: &Path| fs::read_dir(state).unwrap().count();
-    host(2, &first, &usual);
-    assert_eq!(berths(&first), 2);
-    host(1, &second, &usual);
-    assert_eq!((berths(&first), berths(&second)), (0, 1));
-    // What has nothing in it any more is forgotten.
-    let known = fs::read_dir(usual.join("states")).unwrap();
+fn start_cleans_up_crashes_in_other_state_dirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let [default_state, first, second] =
+        ["default_state", "first", "second"].map(|it| dir.path().join(it));
+    let sandbox_dirs = |state: &Path| fs::read_dir(state).unwrap().count();
+    host(2, &first, &default_state);
+    assert_eq!(sandbox_dirs(&first), 2);
+    host(1, &second, &default_state);
+    assert_eq!((sandbox_dirs(&first), sandbox_dirs(&second)), (0, 1));
+    // An empty state directory is removed from the registry.
+    let known = fs::read_dir(default_state.join("states")).unwrap();
     let known = known.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
     assert_eq!(known.collect::<Vec<_>>(), std::slice::from_ref(&second));
-    // Its control groups would outlive the folder.
-    assert_eq!(berth::reap(&second), 1);
+    // Otherwise its control groups would outlive the temporary directory.
+    assert_eq!(sandbox_dir::remove_orphans(&second), 1);
 }

@@ -1,21 +1,21 @@
-//! A graph in a guest gives the trace that it gives in this process, and leaves its log files in the workspace.
+//! A graph in a guest produces the same trace as in this process, and writes its logs to the workspace.
 
 use std::sync::Arc;
 
 use graph_core::{MemorySaver, Mode};
 use graph_trace::{Detail, End, Header, Shape, Trace, TraceBuilder};
 use sandbox_vm::{
-    CallError, Gate, GraphRun, Spec,
+    CallError, CallPolicy, GraphRun, Spec,
     backend::{Backend, InProcess, Jail},
-    fields,
+    input_fields,
     testkit::{self, graphs},
 };
 use serde_json::{Value, json};
 
 use crate::{HOSTILE, sandboxes};
 
-/// What the debate does here, without a sandbox.
-pub(crate) async fn trace_here() -> Trace {
+/// Returns the trace of the debate in this process, without a sandbox.
+pub(crate) async fn reference_trace() -> Trace {
     let graph = graphs::debate(Arc::new(MemorySaver::new())).unwrap();
     let thread = graph.thread("t", None);
     let debate = graphs::Debate { topic: "tea".into(), ..Default::default() };
@@ -24,49 +24,53 @@ pub(crate) async fn trace_here() -> Trace {
     recorded.trace
 }
 
-/// The debate for a guest, with every event that a trace needs.
+/// Returns the debate for a guest, with every event that a trace needs.
 pub(crate) fn debate() -> GraphRun {
     let input = json!({ "topic": "tea", "round": 0, "turns": [], "verdict": "" });
-    GraphRun::new("debate").input(fields(&input).unwrap()).modes(Mode::DEBUG).subgraphs()
+    GraphRun::new("debate")
+        .input(input_fields(&input).unwrap())
+        .stream_modes(Mode::DEBUG)
+        .subgraphs()
 }
 
-/// Whether a trace that was put together of a guest's events is the one that the debate gives here.
+/// Asserts that a trace built from a guest's events equals the reference trace.
 #[track_caller]
-pub(crate) fn assert_same(builder: TraceBuilder, here: &Trace) {
-    let header = Header { then: Vec::new(), ..here.header.clone() };
-    let there = builder.finish(header, End::Done).text(Shape::new(Detail::Full));
-    assert_eq!(there, here.text(Shape::new(Detail::Full)));
-    assert!(there.contains("I am against in round 3"), "{there}");
+pub(crate) fn assert_same(builder: TraceBuilder, expected: &Trace) {
+    let header = Header { then: Vec::new(), ..expected.header.clone() };
+    let actual = builder.finish(header, End::Done).text(Shape::new(Detail::Full));
+    assert_eq!(actual, expected.text(Shape::new(Detail::Full)));
+    assert!(actual.contains("I am against in round 3"), "{actual}");
 }
 
 pub(crate) async fn check(backend: impl Backend + 'static, isolated: bool) {
-    let here = trace_here().await;
-    let (sandboxes, _folder) = sandboxes(backend).await;
+    let expected = reference_trace().await;
+    let (sandboxes, _dir) = sandboxes(backend).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("trace")).await.unwrap();
     assert_eq!(sandbox.isolated(), isolated);
-    let gate = Gate::new(async |_: String, request: Value| {
+    let policy = CallPolicy::new(async |_: String, request: Value| {
         Ok::<_, CallError>(json!(graphs::answer(request["prompt"].as_str().unwrap_or_default())))
     });
-    let mut running = sandbox.run_graph(debate().gate(gate.allow("llm.chat"))).await.unwrap();
+    let mut running =
+        sandbox.run_graph(debate().call_policy(policy.allow("llm.chat"))).await.unwrap();
     let mut builder = TraceBuilder::new();
-    builder.begin(here.header.input.clone());
+    builder.begin(expected.header.input.clone());
     while let Some(event) = running.next().await {
         builder.note(&event);
     }
     let exit = running.finish().await.unwrap();
     assert!(exit.is_done());
-    assert_same(builder, &here);
+    assert_same(builder, &expected);
     let log: Value = sandbox.fs().read_json("/workspace/logs/round-3.json").await.unwrap();
     assert_eq!(log, exit.state()["turns"]);
     sandbox.delete().await;
 }
 
 #[tokio::test]
-async fn in_the_jail() {
+async fn jail_trace_matches_in_process_trace() {
     check(Jail::program(HOSTILE), true).await;
 }
 
 #[tokio::test]
-async fn in_this_process() {
+async fn in_process_backend_trace_matches() {
     check(InProcess::new(testkit::agent), false).await;
 }

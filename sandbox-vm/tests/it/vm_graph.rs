@@ -1,4 +1,4 @@
-//! A graph in a VM: the trace of a run on the host, though the VM be killed in the middle.
+//! A graph in a VM produces the same trace as on the host, even if the VM is killed during the run.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 use graph_core::{Checkpointer, Exit, MemorySaver};
 use graph_trace::TraceBuilder;
 use rustix::process::{Signal, kill_process};
-use sandbox_vm::{Error, Gate, GraphRun, Sandboxes, Spec, backend::Backend, testkit::graphs};
+use sandbox_vm::{CallPolicy, Error, GraphRun, Sandboxes, Spec, backend::Backend, testkit::graphs};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,46 +18,46 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_graph_in_a_vm_gives_the_trace_that_it_gives_here() {
+async fn vm_graph_trace_matches_in_process_trace() {
     let Some(vm) = micro_vm() else { return };
     traces::check(vm, true).await;
 }
 
 #[tokio::test]
-async fn a_vm_that_is_killed_is_replaced_without_a_trace_of_it() {
+async fn killed_vm_is_replaced_with_identical_trace() {
     let Some(vm) = micro_vm() else { return };
     check_killed(vm).await;
 }
 
-/// Whether VMs that are killed are replaced, and nothing of it is to be seen in the trace or by those who are called.
+/// Checks that killed VMs are replaced without a difference in the trace or in the calls made.
 pub(crate) async fn check_killed(backend: impl Backend + 'static) {
-    let (sandboxes, folder) = sandboxes(backend).await;
-    let state = folder.path().join("state");
+    let (sandboxes, dir) = sandboxes(backend).await;
+    let state = dir.path().join("state");
 
-    let here = traces::trace_here().await;
-    let (run, calls) = doomed(&state);
+    let expected = traces::reference_trace().await;
+    let (run, calls) = killing_run(&state);
     let mut builder = TraceBuilder::new();
-    builder.begin(here.header.input.clone());
-    let (exit, guests) = to_the_end(&sandboxes, run, &mut builder).await;
+    builder.begin(expected.header.input.clone());
+    let (exit, guests) = run_to_completion(&sandboxes, run, &mut builder).await;
     assert_eq!(guests, 3, "two VMs were killed");
     calls.assert_each_once();
-    traces::assert_same(builder, &here);
-    // The VM that came to the end wrote the last log, and what it says is what all three did.
+    traces::assert_same(builder, &expected);
+    // The last VM wrote the last log, which contains the turns of all three VMs.
     let sandbox = sandboxes.get("graph").unwrap();
     let log: Value = sandbox.fs().read_json("logs/round-3.json").await.unwrap();
     assert_eq!(log, exit.state()["turns"]);
     sandbox.delete().await;
 
-    // The same by the one call that an application makes.
-    let (run, calls) = doomed(&state);
+    // The same with `Sandboxes::run_graph`.
+    let (run, calls) = killing_run(&state);
     let replaced = sandboxes.run_graph(Spec::new("graph"), run, 3, drop).await.unwrap();
     calls.assert_each_once();
     assert_eq!(replaced.state(), exit.state());
     sandboxes.delete_all().await;
 }
 
-/// Runs a graph to its end in one VM after the other, and says how many it took.
-async fn to_the_end(
+/// Runs a graph to its end in one VM after another. Returns its result and the number of VMs.
+async fn run_to_completion(
     sandboxes: &Sandboxes,
     mut run: GraphRun,
     builder: &mut TraceBuilder,
@@ -70,7 +70,7 @@ async fn to_the_end(
         }
         match running.finish().await {
             Ok(exit) => return (exit, guest),
-            Err(Error::Gone { .. }) => run = run.proceed(),
+            Err(Error::Terminated { .. }) => run = run.proceed(),
             Err(error) => panic!("{error}"),
         }
         builder.begin(Value::Null);
@@ -78,28 +78,28 @@ async fn to_the_end(
     unreachable!("it is killed twice only")
 }
 
-/// A debate whose third and fifth calls kill the VM that it runs in, and are answered all the same.
-fn doomed(state: &Path) -> (GraphRun, Calls) {
+/// Returns a debate whose third and fifth calls kill its VM and are still answered.
+fn killing_run(state: &Path) -> (GraphRun, Calls) {
     let calls = Calls::default();
     let (count, state) = (calls.clone(), state.to_owned());
-    let gate = Gate::new(move |_: String, request: Value| {
+    let policy = CallPolicy::new(move |_: String, request: Value| {
         let prompt = request["prompt"].as_str().unwrap().to_owned();
-        if [3, 5].contains(&count.note(&prompt)) {
+        if [3, 5].contains(&count.count(&prompt)) {
             kill_machine(&state);
         }
         async move { Ok(json!(graphs::answer(&prompt))) }
     });
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
-    (traces::debate().thread("t", saver).gate(gate.allow("llm.chat")), calls)
+    (traces::debate().thread("t", saver).call_policy(policy.allow("llm.chat")), calls)
 }
 
-/// How often each prompt was asked for, counted outside the guest.
+/// Number of calls for each prompt, counted outside the guest.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl Calls {
-    /// Counts a call in, and says which one it is.
-    fn note(&self, prompt: &str) -> usize {
+    /// Counts a call, and returns the total number of calls.
+    fn count(&self, prompt: &str) -> usize {
         let mut calls = self.0.lock().unwrap();
         *calls.entry(prompt.to_owned()).or_default() += 1;
         calls.values().sum()
@@ -112,7 +112,7 @@ impl Calls {
     }
 }
 
-/// Kills the process of the VM: nothing of the host is asked to do it.
+/// Kills the VM's process directly, bypassing the host.
 fn kill_machine(state: &Path) {
     let machines = machines(state);
     assert_eq!(machines.len(), 1, "{machines:?}");

@@ -1,4 +1,4 @@
-//! What the engine is asked for.
+//! The container configuration that is sent to the engine.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -7,18 +7,18 @@ use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Moun
 use super::NAME;
 use crate::{
     Error,
-    backend::{confine::Bounds, contained},
+    backend::{confine::GuestLimits, container},
     guest::{GuestArgs, WORKSPACE},
     limits::Limits,
     spec::Spec,
 };
 
-/// The user and group that the guest is: nobody.
+/// User and group of the guest: `nobody`.
 const NOBODY: &str = "65534:65534";
 
-/// What of the kernel's own files is hidden: what engines hide unless they are told, and all else that says something of
-/// the machine.
-const MASKED: [&str; 14] = [
+/// Kernel files that are hidden: the paths that engines mask by default, and everything else that reveals something
+/// about the machine.
+const MASKED_PATHS: [&str; 14] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/interrupts",
@@ -35,15 +35,19 @@ const MASKED: [&str; 14] = [
     "/sys",
 ];
 
-/// What the agent itself needs besides what it runs.
-const OWN_PROCESSES: u32 = 16;
+/// Number of processes that the agent itself needs, besides what it runs.
+const AGENT_PROCESSES: u32 = 16;
 
-/// A container for one guest.
-pub(super) fn body(spec: &Spec, id: &str, image: String) -> Result<ContainerCreateBody, Error> {
+/// Returns the configuration of a guest's container.
+pub(super) fn create_body(
+    spec: &Spec,
+    id: &str,
+    image: String,
+) -> Result<ContainerCreateBody, Error> {
     let limits = &spec.limits;
-    // The kernel counts the processes of one user over all containers, so this limit is the engine's alone.
-    let bounds = Bounds::new(&Limits { processes: u32::MAX, ..limits.clone() }, None);
-    let args = GuestArgs::Contained(contained::Plan { bounds }).to_args();
+    // The kernel counts a user's processes across all containers, so only the engine enforces this limit.
+    let bounds = GuestLimits::new(&Limits { processes: u32::MAX, ..limits.clone() }, None);
+    let args = GuestArgs::Contained(container::InitPlan { bounds }).to_args();
     let args = args.map_err(|error| Error::Start { backend: NAME, problem: error.to_string() })?;
     let labels = [("sandbox-vm", id), ("sandbox-vm.name", &spec.name)];
     Ok(ContainerCreateBody {
@@ -60,14 +64,14 @@ pub(super) fn body(spec: &Spec, id: &str, image: String) -> Result<ContainerCrea
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         open_stdin: Some(true),
-        // Its input ends with the host's connection, however that ends, and the agent with its input.
+        // Standard input closes with the host's connection, however that ends, and then the agent exits.
         stdin_once: Some(true),
-        host_config: Some(HostConfig { mounts: mounts(spec), ..walls(limits) }),
+        host_config: Some(HostConfig { mounts: mounts(spec), ..host_config(limits) }),
         ..ContainerCreateBody::default()
     })
 }
 
-/// The folders that the guest is shown.
+/// The directories of the host that the guest can see.
 fn mounts(spec: &Spec) -> Option<Vec<Mount>> {
     let mount = |(name, from): (&String, &PathBuf)| Mount {
         target: Some(format!("/{name}")),
@@ -76,37 +80,37 @@ fn mounts(spec: &Spec) -> Option<Vec<Mount>> {
         read_only: Some(true),
         ..Mount::default()
     };
-    let mounts: Vec<_> = spec.folders.iter().map(mount).collect();
+    let mounts: Vec<_> = spec.shared_dirs.iter().map(mount).collect();
     (!mounts.is_empty()).then_some(mounts)
 }
 
-fn walls(limits: &Limits) -> HostConfig {
+fn host_config(limits: &Limits) -> HostConfig {
     let memory = i64::try_from(limits.memory).unwrap_or(i64::MAX);
-    // An engine makes two file systems of two folders, so that the limit has to be divided between them.
+    // An engine creates a separate file system for each of the two directories, so the limit is split between them.
     let (disk, files) = (limits.disk / 4, limits.files / 4);
-    let tmp = room(disk, files);
-    let workspace = room(limits.disk - disk, limits.files - files);
-    let words = |it: &[&str]| Some(it.iter().map(|it| (*it).to_owned()).collect());
+    let tmp = tmpfs_options(disk, files);
+    let workspace = tmpfs_options(limits.disk - disk, limits.files - files);
+    let strings = |it: &[&str]| Some(it.iter().map(|it| (*it).to_owned()).collect());
     HostConfig {
         network_mode: Some("none".to_owned()),
         ipc_mode: Some("none".to_owned()),
         readonly_rootfs: Some(true),
-        cap_drop: words(&["ALL"]),
-        security_opt: words(&["no-new-privileges:true"]),
-        masked_paths: words(&MASKED),
+        cap_drop: strings(&["ALL"]),
+        security_opt: strings(&["no-new-privileges:true"]),
+        masked_paths: strings(&MASKED_PATHS),
         memory: Some(memory),
-        // Memory and swap together: none of the latter.
+        // Memory plus swap: no swap.
         memory_swap: Some(memory),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
-        pids_limit: Some(limits.processes.saturating_add(OWN_PROCESSES).into()),
+        pids_limit: Some(limits.processes.saturating_add(AGENT_PROCESSES).into()),
         tmpfs: Some(HashMap::from([(WORKSPACE.to_owned(), workspace), ("/tmp".to_owned(), tmp)])),
-        // The channel would otherwise be written to a file of the engine's.
+        // Otherwise the engine would write the channel to a log file.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         ..HostConfig::default()
     }
 }
 
-/// A memory file system of so many bytes and files, as its options.
-fn room(bytes: u64, files: u32) -> String {
+/// Returns the mount options of a memory file system with these limits.
+fn tmpfs_options(bytes: u64, files: u32) -> String {
     format!("rw,nosuid,nodev,exec,mode=0755,uid=65534,gid=65534,size={bytes},nr_inodes={files}")
 }

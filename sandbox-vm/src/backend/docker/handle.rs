@@ -1,4 +1,4 @@
-//! A container as a whole.
+//! Handle of a container.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use bollard::{
     Docker as Engine,
-    errors::Error as Refusal,
+    errors::Error as EngineError,
     query_parameters::{EventsOptionsBuilder, RemoveContainerOptionsBuilder, StatsOptionsBuilder},
 };
 use futures_core::Stream;
@@ -23,34 +23,47 @@ use futures_core::Stream;
 use super::NAME;
 use crate::{
     Error,
-    backend::{Handle, Snapshot, words::Words},
-    berth::{Leftover, Noted},
-    limits::{Cause, Usage},
+    backend::{Handle, Snapshot, diagnostics::Diagnostics},
+    limits::{ExceededLimit, Usage},
+    sandbox_dir::{Leftover, LeftoverList},
 };
 
-/// A container, which may not be made yet. Its berth removes it, unless [`kill`](Handle::kill) has.
+/// A container, which may not have been created yet. It is removed with its sandbox directory, unless
+/// [`kill`](Handle::kill) has removed it.
 #[derive(Debug)]
 pub(super) struct DockerHandle {
     engine: Engine,
     name: String,
-    /// The berth's list, and what is on it.
-    noted: (Arc<Noted>, Leftover),
-    words: Option<Words>,
+    /// The list of the sandbox directory, and the container's entry in it.
+    leftover: (Arc<LeftoverList>, Leftover),
+    diagnostics: Option<Diagnostics>,
     started: Instant,
-    /// The most memory that was seen; the engine says what is used now. A std mutex: held for a moment.
-    memory: Mutex<u64>,
-    /// When memory was last used up, as far as it was told already: in nanoseconds of the engine's clock.
-    told: AtomicI64,
+    /// Highest observed memory use, because the engine reports only the current one. A std mutex: held for a moment.
+    peak_memory: Mutex<u64>,
+    /// Time of the last out-of-memory event that was reported to the caller, in nanoseconds of the engine's clock.
+    last_oom: AtomicI64,
 }
 
 impl DockerHandle {
-    pub(super) fn new(engine: Engine, name: String, noted: (Arc<Noted>, Leftover)) -> Self {
-        let (started, memory) = (Instant::now(), Mutex::default());
-        Self { engine, name, noted, words: None, started, memory, told: AtomicI64::new(0) }
+    pub(super) fn new(
+        engine: Engine,
+        name: String,
+        leftover: (Arc<LeftoverList>, Leftover),
+    ) -> Self {
+        let (started, peak_memory) = (Instant::now(), Mutex::default());
+        Self {
+            engine,
+            name,
+            leftover,
+            diagnostics: None,
+            started,
+            peak_memory,
+            last_oom: AtomicI64::new(0),
+        }
     }
 
-    pub(super) fn listen(&mut self, words: Words) {
-        self.words = Some(words);
+    pub(super) fn set_diagnostics(&mut self, diagnostics: Diagnostics) {
+        self.diagnostics = Some(diagnostics);
     }
 }
 
@@ -58,19 +71,19 @@ impl DockerHandle {
 impl Handle for DockerHandle {
     async fn kill(&self) {
         match remove(&self.engine, &self.name).await {
-            Ok(_) => self.noted.0.settle(&self.noted.1),
-            Err(error) => tracing::warn!(name = self.name, %error, "a container is not removed"),
+            Ok(_) => self.leftover.0.mark_removed(&self.leftover.1),
+            Err(error) => tracing::warn!(name = self.name, %error, "cannot remove a container"),
         }
     }
 
     async fn pause(&self) -> Result<(), Error> {
         let paused = self.engine.pause_container(&self.name).await;
-        paused.map_err(|_| Error::Unsupported { backend: NAME, what: "pause this guest" })
+        paused.map_err(|_| Error::Unsupported { backend: NAME, operation: "pause this guest" })
     }
 
     async fn resume(&self) -> Result<(), Error> {
         let resumed = self.engine.unpause_container(&self.name).await;
-        resumed.map_err(|_| Error::Unsupported { backend: NAME, what: "let this guest go on" })
+        resumed.map_err(|_| Error::Unsupported { backend: NAME, operation: "resume this guest" })
     }
 
     async fn usage(&self) -> Option<Usage> {
@@ -79,56 +92,59 @@ impl Handle for DockerHandle {
         let stats = poll_fn(|cx| stats.as_mut().poll_next(cx)).await?.ok()?;
         let cpu = stats.cpu_stats?.cpu_usage?.total_usage?;
         let now = stats.memory_stats?.usage.unwrap_or_default();
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.peak_memory.lock().unwrap_or_else(PoisonError::into_inner);
         *memory = now.max(*memory);
         let (wall, cpu) = (self.started.elapsed(), Duration::from_nanos(cpu));
         Some(Usage { wall, cpu, memory: *memory })
     }
 
-    async fn cause(&self) -> Option<Cause> {
-        // That the container's state says so once it has happened says nothing of the next time; an event does.
-        let told = self.told.load(Ordering::Relaxed);
+    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
+        // The container's state keeps saying that memory ran out once it has; only events show that it happened again.
+        let last_oom = self.last_oom.load(Ordering::Relaxed);
         let filters = HashMap::from([("container", vec![&*self.name]), ("event", vec!["oom"])]);
-        let asked = EventsOptionsBuilder::default().filters(&filters);
-        let asked = asked.since(&moment(told + 1)).until(&moment(now())).build();
-        let mut events = pin!(self.engine.events(Some(asked)));
-        let mut last = told;
+        let options = EventsOptionsBuilder::default().filters(&filters);
+        let options = options
+            .since(&engine_timestamp(last_oom + 1))
+            .until(&engine_timestamp(unix_nanos()))
+            .build();
+        let mut events = pin!(self.engine.events(Some(options)));
+        let mut last = last_oom;
         while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
             last = event.ok()?.time_nano.unwrap_or_default().max(last);
         }
-        let before = self.told.fetch_max(last, Ordering::Relaxed);
-        (last > before).then_some(Cause::Memory)
+        let before = self.last_oom.fetch_max(last, Ordering::Relaxed);
+        (last > before).then_some(ExceededLimit::Memory)
     }
 
-    async fn last_words(&self) -> String {
-        let Some(words) = &self.words else { return String::new() };
-        words.wait().await;
-        words.last()
+    async fn diagnostic_output(&self) -> String {
+        let Some(diagnostics) = &self.diagnostics else { return String::new() };
+        diagnostics.wait_for_end().await;
+        diagnostics.tail()
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, what: "keep a snapshot" })
+        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
     }
 }
 
-/// The time that it is, in nanoseconds.
-fn now() -> i64 {
+/// Returns the current time in nanoseconds since the Unix epoch.
+fn unix_nanos() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A time in nanoseconds as the engine wants it.
-fn moment(nanos: i64) -> String {
+/// Formats a time in nanoseconds for the engine's API.
+fn engine_timestamp(nanos: i64) -> String {
     const SECOND: i64 = 1_000_000_000;
     format!("{}.{:09}", nanos / SECOND, nanos % SECOND)
 }
 
-/// Removes a container, and says whether the engine knew it.
-pub(super) async fn remove(engine: &Engine, name: &str) -> Result<bool, Refusal> {
+/// Removes a container and returns whether the engine knew it.
+pub(super) async fn remove(engine: &Engine, name: &str) -> Result<bool, EngineError> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match engine.remove_container(name, Some(options)).await {
         Ok(()) => Ok(true),
-        Err(Refusal::DockerResponseServerError { status_code: 404, .. }) => Ok(false),
+        Err(EngineError::DockerResponseServerError { status_code: 404, .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }

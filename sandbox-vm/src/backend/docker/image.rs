@@ -1,4 +1,4 @@
-//! The image with the agent alone, and how an engine comes by it: as an archive in the form of `tar`.
+//! Imports the image that contains only the agent into an engine, as a `tar` archive.
 
 use std::{fs, future::poll_fn, io, path::Path, pin::pin};
 
@@ -6,19 +6,19 @@ use bollard::{Docker as Engine, query_parameters::CreateImageOptionsBuilder};
 use futures_core::Stream;
 use sha2::{Digest, Sha256};
 
-use super::{NAME, start};
+use super::{NAME, start_error};
 use crate::{Error, guest::WORKSPACE};
 
 const REPOSITORY: &str = "sandbox-vm-agent";
 
-/// The size that everything in an archive is filled up to.
+/// Archive entries are padded to this size.
 const BLOCK: usize = 512;
 
-/// Brings the image to the engine, unless it has it already, and says its name, which is made from what is in it.
-pub(super) async fn bring(engine: &Engine, agent: &Path) -> Result<String, Error> {
+/// Imports the image unless the engine already has it, and returns its name, which is derived from its content.
+pub(super) async fn import_if_missing(engine: &Engine, agent: &Path) -> Result<String, Error> {
     let unreadable = |error: io::Error| Error::Start {
         backend: NAME,
-        problem: format!("the agent {} cannot be read: {error}", agent.display()),
+        problem: format!("cannot read the agent `{}`: {error}", agent.display()),
     };
     let archive = archive(&fs::read(agent).map_err(unreadable)?);
     let digest = Sha256::digest(&archive);
@@ -31,15 +31,15 @@ pub(super) async fn bring(engine: &Engine, agent: &Path) -> Result<String, Error
     let body = bollard::body_full(archive.into());
     let mut steps = pin!(engine.create_image(Some(options.build()), Some(body), None));
     while let Some(step) = poll_fn(|cx| steps.as_mut().poll_next(cx)).await {
-        step.map_err(start)?;
+        step.map_err(start_error)?;
     }
     Ok(name)
 }
 
 fn archive(agent: &[u8]) -> Vec<u8> {
     let mut archive = Vec::with_capacity(agent.len() + 16 * BLOCK);
-    for folder in ["dev", "etc", "proc", "sys", "tmp", WORKSPACE.trim_start_matches('/')] {
-        archive.extend(header(folder, 0o755, 0, b'5'));
+    for dir in ["dev", "etc", "proc", "sys", "tmp", WORKSPACE.trim_start_matches('/')] {
+        archive.extend(header(dir, 0o755, 0, b'5'));
     }
     let users = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/workspace:/bin/sh\n";
     for (name, mode, bytes) in [("etc/passwd", 0o644, &users[..]), ("agent", 0o755, agent)] {
@@ -47,13 +47,13 @@ fn archive(agent: &[u8]) -> Vec<u8> {
         archive.extend(bytes);
         archive.resize(archive.len().next_multiple_of(BLOCK), 0);
     }
-    // Two empty blocks are the end.
+    // Two empty blocks mark the end.
     archive.resize(archive.len() + 2 * BLOCK, 0);
     archive
 }
 
-/// The block before an entry, as POSIX lays it down under the name `ustar`. Owner and time are nought: the same agent
-/// gives the same archive.
+/// Returns the header block of an entry in the POSIX `ustar` format. Owner and time are zero, so the same agent
+/// produces the same archive.
 fn header(name: &str, mode: u32, size: usize, kind: u8) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -63,7 +63,7 @@ fn header(name: &str, mode: u32, size: usize, kind: u8) -> [u8; BLOCK] {
     put(116, b"0000000");
     put(124, format!("{size:011o}").as_bytes());
     put(136, b"00000000000");
-    // The sum is taken with blanks in its own place.
+    // The checksum is computed with spaces in its own field.
     put(148, b"        ");
     put(156, &[kind]);
     put(257, b"ustar");
@@ -81,20 +81,18 @@ mod tests {
     };
 
     #[test]
-    fn tar_reads_the_archive() {
-        let folder = tempfile::tempdir().unwrap();
+    fn tar_can_unpack_the_archive() {
+        let dir = tempfile::tempdir().unwrap();
         let mut tar = Command::new("tar")
             .args(["-xf", "-", "-C"])
-            .arg(folder.path())
+            .arg(dir.path())
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         tar.stdin.take().unwrap().write_all(&super::archive(&[7; 1000])).unwrap();
         assert!(tar.wait().unwrap().success());
-        assert_eq!(std::fs::read(folder.path().join("agent")).unwrap(), [7; 1000]);
-        assert!(folder.path().join("workspace").is_dir());
-        assert!(
-            std::fs::read_to_string(folder.path().join("etc/passwd")).unwrap().contains("65534")
-        );
+        assert_eq!(std::fs::read(dir.path().join("agent")).unwrap(), [7; 1000]);
+        assert!(dir.path().join("workspace").is_dir());
+        assert!(std::fs::read_to_string(dir.path().join("etc/passwd")).unwrap().contains("65534"));
     }
 }

@@ -1,38 +1,42 @@
-//! A container's standard streams as a channel, and what it says on its standard error apart from it.
+//! Turns a container's standard streams into a channel, with its standard error kept separate.
 
 use std::future::poll_fn;
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
-use crate::backend::words::Words;
+use crate::backend::diagnostics::Diagnostics;
 
-/// How many bytes may be on their way.
+/// Capacity of a stream in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Joins the streams that the engine has attached. They part when either side ends.
-pub(super) fn connect(attached: AttachContainerResults) -> (DuplexStream, Words) {
-    let (ours, theirs) = duplex(BUFFER);
-    let (error, words) = duplex(BUFFER);
-    let (from_host, to_host) = split(theirs);
+/// Connects the streams that the engine has attached. The connection closes when either side ends.
+pub(super) fn connect(attached: AttachContainerResults) -> (DuplexStream, Diagnostics) {
+    let (host_side, engine_side) = duplex(BUFFER);
+    let (error, diagnostics) = duplex(BUFFER);
+    let (from_host, to_host) = split(engine_side);
     let AttachContainerResults { output, input } = attached;
     tokio::spawn(async move {
         tokio::select! {
-            () = feed(from_host, input) => {}
-            () = hear(output, to_host, error) => {}
+            () = forward_input(from_host, input) => {}
+            () = forward_output(output, to_host, error) => {}
         }
     });
-    (ours, Words::of(words))
+    (host_side, Diagnostics::capture(diagnostics))
 }
 
-async fn feed(
+async fn forward_input(
     mut from: ReadHalf<DuplexStream>,
     mut to: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>,
 ) {
     let _ = tokio::io::copy(&mut from, &mut to).await;
 }
 
-async fn hear(mut output: Output, mut to: WriteHalf<DuplexStream>, mut error: DuplexStream) {
+async fn forward_output(
+    mut output: Output,
+    mut to: WriteHalf<DuplexStream>,
+    mut error: DuplexStream,
+) {
     while let Some(Ok(part)) = poll_fn(|cx| output.as_mut().poll_next(cx)).await {
         let sent = match part {
             LogOutput::StdOut { message } => to.write_all(&message).await,

@@ -1,4 +1,4 @@
-//! What `runsc` is told of a guest: a configuration as the Open Container Initiative lays it down.
+//! The configuration of a guest for `runsc`, in the format of the Open Container Initiative.
 
 use std::path::Path;
 
@@ -6,17 +6,18 @@ use serde_json::{Value, json};
 
 use crate::guest::WORKSPACE;
 
-/// The folder of the guest's root, beside the configuration.
-pub(super) const ROOT: &str = "root";
+/// Directory of the guest's root, next to the configuration.
+pub(super) const ROOT_DIR: &str = "root";
 
-/// What the agent needs until it has closed its doors: to give `/dev` away, and to give up what it may.
+/// Capabilities that the agent needs until it has restricted itself: to change the owner of `/dev`, and to drop
+/// capabilities.
 const CAPABILITIES: [&str; 2] = ["CAP_CHOWN", "CAP_SETPCAP"];
 
-/// The configuration of a guest whose root is in this folder, and whose agent has these arguments.
+/// Returns the configuration of a guest whose root is in `base`, and whose agent gets these arguments.
 pub(super) fn config(base: &Path, args: [String; 2]) -> Value {
-    let root = base.join(ROOT);
+    let root = base.join(ROOT_DIR);
     let [mark, args] = args;
-    let shared = |at: &str| {
+    let writable = |at: &str| {
         let source = root.join(at.trim_start_matches('/'));
         json!({
             "destination": at, "type": "bind", "source": source,
@@ -40,11 +41,11 @@ pub(super) fn config(base: &Path, args: [String; 2]) -> Value {
         },
         "mounts": [
             { "destination": "/proc", "type": "proc", "source": "proc", "options": ["ro"] },
-            // gVisor would mount devices and settings of its kernel here, if nothing were.
+            // Otherwise gVisor would mount devices and settings of its kernel here.
             { "destination": "/sys", "type": "tmpfs", "source": "none", "options": ["mode=0000", "ro"] },
             { "destination": "/dev", "type": "tmpfs", "source": "dev", "options": ["mode=0755"] },
-            shared(WORKSPACE),
-            shared("/tmp"),
+            writable(WORKSPACE),
+            writable("/tmp"),
         ],
         "linux": {
             "namespaces": namespaces,

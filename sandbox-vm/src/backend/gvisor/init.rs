@@ -1,39 +1,39 @@
-//! The first program in gVisor: closes the doors behind itself and serves.
+//! The first program in gVisor: restricts itself and serves.
 
 use std::{
     fs, io,
     os::unix::fs::{chown, symlink},
 };
 
-use super::Inner;
+use super::InitPlan;
 use crate::{
     backend::{
-        calls::Memory,
         jail::{
-            JailError,
+            StageError,
             init::{serve, take_channel},
         },
+        seccomp::MemoryEnforcement,
     },
     guest::Agent,
 };
 
-/// Somebody who is not in the guest.
+/// A user that no process in the guest runs as.
 const NOBODY: u32 = 65_534;
 
-/// Closes the guest's doors and serves until the host is done.
-pub fn init(plan: &Inner, agent: Agent) -> Result<(), JailError> {
-    let channel = take_channel().map_err(JailError::new("take its channel"))?;
-    if plan.bounds.memory() == Memory::Unbounded {
-        // Whoever maps this one has shared memory.
-        fs::remove_file("/dev/zero").map_err(JailError::new("leave out /dev/zero"))?;
+/// Restricts this process and serves until the host is done.
+pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
+    let channel = take_channel().map_err(StageError::new("take over its channel"))?;
+    if plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
+        // Mapping it would create shared memory.
+        fs::remove_file("/dev/zero").map_err(StageError::new("remove /dev/zero"))?;
     }
-    give_devices_away().map_err(JailError::new("give /dev away"))?;
+    make_dev_unwritable().map_err(StageError::new("make /dev unwritable"))?;
     serve(&plan.bounds, channel, agent)
 }
 
-/// gVisor makes `/dev` anew, in its own memory, where the guest's one user could fill it without a bound. A folder
-/// that belongs to somebody else cannot be written to without capabilities.
-fn give_devices_away() -> io::Result<()> {
+/// Makes `/dev` unwritable by giving it to another user. gVisor creates `/dev` in its own memory, where the guest's
+/// only user could otherwise fill it without limit. Writing to another user's directory requires capabilities.
+fn make_dev_unwritable() -> io::Result<()> {
     fs::remove_dir("/dev/shm")?;
     symlink("/tmp", "/dev/shm")?;
     for entry in fs::read_dir("/dev")? {

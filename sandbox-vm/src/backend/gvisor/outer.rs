@@ -1,4 +1,4 @@
-//! The stage around gVisor: process 1 of the namespaces puts the guest's root together and becomes `runsc` on it.
+//! The stage around gVisor: process 1 of the namespaces assembles the guest's root and becomes `runsc`.
 
 use std::{fs, io, os::unix::process::CommandExt, path::Path, process::Command};
 
@@ -7,103 +7,107 @@ use rustix::{
     process::Signal,
 };
 
-use super::{Inner, Plan, bundle};
+use super::{InitPlan, OuterPlan, bundle};
 use crate::{
     backend::{
         confine,
         jail::{
-            JailError,
-            root::{self, Piece},
+            StageError,
+            root::{self, RootEntry},
         },
     },
     guest::GuestArgs,
     spec::Image,
 };
 
-/// Where gVisor's program is in its own root.
+/// Path of `runsc` in its own root.
 const RUNSC: &str = "/runsc";
 
-/// Where all of it is put together. Any folder does: the mount is seen by this process alone.
-const BASE: &str = "/tmp";
+/// Where everything is assembled. Any directory works: only this process sees the mount.
+const STAGING_DIR: &str = "/tmp";
 
-/// Folders of the host that hold nothing but libraries, for an agent that needs some to start.
+/// Directories of the host that contain only libraries, for an agent that needs some to start.
 const LIBRARIES: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
-/// Builds the root of the guest and becomes `runsc`, which starts the guest on it; returns if that fails.
-pub fn outer(plan: &Plan) -> Result<(), JailError> {
-    let step = |what: &'static str| JailError::new::<io::Error>(what);
+/// Builds the root of the guest and becomes `runsc`, which starts the guest in it. Returns only on failure.
+pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
+    let step = |what: &'static str| StageError::new::<io::Error>(what);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(JailError::new("end with its host"))?;
+        .map_err(StageError::new("arrange to be killed when its parent ends"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(JailError::new("keep its mounts to itself"))?;
-    // Taken before anything covers them.
-    let mut pieces = pieces(&plan.image)?;
-    pieces.extend(root::shown(&plan.folders)?);
-    let own = own_pieces(plan).map_err(step("find gVisor"))?;
-    let base = Path::new(BASE);
+        .map_err(StageError::new("make its mounts private"))?;
+    // Clone these before a mount covers them.
+    let mut entries = guest_entries(&plan.image)?;
+    entries.extend(root::shared_dirs(&plan.shared_dirs)?);
+    let runsc = runsc_entries(plan).map_err(step("find `runsc`"))?;
+    let base = Path::new(STAGING_DIR);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
     mount("gvisor", base, "tmpfs", safe, c"mode=0700,size=4m,nr_inodes=512")
-        .map_err(JailError::new("make a place for gVisor"))?;
-    build(&base.join(bundle::ROOT), plan, pieces).map_err(step("make the guest's root"))?;
-    furnish(base, own).map_err(step("make gVisor's own root"))?;
-    // The processes of these namespaces, which gVisor's parts find one another by.
+        .map_err(StageError::new("mount a file system for gVisor"))?;
+    build_guest_root(&base.join(bundle::ROOT_DIR), plan, entries)
+        .map_err(step("build the guest's root"))?;
+    build_runsc_root(base, runsc).map_err(step("build gVisor's own root"))?;
+    // The processes of these namespaces; gVisor's parts find each other here.
     mount("proc", base.join("proc"), "proc", safe | MountFlags::NOEXEC, None)
-        .map_err(JailError::new("show gVisor its processes"))?;
-    let inner = GuestArgs::GvisorInit(Inner { bounds: plan.bounds.clone() });
-    let args = inner.to_args().map_err(step("write the guest's arguments"))?;
+        .map_err(StageError::new("mount /proc for gVisor"))?;
+    let init = GuestArgs::GvisorInit(InitPlan { bounds: plan.bounds.clone() });
+    let args = init.to_args().map_err(step("write the guest's arguments"))?;
     let config = bundle::config(Path::new("/"), args).to_string();
     fs::write(base.join("config.json"), config).map_err(step("write gVisor's configuration"))?;
-    root::move_into(base).map_err(step("move into gVisor's root"))?;
-    Err(JailError::new("start gVisor")(become_runsc()))
+    root::pivot_into(base).map_err(step("switch to gVisor's root"))?;
+    Err(StageError::new("start `runsc`")(exec_runsc()))
 }
 
-/// What gVisor needs of the host besides what its guest sees.
-fn own_pieces(plan: &Plan) -> io::Result<Vec<Piece>> {
-    Ok(vec![root::take(&plan.runsc, RUNSC)?, root::take(Path::new("/dev/null"), "/dev/null")?])
+/// What gVisor needs from the host besides what its guest sees.
+fn runsc_entries(plan: &OuterPlan) -> io::Result<Vec<RootEntry>> {
+    Ok(vec![
+        root::clone_mount(&plan.runsc, RUNSC)?,
+        root::clone_mount(Path::new("/dev/null"), "/dev/null")?,
+    ])
 }
 
-/// A root for gVisor itself, so that whoever gets through it finds nothing there either.
-fn furnish(base: &Path, own: Vec<Piece>) -> io::Result<()> {
+/// Builds a root for gVisor itself, so that code that breaks out of gVisor finds nothing there either.
+fn build_runsc_root(base: &Path, entries: Vec<RootEntry>) -> io::Result<()> {
     ["dev", "proc", "state", "tmp"].iter().try_for_each(|it| fs::create_dir(base.join(it)))?;
-    root::place(base, own)?;
+    root::mount_entries(base, entries)?;
     let safe = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount("state", base.join("state"), "tmpfs", safe, c"mode=0700,size=4m,nr_inodes=512")?)
 }
 
-fn build(root: &Path, plan: &Plan, pieces: Vec<Piece>) -> io::Result<()> {
+fn build_guest_root(root: &Path, plan: &OuterPlan, entries: Vec<RootEntry>) -> io::Result<()> {
     fs::create_dir(root)?;
-    confine::workspace(root, &plan.bounds)?;
-    root::place(root, pieces)?;
-    confine::name_users(root)?;
-    // What gVisor mounts something on.
+    confine::mount_workspace(root, &plan.bounds)?;
+    root::mount_entries(root, entries)?;
+    confine::write_user_files(root)?;
+    // Mount points for gVisor.
     ["dev", "proc", "sys"].iter().try_for_each(|it| fs::create_dir(root.join(it)))
 }
 
-fn pieces(image: &Image) -> Result<Vec<Piece>, JailError> {
-    // Unlike in the jail, where it runs already, the agent is started anew.
-    let agent = root::agent().map_err(JailError::new(
-        "read the guest's program as nobody; put it where every user can read it",
+fn guest_entries(image: &Image) -> Result<Vec<RootEntry>, StageError> {
+    // In the jail the agent is already running; here it is started again, so the program is required.
+    let agent = root::agent_entry().map_err(StageError::new(
+        "read the guest's program as user nobody; put it where every user can read it",
     ))?;
-    let step = |what: &'static str| JailError::new::<io::Error>(what);
-    let mut pieces = root::image(image).map_err(step("find its image"))?;
-    if pieces.is_empty() && needs_libraries().map_err(step("look at its own libraries"))? {
-        pieces = root::folders(&LIBRARIES).map_err(step("find the libraries of its program"))?;
+    let step = |what: &'static str| StageError::new::<io::Error>(what);
+    let mut entries = root::image_entries(image).map_err(step("find its image"))?;
+    if entries.is_empty() && is_dynamically_linked().map_err(step("read its own memory map"))? {
+        entries = root::host_dirs(&LIBRARIES).map_err(step("find the libraries of its program"))?;
     }
-    pieces.push(agent);
-    Ok(pieces)
+    entries.push(agent);
+    Ok(entries)
 }
 
-/// Whether the agent, which this process is too, was started with libraries.
-fn needs_libraries() -> io::Result<bool> {
+/// Returns whether the agent, which is also the current program, was started with shared libraries.
+fn is_dynamically_linked() -> io::Result<bool> {
     Ok(fs::read_to_string("/proc/self/maps")?.contains(".so"))
 }
 
-/// Returns if it fails, and otherwise never.
-fn become_runsc() -> io::Error {
+/// Replaces this process with `runsc`. Returns only on failure.
+fn exec_runsc() -> io::Error {
     let mut command = Command::new(RUNSC);
-    // The control group is around all of it already, and so is a network namespace with nothing in it.
+    // All of this is already in a control group and in an empty network namespace.
     command.args(["--platform=systrap", "--network=none", "--ignore-cgroups", "--rootless"]);
-    // The root is read-only and the workspace the guest's alone.
+    // The root is read-only, and the workspace belongs to this guest alone.
     command.args(["--overlay2=none", "--file-access-mounts=exclusive"]);
     command.args(["--root", "/state", "run", "--bundle", "/", "guest"]);
     command.env_clear().current_dir("/").exec()

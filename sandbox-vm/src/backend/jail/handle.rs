@@ -1,4 +1,4 @@
-//! A jailed guest as a whole.
+//! Handle of a jailed guest.
 
 use std::{
     io,
@@ -16,34 +16,34 @@ use tokio::{
     time::timeout,
 };
 
-use super::outer::GUEST;
+use super::outer::GUEST_TAG;
 use crate::{
     Error,
-    backend::{Handle, Snapshot, words::Words},
-    berth,
-    cgroup::{Cgroup, Freeze, Hits},
-    limits::{Cause, Usage},
-    meter::{self, Whose},
+    backend::{Handle, Snapshot, diagnostics::Diagnostics},
+    cgroup::{Cgroup, FreezerState, LimitHits},
+    limits::{ExceededLimit, Usage},
+    meter::{self, ProcessSet},
+    sandbox_dir,
 };
 
-/// How long the kernel has to end a process that was killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the kernel may take to end a killed process.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(in crate::backend) struct JailHandle {
-    /// The back end whose guest it is.
+    /// Name of the back end that the guest belongs to.
     backend: &'static str,
-    /// The outer stage. Killed when dropped, and the guest with it.
+    /// The outer stage. It is killed on drop, and the guest dies with it.
     outer: tokio::sync::Mutex<Option<Child>>,
     guest: Option<OwnedFd>,
-    /// Closing it ends the guest too, though this process be killed.
+    /// Closing it ends the guest as well, even if this process is killed.
     lifeline: Option<BufReader<ChildStdout>>,
     cgroup: Option<Cgroup>,
-    // Std mutexes: held for a moment, never over an await.
-    hits: Mutex<Hits>,
-    /// The most memory that was seen, where no control group counts it.
-    memory: Mutex<u64>,
-    words: Option<Words>,
+    // Std mutexes: held for a moment, never across an await.
+    last_hits: Mutex<LimitHits>,
+    /// Highest observed memory use, for guests without a control group that measures it.
+    peak_memory: Mutex<u64>,
+    diagnostics: Option<Diagnostics>,
     started: Instant,
 }
 
@@ -59,28 +59,33 @@ impl JailHandle {
             guest: None,
             lifeline: None,
             cgroup,
-            hits: Mutex::default(),
-            memory: Mutex::default(),
-            words: stderr.map(Words::of),
+            last_hits: Mutex::default(),
+            peak_memory: Mutex::default(),
+            diagnostics: stderr.map(Diagnostics::capture),
             started: Instant::now(),
         }
     }
 
-    pub(super) fn keep(&mut self, outer: Child) {
+    pub(super) fn set_outer(&mut self, outer: Child) {
         *self.outer.get_mut() = Some(outer);
     }
 
-    /// Takes hold of the guest itself, whose process id the outer stage has said.
-    pub(super) fn tie(&mut self, line: &str, lifeline: BufReader<ChildStdout>) -> io::Result<()> {
+    /// Opens the guest process whose id the outer stage has reported in `line`.
+    pub(super) fn attach_guest(
+        &mut self,
+        line: &str,
+        lifeline: BufReader<ChildStdout>,
+    ) -> io::Result<()> {
         let pid = || match line.trim().split_once(' ')? {
-            (GUEST, pid) => Pid::from_raw(pid.parse().ok()?),
+            (GUEST_TAG, pid) => Pid::from_raw(pid.parse().ok()?),
             _ => None,
         };
         let pid = pid().ok_or(io::ErrorKind::InvalidData)?;
         let guest = pidfd_open(pid, PidfdFlags::empty())?;
-        // Looked at after it was opened: a guest that ended before may have left its number to somebody else.
+        // Check the parent only after opening the pidfd: the guest may have ended before, and its id may have been
+        // reused.
         let stage = self.outer.get_mut().as_ref().and_then(Child::id);
-        if parent(pid).is_some_and(|it| Some(it) != stage) {
+        if parent_pid(pid).is_some_and(|it| Some(it) != stage) {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.guest = Some(guest);
@@ -88,22 +93,23 @@ impl JailHandle {
         Ok(())
     }
 
-    /// Sends a signal to process 1 of the guest, which for the kernel stands for all of it only if it is to die.
+    /// Sends a signal to process 1 of the guest. Only `KILL` affects the whole guest: the kernel ends the process
+    /// namespace when its process 1 dies.
     pub(in crate::backend) fn signal(&self, signal: Signal) -> io::Result<()> {
         let guest = self.guest.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(pidfd_send_signal(guest, signal)?)
     }
 
-    /// What the guest says outside its channel.
-    pub(in crate::backend) fn words(&self) -> Option<&Words> {
-        self.words.as_ref()
+    /// What the guest writes outside its channel.
+    pub(in crate::backend) fn diagnostics(&self) -> Option<&Diagnostics> {
+        self.diagnostics.as_ref()
     }
 
-    /// Waits for the end of a guest that did not start, and for what it says of it.
-    pub(in crate::backend) async fn gather_words(&mut self) -> String {
-        let words = self.last_words().await;
+    /// Waits for the diagnostics of a guest that failed to start, and kills it.
+    pub(in crate::backend) async fn collect_diagnostics_and_kill(&mut self) -> String {
+        let diagnostics = self.diagnostic_output().await;
         self.kill().await;
-        words
+        diagnostics
     }
 }
 
@@ -111,91 +117,91 @@ impl JailHandle {
 impl Handle for JailHandle {
     async fn kill(&self) {
         if let Some(cgroup) = &self.cgroup {
-            // A process that is stopped does not die before it goes on.
-            let _ = cgroup.freeze(Freeze::GoOn);
+            // A frozen process does not die before it is thawed.
+            let _ = cgroup.set_freezer(FreezerState::Thawed);
         }
-        // When process 1 dies the kernel ends all of its namespace before anybody hears of it.
+        // When process 1 dies, the kernel ends everything in its namespace before anyone is notified.
         if let Some(guest) = &self.guest
             && pidfd_send_signal(guest, Signal::KILL).is_ok()
             && let Ok(guest) = guest.try_clone()
         {
-            let wait = move || berth::wait_for_end(&guest, PATIENCE);
+            let wait = move || sandbox_dir::wait_for_exit(&guest, KILL_TIMEOUT);
             let _ = tokio::task::spawn_blocking(wait).await;
         }
-        // The outer stage hears of it then, and ends in turn; one that is stopped does not.
+        // The outer stage then notices and exits by itself, unless it is stopped.
         if let Some(outer) = self.outer.lock().await.as_mut() {
             let _ = outer.start_kill();
-            let _ = timeout(PATIENCE, outer.wait()).await;
+            let _ = timeout(KILL_TIMEOUT, outer.wait()).await;
         }
         if let Some(cgroup) = self.cgroup.clone() {
-            // A group that stays is on the berth's list.
+            // If the group cannot be removed, it is still on the sandbox directory's list.
             let _ = tokio::task::spawn_blocking(move || cgroup.remove()).await;
         }
     }
 
     async fn pause(&self) -> Result<(), Error> {
-        self.freeze(Freeze::Stop)
+        self.set_freezer(FreezerState::Frozen)
     }
 
     async fn resume(&self) -> Result<(), Error> {
-        self.freeze(Freeze::GoOn)
+        self.set_freezer(FreezerState::Thawed)
     }
 
     async fn usage(&self) -> Option<Usage> {
         let usage = match &self.cgroup {
             Some(cgroup) => cgroup.usage(),
-            None => self.look().await?,
+            None => self.sample_usage().await?,
         };
         Some(Usage { wall: self.started.elapsed(), ..usage })
     }
 
-    async fn cause(&self) -> Option<Cause> {
+    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
         let now = self.cgroup.as_ref()?.hits();
-        let mut hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hits = self.last_hits.lock().unwrap_or_else(PoisonError::into_inner);
         now.since(std::mem::replace(&mut hits, now))
     }
 
-    async fn last_words(&self) -> String {
-        let Some(words) = &self.words else { return String::new() };
-        words.wait().await;
-        words.last()
+    async fn diagnostic_output(&self) -> String {
+        let Some(diagnostics) = &self.diagnostics else { return String::new() };
+        diagnostics.wait_for_end().await;
+        diagnostics.tail()
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: self.backend, what: "keep a snapshot" })
+        Err(Error::Unsupported { backend: self.backend, operation: "create a snapshot" })
     }
 }
 
 impl JailHandle {
-    /// Looks at the guest's processes themselves.
-    async fn look(&self) -> Option<Usage> {
+    /// Measures the guest's processes directly.
+    async fn sample_usage(&self) -> Option<Usage> {
         let outer = self.outer.lock().await.as_ref()?.id()?;
         let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;
-        let sample = tokio::task::spawn_blocking(move || meter::sample(Whose::Below(outer)));
+        let sample = tokio::task::spawn_blocking(move || meter::sample(ProcessSet::Tree(outer)));
         let sample = sample.await.ok()?;
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.peak_memory.lock().unwrap_or_else(PoisonError::into_inner);
         *memory = sample.memory.max(*memory);
         Some(Usage { cpu: sample.cpu, memory: *memory, ..Usage::default() })
     }
 
-    fn freeze(&self, stop: Freeze) -> Result<(), Error> {
-        let done = self.cgroup.as_ref().map(|it| it.freeze(stop));
-        match done {
+    fn set_freezer(&self, state: FreezerState) -> Result<(), Error> {
+        let result = self.cgroup.as_ref().map(|it| it.set_freezer(state));
+        match result {
             Some(Ok(())) => Ok(()),
-            _ => Err(Error::Unsupported { backend: self.backend, what: "pause a guest" }),
+            _ => Err(Error::Unsupported { backend: self.backend, operation: "pause a guest" }),
         }
     }
 }
 
-/// The process that started this one, where the kernel shows it to us.
-fn parent(pid: Pid) -> Option<u32> {
+/// Returns the parent of a process, if the kernel shows it to us.
+fn parent_pid(pid: Pid) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 impl Drop for JailHandle {
-    /// Its control group is on the list of its berth, and removed with that.
+    /// The control group is on the list of the sandbox directory and is removed with it.
     fn drop(&mut self) {
         if let Some(guest) = &self.guest {
             let _ = pidfd_send_signal(guest, Signal::KILL);

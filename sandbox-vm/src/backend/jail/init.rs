@@ -1,4 +1,4 @@
-//! The inner stage: process 1 of the guest builds its root, locks the door behind itself and serves.
+//! The inner stage: process 1 of the guest builds its root, restricts itself and serves.
 
 use std::{
     fs::File,
@@ -9,43 +9,43 @@ use std::{
 use rustix::{process::Signal, thread::CapabilitySet};
 use tokio::net::UnixStream;
 
-use super::{JailError, Plan, root};
+use super::{InitPlan, StageError, root};
 use crate::{
-    backend::confine::{self, Bounds},
-    guest::{Agent, serve_here},
+    backend::confine::{self, GuestLimits},
+    guest::{Agent, serve_blocking},
 };
 
 /// Builds the jail around this process and serves in it until the host is done.
-pub fn init(plan: &Plan, agent: Agent) -> Result<(), JailError> {
-    let channel = enter(plan)?;
+pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
+    let channel = enter_root(plan)?;
     serve(&plan.bounds, channel, agent)
 }
 
-/// Builds the root around this process and gives it its channel; its doors are still open.
-pub(in crate::backend) fn enter(plan: &Plan) -> Result<StdStream, JailError> {
+/// Builds the root around this process and returns its channel. No restrictions are applied yet.
+pub(in crate::backend) fn enter_root(plan: &InitPlan) -> Result<StdStream, StageError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(JailError::new("end with its host"))?;
-    let channel = take_channel().map_err(JailError::new("take its channel"))?;
+        .map_err(StageError::new("arrange to be killed when its parent ends"))?;
+    let channel = take_channel().map_err(StageError::new("take over its channel"))?;
     root::build(plan)?;
-    rustix::system::sethostname(b"sandbox").map_err(JailError::new("take a host name"))?;
+    rustix::system::sethostname(b"sandbox").map_err(StageError::new("set its host name"))?;
     Ok(channel)
 }
 
-/// Closes the doors of a guest whose root is built, and serves on the channel until the host is done.
+/// Restricts a guest whose root is built, and serves on the channel until the host is done.
 pub(in crate::backend) fn serve(
-    bounds: &Bounds,
+    bounds: &GuestLimits,
     channel: StdStream,
     agent: Agent,
-) -> Result<(), JailError> {
-    confine::close(bounds, CapabilitySet::empty()).map_err(JailError::new("close its doors"))?;
+) -> Result<(), StageError> {
+    confine::confine(bounds, CapabilitySet::empty()).map_err(StageError::new("restrict itself"))?;
     let stream = || {
         channel.set_nonblocking(true)?;
         Ok(UnixStream::from_std(channel)?.into_split())
     };
-    serve_here(agent, stream).map_err(JailError::new("serve"))
+    serve_blocking(agent, stream).map_err(StageError::new("serve"))
 }
 
-/// The channel is standard input; nothing that is started later may find it there.
+/// Moves the channel away from standard input, so that programs started later do not inherit it there.
 pub(in crate::backend) fn take_channel() -> io::Result<StdStream> {
     let channel = io::stdin().as_fd().try_clone_to_owned()?;
     let null = File::open("/dev/null")?;

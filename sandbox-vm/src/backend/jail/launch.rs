@@ -1,4 +1,4 @@
-//! How the host starts the outer stage, and takes hold of the guest that it starts.
+//! Starts the outer stage and opens the guest that it starts.
 
 use std::{
     io,
@@ -15,97 +15,107 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::{Stage, handle::JailHandle};
+use super::{OuterPlan, handle::JailHandle};
 use crate::{
     Error,
-    backend::{Guest, descriptors},
-    berth::{Berth, Leftover},
+    backend::{Guest, fd_passing},
     cgroup::Cgroup,
     guest::{self, GuestArgs},
     limits::Limits,
+    sandbox_dir::{Leftover, SandboxDir},
 };
 
-/// How long the outer stage has to say which process the guest is.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the outer stage may take to report the guest's process id.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What it says is no longer than this.
+/// Maximum length of that report in bytes.
 const MAX_LINE: u64 = 64;
 
-/// What to do about a program that does not become a guest.
-const FORGOTTEN: &str = "call `guest::enter` first in its `main`";
+/// How to fix a program that does not become a guest.
+const ENTER_HINT: &str = "call `guest::enter` first in its `main`";
 
-/// Who starts a guest.
+/// The back end that starts a guest, and the program that it runs.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::backend) struct By<'a> {
+pub(in crate::backend) struct Launcher<'a> {
     pub(in crate::backend) backend: &'static str,
-    /// The program that is both stages: it calls [`guest::enter`](crate::guest::enter) first.
+    /// The program that runs both stages. It calls [`guest::enter`](crate::guest::enter) first.
     pub(in crate::backend) program: &'a Path,
 }
 
-/// A control group for a guest, noted in its berth before it is made.
-pub(in crate::backend) fn group(berth: &Berth, limits: &Limits) -> Result<Option<Cgroup>, Error> {
-    berth.note(Cgroup::folders_for(berth.id()).into_iter().map(Leftover::Cgroup))?;
-    Ok(Cgroup::make(berth.id(), limits))
+/// Creates a control group for a guest. It is recorded in the sandbox directory before it is created.
+pub(in crate::backend) fn create_cgroup(
+    sandbox_dir: &SandboxDir,
+    limits: &Limits,
+) -> Result<Option<Cgroup>, Error> {
+    sandbox_dir.record_leftovers(
+        Cgroup::candidate_dirs(sandbox_dir.id()).into_iter().map(Leftover::Cgroup),
+    )?;
+    Ok(Cgroup::create(sandbox_dir.id(), limits))
 }
 
-/// Starts a guest in namespaces of its own, as an unprivileged user: `next` is what process 1 in them is to be, with
-/// the channel as its standard input.
+/// Starts a guest in its own namespaces, as an unprivileged user. `next` is what process 1 of the namespaces becomes;
+/// it gets the channel as standard input.
 pub(in crate::backend) async fn launch(
-    by: By<'_>,
+    launcher: Launcher<'_>,
     cgroup: Option<Cgroup>,
     next: GuestArgs,
-    berth: &Berth,
+    sandbox_dir: &SandboxDir,
 ) -> Result<Guest, Error> {
-    let (channel, handle) = launch_with(by, cgroup, next, &[], berth).await?;
+    let (channel, handle) = launch_with_files(launcher, cgroup, next, &[], sandbox_dir).await?;
     Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
 }
 
-/// Like [`launch`], with open files that process 1 finds in its channel, before anything else.
-pub(in crate::backend) async fn launch_with(
-    by: By<'_>,
+/// Like [`launch`], with open files that process 1 receives through its channel before anything else.
+pub(in crate::backend) async fn launch_with_files(
+    launcher: Launcher<'_>,
     cgroup: Option<Cgroup>,
     next: GuestArgs,
     files: &[BorrowedFd<'_>],
-    berth: &Berth,
+    sandbox_dir: &SandboxDir,
 ) -> Result<(UnixStream, JailHandle), Error> {
-    let start = |problem: String| Error::Start { backend: by.backend, problem };
-    // Otherwise a program that forgot it would start itself without end.
-    if guest::was_meant_as_guest() {
-        return Err(start(format!("this process is to be a guest itself; {FORGOTTEN}")));
+    let start = |problem: String| Error::Start { backend: launcher.backend, problem };
+    // Otherwise a program that does not call `guest::enter` would start itself in an endless loop.
+    if guest::was_started_as_guest() {
+        return Err(start(format!("this process was itself started as a guest; {ENTER_HINT}")));
     }
-    let groups = cgroup.as_ref().map(Cgroup::entries).unwrap_or_default();
-    let stage = Stage { groups, next: Box::new(next) };
-    let (ours, theirs) = StdStream::pair().map_err(Error::io("a pair of sockets"))?;
+    let cgroup_files = cgroup.as_ref().map(Cgroup::procs_files).unwrap_or_default();
+    let plan = OuterPlan { cgroup_files, next: Box::new(next) };
+    let (host_side, guest_side) =
+        StdStream::pair().map_err(Error::io("cannot create a pair of sockets"))?;
     if !files.is_empty() {
-        descriptors::send(&ours, b"f", files).map_err(Error::io("the guest's open files"))?;
+        fd_passing::send(&host_side, b"f", files)
+            .map_err(Error::io("cannot send the guest its open files"))?;
     }
-    let mut child = spawn(by.program, stage, theirs).map_err(|error| start(error.to_string()))?;
-    let mut handle = JailHandle::new(by.backend, cgroup, child.stderr.take());
+    let mut child =
+        spawn(launcher.program, plan, guest_side).map_err(|error| start(error.to_string()))?;
+    let mut handle = JailHandle::new(launcher.backend, cgroup, child.stderr.take());
     if let Some(pid) = child.id() {
-        berth.note(Leftover::process(pid))?;
+        sandbox_dir.record_leftovers(Leftover::process(pid))?;
     }
     let lifeline = child.stdout.take();
-    handle.keep(child);
-    let mut lifeline = BufReader::new(lifeline.ok_or_else(|| start("no lifeline".to_owned()))?);
-    // The outer stage says which process the guest is, or dies trying.
+    handle.set_outer(child);
+    let mut lifeline = BufReader::new(
+        lifeline.ok_or_else(|| start("the outer stage has no standard output".to_owned()))?,
+    );
+    // The outer stage reports the guest's process id, or exits.
     let mut line = String::new();
-    let mut beginning = (&mut lifeline).take(MAX_LINE);
-    let said = tokio::time::timeout(PATIENCE, beginning.read_line(&mut line)).await;
-    if said.is_err() || handle.tie(&line, lifeline).is_err() {
-        let words = handle.gather_words().await;
-        return Err(start(match words.is_empty() {
-            true => format!("its program did not become a guest: {FORGOTTEN}"),
-            false => words,
+    let mut limited = (&mut lifeline).take(MAX_LINE);
+    let read = tokio::time::timeout(START_TIMEOUT, limited.read_line(&mut line)).await;
+    if read.is_err() || handle.attach_guest(&line, lifeline).is_err() {
+        let diagnostics = handle.collect_diagnostics_and_kill().await;
+        return Err(start(match diagnostics.is_empty() {
+            true => format!("its program did not become a guest; {ENTER_HINT}"),
+            false => diagnostics,
         }));
     }
-    let channel = connect(ours).map_err(Error::io("the channel to the guest"))?;
+    let channel = connect(host_side).map_err(Error::io("cannot open the channel to the guest"))?;
     Ok((channel, handle))
 }
 
-fn spawn(program: &Path, stage: Stage, channel: StdStream) -> io::Result<Child> {
+fn spawn(program: &Path, plan: OuterPlan, channel: StdStream) -> io::Result<Child> {
     let mut command = std::process::Command::new(program);
-    GuestArgs::JailOuter(stage).apply(&mut command)?;
-    // Nothing of the host's environment is any business of the guest.
+    GuestArgs::JailOuter(plan).apply(&mut command)?;
+    // The guest must not see the host's environment.
     command.env_clear().current_dir("/");
     command.stdin(std::os::fd::OwnedFd::from(channel));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -129,47 +139,48 @@ mod tests {
 
     use crate::{
         backend::{Backend, Jail},
-        berth::Berth,
+        sandbox_dir::SandboxDir,
         spec::Spec,
     };
 
-    /// What is said of a script that is started as a guest, and knows nothing of that.
+    /// Returns the error from starting a script that does not know that it is a guest.
     async fn start(script: &str) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let berth = Berth::new(folder.path(), &CheckpointId::next().to_string()).unwrap();
-        let guest = Jail::program(program).start(&Spec::new("x"), &berth).await;
+        let sandbox_dir =
+            SandboxDir::create(dir.path(), &CheckpointId::next().to_string()).unwrap();
+        let guest = Jail::program(program).start(&Spec::new("x"), &sandbox_dir).await;
         guest.unwrap_err().to_string()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_program_that_says_nothing_is_not_waited_for_without_end() {
-        let said = start("exec sleep 1000").await;
-        assert!(said.ends_with("call `guest::enter` first in its `main`"), "{said}");
+    async fn silent_program_times_out() {
+        let error = start("exec sleep 1000").await;
+        assert!(error.ends_with("call `guest::enter` first in its `main`"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_number_is_not_taken_for_a_guest() {
-        let mut innocent = Ended(Command::new("sleep").arg("1000").spawn().unwrap());
-        let said = start(&format!("echo {}", innocent.0.id())).await;
-        assert!(said.contains("did not become a guest"), "{said}");
-        assert!(innocent.0.try_wait().unwrap().is_none(), "it was killed");
+    async fn bare_process_id_is_not_accepted_as_a_guest() {
+        let mut bystander = KillOnDrop(Command::new("sleep").arg("1000").spawn().unwrap());
+        let error = start(&format!("echo {}", bystander.0.id())).await;
+        assert!(error.contains("did not become a guest"), "{error}");
+        assert!(bystander.0.try_wait().unwrap().is_none(), "the unrelated process was killed");
     }
 
     #[tokio::test]
-    async fn a_process_that_the_stage_did_not_start_is_no_guest() {
-        let mut innocent = Ended(Command::new("sleep").arg("1000").spawn().unwrap());
-        let said = start(&format!("echo guest {}; echo so it ended >&2", innocent.0.id())).await;
-        assert!(said.contains("so it ended"), "{said}");
-        assert!(innocent.0.try_wait().unwrap().is_none(), "it was killed");
+    async fn process_that_the_stage_did_not_start_is_rejected() {
+        let mut bystander = KillOnDrop(Command::new("sleep").arg("1000").spawn().unwrap());
+        let error = start(&format!("echo guest {}; echo the reason >&2", bystander.0.id())).await;
+        assert!(error.contains("the reason"), "{error}");
+        assert!(bystander.0.try_wait().unwrap().is_none(), "the unrelated process was killed");
     }
 
-    /// A process that ends with the test.
-    struct Ended(Child);
+    /// A process that is killed at the end of the test.
+    struct KillOnDrop(Child);
 
-    impl Drop for Ended {
+    impl Drop for KillOnDrop {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();

@@ -1,4 +1,4 @@
-//! The root of a jail: a small read-only tree that holds the image and nothing else of the host.
+//! The root of a jail: a small read-only tree that contains the image and nothing else of the host.
 
 use std::{
     collections::BTreeMap,
@@ -15,71 +15,71 @@ use rustix::{
     },
 };
 
-use super::{JailError, Plan};
+use super::{InitPlan, StageError};
 use crate::{
-    backend::{calls::Memory, confine},
+    backend::{confine, seccomp::MemoryEnforcement},
     guest::WORKSPACE,
     spec::Image,
     sys,
 };
 
-/// Where the new root is put together. Any folder does: the mount is seen by this process alone.
-const BASE: &str = "/tmp";
+/// Where the new root is assembled. Any directory works: only this process sees the mount.
+const STAGING_DIR: &str = "/tmp";
 
-/// Devices without any power.
+/// Devices that are harmless.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Folders of the host that hold its programs and libraries.
-const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
+/// Directories of the host with its programs and libraries.
+const SYSTEM_DIRS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
-/// Builds the root and moves into it.
-pub(super) fn build(plan: &Plan) -> Result<(), JailError> {
-    let step = |what: &'static str| JailError::new::<io::Error>(what);
+/// Builds the root and switches to it.
+pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
+    let step = |what: &'static str| StageError::new::<io::Error>(what);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(JailError::new("keep its mounts to itself"))?;
-    // Taken before anything covers them.
-    let mut pieces = pieces(plan).map_err(step("find its image"))?;
-    pieces.extend(shown(&plan.folders)?);
-    let base = Path::new(BASE);
+        .map_err(StageError::new("make its mounts private"))?;
+    // Clone these before a mount covers them.
+    let mut entries = collect_entries(plan).map_err(step("find its image"))?;
+    entries.extend(shared_dirs(&plan.shared_dirs)?);
+    let base = Path::new(STAGING_DIR);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
     mount("root", base, "tmpfs", safe, c"mode=0755,size=1m,nr_inodes=256")
-        .map_err(JailError::new("make a root"))?;
-    confine::workspace(base, &plan.bounds).map_err(step("make the workspace"))?;
-    fs::create_dir(base.join("dev")).map_err(step("place its devices"))?;
-    place(base, pieces).map_err(step("place its image"))?;
-    confine::furnish(base).map_err(step("furnish its root"))?;
-    processes(base).map_err(step("show its processes"))?;
-    enter(base).map_err(step("move into its root"))
+        .map_err(StageError::new("mount its root"))?;
+    confine::mount_workspace(base, &plan.bounds).map_err(step("mount the workspace"))?;
+    fs::create_dir(base.join("dev")).map_err(step("create /dev"))?;
+    mount_entries(base, entries).map_err(step("mount its image"))?;
+    confine::populate_root(base).map_err(step("populate its root"))?;
+    mount_proc(base).map_err(step("mount /proc"))?;
+    enter(base).map_err(step("switch to its root"))
 }
 
-/// The whole tree of a jail.
-fn pieces(plan: &Plan) -> io::Result<Vec<Piece>> {
-    // Where the way to the agent is closed to nobody the guest lives without: it runs already.
-    let mut pieces: Vec<_> = agent().into_iter().collect();
+/// Collects everything that the tree of a jail contains.
+fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
+    // If the user `nobody` cannot reach the agent's file, the guest does without it: the agent is already running.
+    let mut entries: Vec<_> = agent_entry().into_iter().collect();
     for device in DEVICES {
-        // Whoever maps this one has shared memory.
-        if device == "zero" && plan.bounds.memory() == Memory::Unbounded {
+        // Mapping it would create shared memory.
+        if device == "zero" && plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
             continue;
         }
         let path = format!("/dev/{device}");
-        pieces.push(take(Path::new(&path), &path)?);
+        entries.push(clone_mount(Path::new(&path), &path)?);
     }
-    pieces.extend(image(&plan.image)?);
-    Ok(pieces)
+    entries.extend(image_entries(&plan.image)?);
+    Ok(entries)
 }
 
-/// A piece of the host's tree, taken out of it.
-pub(in crate::backend) struct Source {
+/// A clone of a mount of the host, detached from its tree.
+pub(in crate::backend) struct ClonedMount {
     tree: OwnedFd,
     to: PathBuf,
-    is_folder: bool,
-    /// Whether it needs no more to be done to it once it is in its place.
-    is_harmless: bool,
+    is_dir: bool,
+    /// Whether it is already read-only and needs no remount after it is attached.
+    is_restricted: bool,
 }
 
-/// A piece of a guest's root.
-pub(in crate::backend) enum Piece {
-    Tree(Source),
+/// An entry in a guest's root.
+pub(in crate::backend) enum RootEntry {
+    Tree(ClonedMount),
     /// On most systems `/bin` is a link into `/usr`.
     Link {
         to: PathBuf,
@@ -87,86 +87,91 @@ pub(in crate::backend) enum Piece {
     },
 }
 
-/// This program, which is the guest's agent.
-pub(in crate::backend) fn agent() -> io::Result<Piece> {
-    // By its path, since the kernel clones no mount of another namespace, which the open file belongs to.
-    take(&fs::read_link("/proc/self/exe")?, "/agent")
+/// The current program, which is the guest's agent.
+pub(in crate::backend) fn agent_entry() -> io::Result<RootEntry> {
+    // By path, because the open file belongs to a mount of another namespace, which the kernel does not clone.
+    clone_mount(&fs::read_link("/proc/self/exe")?, "/agent")
 }
 
-/// What an image has besides the agent.
-pub(in crate::backend) fn image(image: &Image) -> io::Result<Vec<Piece>> {
+/// What an image contains besides the agent.
+pub(in crate::backend) fn image_entries(image: &Image) -> io::Result<Vec<RootEntry>> {
     match image {
-        Image::Python => folders(&SYSTEM),
+        Image::Python => host_dirs(&SYSTEM_DIRS),
         Image::Base | Image::Named(_) => Ok(Vec::new()),
     }
 }
 
-/// Folders of the host that the guest is shown, by their names at its root.
-pub(in crate::backend) fn shown(
-    folders: &BTreeMap<String, PathBuf>,
-) -> Result<Vec<Piece>, JailError> {
-    let show = |(name, from): (&String, &PathBuf)| take(from, Path::new("/").join(name));
-    folders.iter().map(show).collect::<io::Result<_>>().map_err(JailError::new(
-        "show its guest a folder of the host; every user has to be able to reach it",
+/// The host directories that are shared with the guest, by their names in its root.
+pub(in crate::backend) fn shared_dirs(
+    dirs: &BTreeMap<String, PathBuf>,
+) -> Result<Vec<RootEntry>, StageError> {
+    let clone_shared =
+        |(name, from): (&String, &PathBuf)| clone_mount(from, Path::new("/").join(name));
+    dirs.iter().map(clone_shared).collect::<io::Result<_>>().map_err(StageError::new(
+        "share a host directory with the guest; every user must be able to reach it",
     ))
 }
 
-/// Folders of the host that are there, at the same place in the guest.
-pub(in crate::backend) fn folders(folders: &[&str]) -> io::Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    for folder in folders {
-        match fs::symlink_metadata(folder) {
+/// The given host directories that exist, at the same paths in the guest.
+pub(in crate::backend) fn host_dirs(dirs: &[&str]) -> io::Result<Vec<RootEntry>> {
+    let mut entries = Vec::new();
+    for dir in dirs {
+        match fs::symlink_metadata(dir) {
             Ok(it) if it.is_symlink() => {
-                pieces.push(Piece::Link { to: fs::read_link(folder)?, at: folder.into() });
+                entries.push(RootEntry::Link { to: fs::read_link(dir)?, at: dir.into() });
             }
-            Ok(_) => pieces.push(take(Path::new(folder), folder)?),
+            Ok(_) => entries.push(clone_mount(Path::new(dir), dir)?),
             Err(_) => {}
         }
     }
-    Ok(pieces)
+    Ok(entries)
 }
 
-/// Takes a file or a folder of the host out of its tree, to be read only, or a device.
-pub(in crate::backend) fn take(from: &Path, to: impl Into<PathBuf>) -> io::Result<Piece> {
-    let (to, is_folder) = (to.into(), from.is_dir());
-    let whole = tree(from, OpenTreeFlags::AT_RECURSIVE)?;
-    // A device has to be written to, and `nodev` would make it useless.
-    let done = if to.starts_with("/dev") { Ok(()) } else { sys::make_harmless(&whole) };
-    let (tree, is_harmless) = match done {
-        Ok(()) => (whole, true),
-        // An old kernel can do this only to one mount at a time. So what is mounted in it is left out, or refused where
-        // the kernel does not allow that.
+/// Clones the mount of a file or directory of the host, read-only, or of a device.
+pub(in crate::backend) fn clone_mount(
+    from: &Path,
+    to: impl Into<PathBuf>,
+) -> io::Result<RootEntry> {
+    let (to, is_dir) = (to.into(), from.is_dir());
+    let recursive = open_clone(from, OpenTreeFlags::AT_RECURSIVE)?;
+    // Devices have to be writable, and `nodev` would disable them.
+    let restricted =
+        if to.starts_with("/dev") { Ok(()) } else { sys::restrict_mount_tree(&recursive) };
+    let (tree, is_restricted) = match restricted {
+        Ok(()) => (recursive, true),
+        // An old kernel can restrict only one mount at a time. So mounts below this one are left out; if the kernel
+        // does not allow that, the call fails.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            (tree(from, OpenTreeFlags::empty())?, false)
+            (open_clone(from, OpenTreeFlags::empty())?, false)
         }
-        Err(error) => return Err(about(from, &error)),
+        Err(error) => return Err(with_path(from, &error)),
     };
-    Ok(Piece::Tree(Source { tree, to, is_folder, is_harmless }))
+    Ok(RootEntry::Tree(ClonedMount { tree, to, is_dir, is_restricted }))
 }
 
-fn tree(from: &Path, flags: OpenTreeFlags) -> io::Result<OwnedFd> {
+fn open_clone(from: &Path, flags: OpenTreeFlags) -> io::Result<OwnedFd> {
     let flags = flags | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    open_tree(CWD, from, flags).map_err(|error| about(from, &error))
+    open_tree(CWD, from, flags).map_err(|error| with_path(from, &error))
 }
 
-fn about(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
+fn with_path(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!("{}: {error}", path.display()))
 }
 
-/// Puts the pieces below a folder.
-pub(in crate::backend) fn place(base: &Path, pieces: Vec<Piece>) -> io::Result<()> {
-    for piece in pieces {
-        match piece {
-            Piece::Link { to, at } => symlink(to, confine::below(base, &at))?,
-            Piece::Tree(Source { tree, to, is_folder, is_harmless }) => {
-                let at = confine::below(base, &to);
-                if is_folder {
+/// Attaches the entries below `base`.
+pub(in crate::backend) fn mount_entries(base: &Path, entries: Vec<RootEntry>) -> io::Result<()> {
+    for entry in entries {
+        match entry {
+            RootEntry::Link { to, at } => symlink(to, confine::path_in_root(base, &at))?,
+            RootEntry::Tree(ClonedMount { tree, to, is_dir, is_restricted }) => {
+                let at = confine::path_in_root(base, &to);
+                if is_dir {
                     fs::create_dir_all(&at)?
                 } else {
                     fs::write(&at, "")?
                 }
                 move_mount(&tree, "", CWD, &at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
-                if !is_harmless {
+                if !is_restricted {
                     let read_only = MountFlags::BIND
                         | MountFlags::RDONLY
                         | MountFlags::NOSUID
@@ -179,10 +184,10 @@ pub(in crate::backend) fn place(base: &Path, pieces: Vec<Piece>) -> io::Result<(
     Ok(())
 }
 
-/// A `/proc` of the guest's own processes; nothing of the kernel's settings is in it.
+/// Mounts a `/proc` with only the guest's own processes, without kernel settings.
 ///
-/// In a container that hides parts of its own `/proc` the kernel may refuse; the guest then lives without.
-fn processes(base: &Path) -> io::Result<()> {
+/// In a container that hides parts of its own `/proc` the kernel may refuse; the guest then does without.
+fn mount_proc(base: &Path) -> io::Result<()> {
     let at = base.join("proc");
     fs::create_dir(&at)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -191,14 +196,14 @@ fn processes(base: &Path) -> io::Result<()> {
 }
 
 fn enter(base: &Path) -> io::Result<()> {
-    move_into(base)?;
+    pivot_into(base)?;
     std::env::set_current_dir(WORKSPACE)
 }
 
-/// Makes a folder the root, and read-only; nothing of the old one is left.
-pub(in crate::backend) fn move_into(base: &Path) -> io::Result<()> {
+/// Makes a directory the read-only root. Nothing of the old root stays reachable.
+pub(in crate::backend) fn pivot_into(base: &Path) -> io::Result<()> {
     std::env::set_current_dir(base)?;
-    // Puts the old root on top of the new one, from where it is taken away.
+    // This stacks the old root on top of the new one, where it is then unmounted.
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;

@@ -1,23 +1,24 @@
 //! What the processor needs before it can run a program: descriptor tables, and the few instructions outside the guest.
 //!
-//! There is no kernel in the guest. A system call jumps to two instructions that tell the monitor of it by a port; an
-//! exception jumps to one that tells it which. Nothing else ever runs with the rights of a kernel.
+//! There is no kernel in the guest. A system call jumps to two instructions, the first of which notifies the monitor
+//! through an I/O port; an exception jumps to one that tells the monitor which exception it was. Nothing else ever runs
+//! in kernel mode.
 
 use kvm_bindings::{kvm_dtable, kvm_msr_entry, kvm_segment, kvm_sregs};
 use rustix::io::Errno;
 
-use super::space::{Space, SystemPage};
+use super::space::{AddressSpace, SystemPage};
 
-/// Written to when the guest makes a system call.
+/// Port that is written when the guest makes a system call.
 pub(super) const CALL_PORT: u16 = 0x42;
 
-/// Written to when the guest caused an exception: this port and its number.
+/// First port that is written when the guest causes an exception; the exception number is added to it.
 pub(super) const FAULT_PORT: u16 = 0x80;
 
-/// How many exceptions there are.
+/// Number of exceptions.
 pub(super) const EXCEPTIONS: u16 = 32;
 
-/// How much of the memory, from its start, is used by this.
+/// Number of bytes at the start of memory that are reserved for this module.
 pub(super) const RESERVED: u64 = 0x7000;
 
 const GDT: u64 = 0x1000;
@@ -27,22 +28,23 @@ const STACK: u64 = 0x4000;
 const FAULT_CODE: u64 = 0x5000;
 const CALL_CODE: u64 = 0x6000;
 
-/// Where a system call of our own is: the first one, which shows how the processor makes them.
-pub(super) const FIRST_CALL: u64 = CALL_CODE + 0x10;
+/// Address of a `syscall` instruction of our own, which shows how the processor executes system calls.
+pub(super) const PROBE_CALL: u64 = CALL_CODE + 0x10;
 
 const KERNEL_CODE: u16 = 0x08;
 const USER_DATA: u16 = 0x18 | 3;
 const USER_CODE: u16 = 0x20 | 3;
-const TASK: u16 = 0x28;
+const TSS_SELECTOR: u16 = 0x28;
 
-/// The bytes of a task's state before the list of ports.
-const TASK_STATE: usize = 104;
+/// Size of the task state segment in bytes, without the I/O permission bitmap.
+const TSS_SIZE: usize = 104;
 
-/// Ports that the list speaks of; all others are closed.
-const PORTS: usize = 256;
+/// Number of ports that the I/O permission bitmap covers; all others are closed.
+const IO_BITMAP_PORTS: usize = 256;
 
-/// Writes the tables and the code into the guest's memory, and maps them where only the processor reaches them.
-pub(super) fn write(space: &mut Space) -> Result<(), Errno> {
+/// Writes the tables and the code into the guest's memory and maps them. Only the processor can access them, except for
+/// the code of system calls, which the guest can execute and read as well.
+pub(super) fn write(space: &mut AddressSpace) -> Result<(), Errno> {
     for (page, kind) in [
         (GDT, SystemPage::Data),
         (IDT, SystemPage::Data),
@@ -66,20 +68,20 @@ pub(super) fn write(space: &mut Space) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Closes the port of system calls to the guest's own instructions, for a processor that makes the calls with the
-/// rights of a kernel: nobody else is to use it then.
-pub(super) fn close_port(space: &mut Space) -> Result<(), Errno> {
-    let at = TSS + TASK_STATE as u64 + u64::from(CALL_PORT) / 8;
+/// Closes the system call port to the guest's own instructions. Used if the processor executes system calls in kernel
+/// mode; the guest never needs the port then.
+pub(super) fn close_call_port(space: &mut AddressSpace) -> Result<(), Errno> {
+    let at = TSS + TSS_SIZE as u64 + u64::from(CALL_PORT) / 8;
     space.ram_mut().write(at, &[0xff]).ok_or(Errno::NOMEM)
 }
 
-/// A processor that runs a user's program in 64 bits, with page tables that start at `root`.
+/// Returns the registers of a processor that runs a user program in 64-bit mode, with page tables that start at `root`.
 pub(super) fn sregs(root: u64, before: kvm_sregs) -> kvm_sregs {
-    /// Protection, paging, the coprocessor, and no writing to what is read-only for anybody.
+    /// Protected mode, paging, the floating-point unit, and write protection that also applies to kernel mode.
     const CR0: u64 = 1 << 31 | 1 << 16 | 1 << 5 | 1 << 4 | 1 << 1 | 1;
-    /// Long page table entries, and vector registers.
+    /// 64-bit page table entries, and vector registers.
     const CR4: u64 = 1 << 18 | 1 << 10 | 1 << 9 | 1 << 5;
-    /// System calls, 64 bits, and pages without execution.
+    /// System calls, 64-bit mode, and no-execute pages.
     const EFER: u64 = 1 << 11 | 1 << 10 | 1 << 8 | 1;
     let table = |base, len: usize| kvm_dtable { base, limit: len as u16 - 1, ..Default::default() };
     let code = kvm_segment {
@@ -97,7 +99,7 @@ pub(super) fn sregs(root: u64, before: kvm_sregs) -> kvm_sregs {
     let task = kvm_segment {
         base: TSS,
         limit: tss().len() as u32 - 1,
-        selector: TASK,
+        selector: TSS_SELECTOR,
         type_: 0xb,
         present: 1,
         ..Default::default()
@@ -120,12 +122,12 @@ pub(super) fn sregs(root: u64, before: kvm_sregs) -> kvm_sregs {
     }
 }
 
-/// Where system calls go, and which flags are off there.
+/// Returns the registers that define where system calls jump to and which flags they clear.
 pub(super) fn msrs() -> [kvm_msr_entry; 3] {
     const STAR: u32 = 0xc000_0081;
     const LSTAR: u32 = 0xc000_0082;
     const SFMASK: u32 = 0xc000_0084;
-    /// Traps, interrupts, direction, port rights, nesting, alignment checks.
+    /// Trap, interrupt, direction, I/O privilege, nested task and alignment check.
     const OFF: u64 = 1 << 8 | 1 << 9 | 1 << 10 | 0b11 << 12 | 1 << 14 | 1 << 18;
     let segments = u64::from(KERNEL_CODE) << 32 | u64::from(USER_DATA - 8) << 48;
     [(STAR, segments), (LSTAR, CALL_CODE), (SFMASK, OFF)].map(|(index, data)| kvm_msr_entry {
@@ -138,7 +140,7 @@ pub(super) fn msrs() -> [kvm_msr_entry; 3] {
 fn gdt() -> Vec<u8> {
     let entries: [u64; 7] = [
         0,
-        // The kernel's code and data, the user's data and code, each marked as used: the page is read-only.
+        // Kernel code and data, user data and code. Each is marked as accessed, because the page is read-only.
         0x00af_9b00_0000_ffff,
         0x00cf_9300_0000_ffff,
         0x00cf_f300_0000_ffff,
@@ -149,11 +151,11 @@ fn gdt() -> Vec<u8> {
     entries.iter().flat_map(|it| it.to_le_bytes()).collect()
 }
 
-/// Each exception goes to its own instruction, on a stack of its own. No gate is open to the guest.
+/// Each exception jumps to its own instruction, on a separate stack. No gate can be called by the guest.
 fn idt() -> Vec<u8> {
     let gate = |vector: u64| {
-        let at = FAULT_CODE + vector * FAULT_STEP as u64;
-        // A present gate, of the kernel, with the first stack of the task.
+        let at = FAULT_CODE + vector * FAULT_STUB_SIZE as u64;
+        // A present gate with kernel privilege that uses the first interrupt stack of the task.
         let low = at & 0xffff | u64::from(KERNEL_CODE) << 16 | 1 << 32 | 0x8e << 40;
         [low, 0]
     };
@@ -162,32 +164,32 @@ fn idt() -> Vec<u8> {
 }
 
 fn tss() -> Vec<u8> {
-    let mut task = vec![0; TASK_STATE];
+    let mut task = vec![0; TSS_SIZE];
     let stack = (STACK + 0x1000).to_le_bytes();
     task[4..12].copy_from_slice(&stack);
     task[36..44].copy_from_slice(&stack);
-    task[102..104].copy_from_slice(&(TASK_STATE as u16).to_le_bytes());
-    let mut ports = [0xff; PORTS / 8];
+    task[102..104].copy_from_slice(&(TSS_SIZE as u16).to_le_bytes());
+    let mut ports = [0xff; IO_BITMAP_PORTS / 8];
     ports[usize::from(CALL_PORT) / 8] &= !(1 << (CALL_PORT % 8));
     task.extend(ports);
-    // The processor wants the list to end with a byte of ones.
+    // The processor requires the bitmap to end with a byte of ones.
     task.push(0xff);
     task
 }
 
-const FAULT_STEP: usize = 4;
+const FAULT_STUB_SIZE: usize = 4;
 
-/// `out PORT, al; hlt`, for each exception.
+/// `out PORT, al; hlt` for each exception.
 fn fault_code() -> Vec<u8> {
     let each = |vector| [0xe6, (FAULT_PORT + vector) as u8, 0xf4, 0xf4];
     (0..EXCEPTIONS).flat_map(each).collect()
 }
 
-/// `out CALL_PORT, al; sysretq`, and at [`FIRST_CALL`] a `syscall`.
+/// `out CALL_PORT, al; sysretq`, and at [`PROBE_CALL`] a `syscall`.
 fn call_code() -> Vec<u8> {
     let mut code = vec![0xf4; 0x20];
     code[..5].copy_from_slice(&[0xe6, CALL_PORT as u8, 0x48, 0x0f, 0x07]);
-    let first = (FIRST_CALL - CALL_CODE) as usize;
+    let first = (PROBE_CALL - CALL_CODE) as usize;
     code[first..first + 2].copy_from_slice(&[0x0f, 0x05]);
     code
 }

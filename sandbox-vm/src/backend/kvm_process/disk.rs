@@ -1,54 +1,54 @@
-//! The guest's files: a tree in the monitor's memory, bounded in bytes and in number.
+//! The guest's files: a tree in the monitor's memory with a limited size and number of files.
 //!
-//! It knows nothing of descriptors or of guest memory. Nothing in it is a file of the host. The guest writes below
-//! `/workspace` and `/tmp`; the root itself is read-only.
+//! It does not know about descriptors or guest memory, and nothing in it is a file of the host. The guest can write
+//! below `/workspace` and `/tmp`; the root itself is read-only.
 
-mod folder;
+mod directory;
 mod walk;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use rustix::io::Errno;
 
-use self::folder::Folder;
-pub(super) use self::walk::Last;
+use self::directory::Directory;
+pub(super) use self::walk::PathTail;
 
-/// The root of the tree.
+/// Node of the root directory.
 pub(super) const ROOT: u64 = 1;
 
-/// Files take whole pages, as on any disk.
+/// Files occupy whole pages, as on any disk.
 const BLOCK: u64 = 4096;
 
-/// The longest name.
+/// Maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
 
-/// What the disk may hold.
+/// Maximum size and number of files of a disk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(super) struct Capacity {
     pub(super) bytes: u64,
     pub(super) files: u64,
 }
 
-/// A tree of files.
+/// A file tree.
 #[derive(Debug)]
 pub(super) struct Disk {
     nodes: BTreeMap<u64, Node>,
     next: u64,
-    size: Size,
+    capacity: Capacity,
     used: u64,
-    /// The time that changes are marked with.
+    /// The time stamp for changes.
     pub(super) now: Duration,
 }
 
-/// Keeps a file while it is open, though it be removed.
-pub(super) type Held = Rc<u64>;
+/// Keeps a file while it is open, even after it was removed.
+pub(super) type NodeRef = Rc<u64>;
 
 #[derive(Debug)]
 struct Node {
-    held: Held,
+    reference: NodeRef,
     content: Content,
     changed: Duration,
-    /// Whether a folder has it; the root counts as if one had.
+    /// Whether a directory contains it. The root counts as contained.
     is_linked: bool,
     mode: u32,
 }
@@ -56,86 +56,89 @@ struct Node {
 #[derive(Debug)]
 enum Content {
     File(Vec<u8>),
-    Folder(Folder),
+    Directory(Directory),
     Link(Vec<u8>),
 }
 
-/// What kind of file it is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     File,
-    Folder,
+    Directory,
     Link,
 }
 
-/// What is known of a file.
+/// Metadata of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct Metadata {
     pub(super) node: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     pub(super) size: u64,
     pub(super) mode: u32,
     pub(super) changed: Duration,
 }
 
-/// An entry of a folder.
+/// An entry of a directory.
 #[derive(Debug)]
-pub(super) struct Entry {
-    /// Its number, after which a listing goes on.
+pub(super) struct DirEntry {
+    /// Its number, after which a listing can continue.
     pub(super) number: u64,
     pub(super) node: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     pub(super) name: Rc<[u8]>,
 }
 
 impl Disk {
-    /// A disk with the folders that a guest may write to.
-    pub(super) fn new(size: Size, writable: &[&str]) -> Self {
+    /// Creates a disk with the directories that the guest may write to.
+    pub(super) fn new(capacity: Capacity, writable: &[&str]) -> Self {
         let mut disk = Self {
             nodes: BTreeMap::new(),
             next: ROOT,
-            size: Size { files: size.files.saturating_add(1 + writable.len() as u64), ..size },
+            capacity: Capacity {
+                files: capacity.files.saturating_add(1 + writable.len() as u64),
+                ..capacity
+            },
             used: 0,
             now: Duration::ZERO,
         };
-        let made = disk.insert(Content::Folder(Folder::new(ROOT)), 0o755);
-        debug_assert_eq!(made, Ok(ROOT), "the root is the first");
+        let root = disk.insert(Content::Directory(Directory::new(ROOT)), 0o755);
+        debug_assert_eq!(root, Ok(ROOT), "the root is the first node");
         for name in writable {
             let name = name.trim_start_matches('/').as_bytes();
-            let folder = disk.insert(Content::Folder(Folder::new(ROOT)), 0o777);
-            if let (Ok(folder), Ok(root)) = (folder, disk.folder_mut(ROOT)) {
-                root.add(name, folder);
+            let dir = disk.insert(Content::Directory(Directory::new(ROOT)), 0o777);
+            if let (Ok(dir), Ok(root)) = (dir, disk.dir_mut(ROOT)) {
+                root.add(name, dir);
             }
         }
         disk
     }
 
-    /// How much there is, and how much of it is free.
-    pub(super) fn room(&self) -> (Size, Size) {
-        let files = self.size.files.saturating_sub(self.nodes.len() as u64);
-        (self.size, Size { bytes: self.size.bytes - self.used, files })
+    /// Returns the capacity, and the part of it that is free.
+    pub(super) fn capacity_and_free(&self) -> (Capacity, Capacity) {
+        let files = self.capacity.files.saturating_sub(self.nodes.len() as u64);
+        (self.capacity, Capacity { bytes: self.capacity.bytes - self.used, files })
     }
 
-    pub(super) fn facts(&self, node: u64) -> Result<Facts, Errno> {
+    pub(super) fn metadata(&self, node: u64) -> Result<Metadata, Errno> {
         let it = self.node(node)?;
         let (kind, size) = match &it.content {
-            Content::File(bytes) => (Kind::File, bytes.len() as u64),
-            Content::Folder(_) => (Kind::Folder, BLOCK),
-            Content::Link(target) => (Kind::Link, target.len() as u64),
+            Content::File(bytes) => (FileKind::File, bytes.len() as u64),
+            Content::Directory(_) => (FileKind::Directory, BLOCK),
+            Content::Link(target) => (FileKind::Link, target.len() as u64),
         };
-        Ok(Facts { node, kind, size, mode: it.mode, changed: it.changed })
+        Ok(Metadata { node, kind, size, mode: it.mode, changed: it.changed })
     }
 
-    /// Keeps a file for as long as this lives, and until it is [let go](Self::let_go).
-    pub(super) fn hold(&self, node: u64) -> Result<Held, Errno> {
-        Ok(self.node(node)?.held.clone())
+    /// Keeps a file alive until the reference is [released](Self::release).
+    pub(super) fn acquire(&self, node: u64) -> Result<NodeRef, Errno> {
+        Ok(self.node(node)?.reference.clone())
     }
 
-    /// Removes a file that no folder has, once nobody holds it either.
-    pub(super) fn let_go(&mut self, held: Held) {
-        let node = *held;
-        drop(held);
-        self.sweep(node);
+    /// Releases a reference. Removes the file if no directory contains it and nothing else refers to it.
+    pub(super) fn release(&mut self, reference: NodeRef) {
+        let node = *reference;
+        drop(reference);
+        self.remove_if_unused(node);
     }
 
     pub(super) fn read(&self, node: u64, at: u64, len: usize) -> Result<&[u8], Errno> {
@@ -145,23 +148,23 @@ impl Disk {
                 let end = start.saturating_add(len).min(bytes.len());
                 Ok(&bytes[start..end])
             }
-            Content::Folder(_) => Err(Errno::ISDIR),
+            Content::Directory(_) => Err(Errno::ISDIR),
             Content::Link(_) => Err(Errno::INVAL),
         }
     }
 
-    /// Writes, as far as there is room.
+    /// Writes as many bytes as fit.
     pub(super) fn write(&mut self, node: u64, at: u64, from: &[u8]) -> Result<usize, Errno> {
-        let old = self.facts(node)?.size;
+        let old = self.metadata(node)?.size;
         let end = at.checked_add(from.len() as u64).ok_or(Errno::FBIG)?;
-        let most = self.most(old);
+        let max = self.max_size(old);
         if from.is_empty() {
             return Ok(0);
         }
-        if at >= most && end > old {
+        if at >= max && end > old {
             return Err(Errno::NOSPC);
         }
-        let end = end.min(most.max(old));
+        let end = end.min(max.max(old));
         self.resize(node, end.max(old))?;
         let now = self.now;
         let it = self.node_mut(node)?;
@@ -172,10 +175,10 @@ impl Disk {
         Ok(end - start)
     }
 
-    /// Cuts a file off, or fills it up with zeros.
+    /// Truncates a file, or extends it with zeros.
     pub(super) fn resize(&mut self, node: u64, size: u64) -> Result<(), Errno> {
-        let old = self.facts(node)?.size;
-        if size > old && size > self.most(old) {
+        let old = self.metadata(node)?.size;
+        if size > old && size > self.max_size(old) {
             return Err(Errno::NOSPC);
         }
         let now = self.now;
@@ -184,7 +187,7 @@ impl Disk {
         it.changed = now;
         let new = usize::try_from(size).map_err(|_| Errno::FBIG)?;
         if new > bytes.capacity() {
-            // A little ahead, but not the double that a vector takes by itself.
+            // Reserve a little ahead, but not twice the size as a vector would by itself.
             let ahead = (new / 8).next_multiple_of(BLOCK as usize);
             bytes.reserve_exact(new + ahead - bytes.len());
         }
@@ -194,31 +197,35 @@ impl Disk {
         Ok(())
     }
 
-    /// The entries of a folder after this number, first the folder itself and the one above it.
-    pub(super) fn list(&self, node: u64, after: u64) -> Result<impl Iterator<Item = Entry>, Errno> {
-        let folder = self.folder(node)?;
-        let own = [(1, ".", node), (2, "..", folder.parent)].into_iter();
+    /// Returns the entries of a directory after this number, starting with the directory itself and its parent.
+    pub(super) fn list(
+        &self,
+        node: u64,
+        after: u64,
+    ) -> Result<impl Iterator<Item = DirEntry>, Errno> {
+        let dir = self.dir(node)?;
+        let own = [(1, ".", node), (2, "..", dir.parent)].into_iter();
         let own = own.map(|(number, name, node)| (number, Rc::from(name.as_bytes()), node));
-        let others = folder.entries.range(after.saturating_add(1)..);
+        let others = dir.entries.range(after.saturating_add(1)..);
         let others = others.map(|(number, (name, node))| (*number, name.clone(), *node));
         let all = own.filter(move |it| it.0 > after).chain(others);
         Ok(all.map(|(number, name, node)| {
-            let kind = self.facts(node).map_or(Kind::File, |it| it.kind);
-            Entry { number, node, kind, name }
+            let kind = self.metadata(node).map_or(FileKind::File, |it| it.kind);
+            DirEntry { number, node, kind, name }
         }))
     }
 
-    /// Makes an empty file.
-    pub(super) fn make_file(&mut self, last: Last<'_>, mode: u32) -> Result<u64, Errno> {
-        self.make(last, Content::File(Vec::new()), mode)
+    /// Creates an empty file.
+    pub(super) fn make_file(&mut self, tail: PathTail<'_>, mode: u32) -> Result<u64, Errno> {
+        self.create(tail, Content::File(Vec::new()), mode)
     }
 
-    pub(super) fn make_folder(&mut self, last: Last<'_>, mode: u32) -> Result<u64, Errno> {
-        self.make(last, Content::Folder(Folder::new(last.folder)), mode)
+    pub(super) fn make_dir(&mut self, tail: PathTail<'_>, mode: u32) -> Result<u64, Errno> {
+        self.create(tail, Content::Directory(Directory::new(tail.dir)), mode)
     }
 
-    pub(super) fn make_link(&mut self, last: Last<'_>, target: &[u8]) -> Result<u64, Errno> {
-        self.make(last, Content::Link(target.to_vec()), 0o777)
+    pub(super) fn make_link(&mut self, tail: PathTail<'_>, target: &[u8]) -> Result<u64, Errno> {
+        self.create(tail, Content::Link(target.to_vec()), 0o777)
     }
 
     pub(super) fn read_link(&self, node: u64) -> Result<&[u8], Errno> {
@@ -233,45 +240,45 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes what is no folder.
-    pub(super) fn remove_file(&mut self, last: Last<'_>) -> Result<(), Errno> {
-        let node = self.entry(last)?;
-        if self.facts(node)?.kind == Kind::Folder {
+    /// Removes an entry that is not a directory.
+    pub(super) fn remove_file(&mut self, tail: PathTail<'_>) -> Result<(), Errno> {
+        let node = self.lookup(tail)?;
+        if self.metadata(node)?.kind == FileKind::Directory {
             return Err(Errno::ISDIR);
         }
-        self.unlink(last)
+        self.unlink(tail)
     }
 
-    /// Removes an empty folder.
-    pub(super) fn remove_folder(&mut self, last: Last<'_>) -> Result<(), Errno> {
-        let node = self.entry(last)?;
-        if !self.folder(node)?.entries.is_empty() {
+    /// Removes an empty directory.
+    pub(super) fn remove_dir(&mut self, tail: PathTail<'_>) -> Result<(), Errno> {
+        let node = self.lookup(tail)?;
+        if !self.dir(node)?.entries.is_empty() {
             return Err(Errno::NOTEMPTY);
         }
-        self.unlink(last)
+        self.unlink(tail)
     }
 
-    /// Moves an entry; a file that is in its way is replaced, and so is an empty folder by a folder.
-    pub(super) fn rename(&mut self, from: Last<'_>, to: Last<'_>) -> Result<(), Errno> {
+    /// Moves an entry. It replaces an existing file; a directory replaces an existing empty directory.
+    pub(super) fn rename(&mut self, from: PathTail<'_>, to: PathTail<'_>) -> Result<(), Errno> {
         check_name(to)?;
-        let node = self.entry(from)?;
-        self.check_writable(from.folder).and_then(|()| self.check_writable(to.folder))?;
-        let is_folder = self.facts(node)?.kind == Kind::Folder;
-        // A folder that is moved into itself would be reached from nowhere.
-        if is_folder && self.is_below(to.folder, node)? {
+        let node = self.lookup(from)?;
+        self.check_writable(from.dir).and_then(|()| self.check_writable(to.dir))?;
+        let is_dir = self.metadata(node)?.kind == FileKind::Directory;
+        // A directory that is moved into itself would become unreachable.
+        if is_dir && self.is_below(to.dir, node)? {
             return Err(Errno::INVAL);
         }
-        match self.entry(to) {
+        match self.lookup(to) {
             Ok(other) if other == node => return Ok(()),
-            Ok(_) if is_folder => self.remove_folder(to)?,
+            Ok(_) if is_dir => self.remove_dir(to)?,
             Ok(_) => self.remove_file(to)?,
             Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
         }
-        self.folder_mut(from.folder)?.remove(from.name);
-        self.folder_mut(to.folder)?.add(to.name, node);
-        if let Content::Folder(folder) = &mut self.node_mut(node)?.content {
-            folder.parent = to.folder;
+        self.dir_mut(from.dir)?.remove(from.name);
+        self.dir_mut(to.dir)?.add(to.name, node);
+        if let Content::Directory(dir) = &mut self.node_mut(node)?.content {
+            dir.parent = to.dir;
         }
         Ok(())
     }
@@ -281,66 +288,66 @@ impl Disk {
             match node {
                 it if it == above => return Ok(true),
                 ROOT => return Ok(false),
-                it => node = self.folder(it)?.parent,
+                it => node = self.dir(it)?.parent,
             }
         }
     }
 
-    fn make(&mut self, last: Last<'_>, content: Content, mode: u32) -> Result<u64, Errno> {
-        check_name(last)?;
-        if self.entry(last).is_ok() {
+    fn create(&mut self, tail: PathTail<'_>, content: Content, mode: u32) -> Result<u64, Errno> {
+        check_name(tail)?;
+        if self.lookup(tail).is_ok() {
             return Err(Errno::EXIST);
         }
-        self.check_writable(last.folder)?;
+        self.check_writable(tail.dir)?;
         let node = self.insert(content, mode)?;
         let now = self.now;
-        self.folder_mut(last.folder)?.add(last.name, node);
-        self.node_mut(last.folder)?.changed = now;
+        self.dir_mut(tail.dir)?.add(tail.name, node);
+        self.node_mut(tail.dir)?.changed = now;
         Ok(node)
     }
 
-    fn check_writable(&self, folder: u64) -> Result<(), Errno> {
-        match folder {
+    fn check_writable(&self, dir: u64) -> Result<(), Errno> {
+        match dir {
             ROOT => Err(Errno::ROFS),
-            // A folder that was removed while it was open takes nothing any more.
-            _ if !self.node(folder)?.is_linked => Err(Errno::NOENT),
+            // A directory that was removed while it was open accepts no entries.
+            _ if !self.node(dir)?.is_linked => Err(Errno::NOENT),
             _ => Ok(()),
         }
     }
 
     fn insert(&mut self, content: Content, mode: u32) -> Result<u64, Errno> {
-        if self.nodes.len() as u64 >= self.size.files {
+        if self.nodes.len() as u64 >= self.capacity.files {
             return Err(Errno::NOSPC);
         }
         let node = self.next;
         self.next += 1;
-        let held = Rc::new(node);
+        let reference = Rc::new(node);
         let (mode, changed) = (mode & 0o777, self.now);
-        self.nodes.insert(node, Node { held, content, changed, is_linked: true, mode });
+        self.nodes.insert(node, Node { reference, content, changed, is_linked: true, mode });
         Ok(node)
     }
 
-    fn unlink(&mut self, last: Last<'_>) -> Result<(), Errno> {
-        self.check_writable(last.folder)?;
-        let node = self.entry(last)?;
-        self.folder_mut(last.folder)?.remove(last.name);
+    fn unlink(&mut self, tail: PathTail<'_>) -> Result<(), Errno> {
+        self.check_writable(tail.dir)?;
+        let node = self.lookup(tail)?;
+        self.dir_mut(tail.dir)?.remove(tail.name);
         self.node_mut(node)?.is_linked = false;
-        self.sweep(node);
+        self.remove_if_unused(node);
         Ok(())
     }
 
-    fn sweep(&mut self, node: u64) {
-        let is_over = |it: &Node| !it.is_linked && Rc::strong_count(&it.held) == 1;
-        if self.nodes.get(&node).is_some_and(is_over)
+    fn remove_if_unused(&mut self, node: u64) {
+        let is_unused = |it: &Node| !it.is_linked && Rc::strong_count(&it.reference) == 1;
+        if self.nodes.get(&node).is_some_and(is_unused)
             && let Some(Node { content: Content::File(bytes), .. }) = self.nodes.remove(&node)
         {
             self.used -= blocks(bytes.len() as u64);
         }
     }
 
-    /// The most that a file of this size can grow to.
-    fn most(&self, size: u64) -> u64 {
-        (self.size.bytes - self.used).saturating_add(blocks(size)) / BLOCK * BLOCK
+    /// Returns the maximum size that a file of this size can grow to.
+    fn max_size(&self, size: u64) -> u64 {
+        (self.capacity.bytes - self.used).saturating_add(blocks(size)) / BLOCK * BLOCK
     }
 
     fn node(&self, node: u64) -> Result<&Node, Errno> {
@@ -351,16 +358,16 @@ impl Disk {
         self.nodes.get_mut(&node).ok_or(Errno::NOENT)
     }
 
-    fn folder(&self, node: u64) -> Result<&Folder, Errno> {
+    fn dir(&self, node: u64) -> Result<&Directory, Errno> {
         match &self.node(node)?.content {
-            Content::Folder(folder) => Ok(folder),
+            Content::Directory(dir) => Ok(dir),
             _ => Err(Errno::NOTDIR),
         }
     }
 
-    fn folder_mut(&mut self, node: u64) -> Result<&mut Folder, Errno> {
+    fn dir_mut(&mut self, node: u64) -> Result<&mut Directory, Errno> {
         match &mut self.node_mut(node)?.content {
-            Content::Folder(folder) => Ok(folder),
+            Content::Directory(dir) => Ok(dir),
             _ => Err(Errno::NOTDIR),
         }
     }
@@ -370,8 +377,8 @@ fn blocks(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK)
 }
 
-fn check_name(last: Last<'_>) -> Result<(), Errno> {
-    match last.name {
+fn check_name(tail: PathTail<'_>) -> Result<(), Errno> {
+    match tail.name {
         b"." | b".." | b"" => Err(Errno::EXIST),
         name if name.len() > MAX_NAME => Err(Errno::NAMETOOLONG),
         _ => Ok(()),

@@ -1,73 +1,82 @@
-//! A static program, from its file into the guest's memory, with the stack that it starts on.
+//! Loads a static program from its file into the guest's memory, with its initial stack.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
 use rustix::io::Errno;
 
 use super::{
-    machine::Entry,
+    machine::EntryPoint,
     ram::PAGE,
-    space::{Access, Space, USER},
+    space::{Access, AddressSpace, USER},
 };
 
-/// Where a program goes that can be anywhere.
-const BASE: u64 = 0x10_0000_0000;
+/// Load address of a position-independent program.
+const PIE_BASE: u64 = 0x10_0000_0000;
 
-/// The end of the stack, and its size.
+/// End and size of the stack.
 const STACK_END: u64 = 0x7f_ffff_f000;
 const STACK_SIZE: u64 = 1 << 20;
 
-/// A program that cannot be started.
+/// Why a program cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
     #[error(
-        "the guest's program is no static program for this processor: {0}; link it with `-C target-feature=+crt-static`"
+        "the guest's program is not a static x86-64 executable: {0}; link it with `-C target-feature=+crt-static`"
     )]
     Program(&'static str),
-    #[error("the guest's program cannot be read: {0}")]
+    #[error("cannot read the guest's program: {0}")]
     Read(#[from] io::Error),
-    #[error("the guest's program does not fit into its memory: {0}; give the sandbox more")]
+    #[error(
+        "the guest's program does not fit into its memory: {0}; increase the memory limit of the sandbox"
+    )]
     Memory(Errno),
 }
 
 /// What a program is started with.
 #[derive(Clone, Debug)]
-pub(super) struct Start<'a> {
-    /// Its arguments, its own name first.
+pub(super) struct ProgramArgs<'a> {
+    /// Arguments, the program's own name first.
     pub(super) args: &'a [String],
-    /// Bytes that nobody can guess.
+    /// Unpredictable bytes.
     pub(super) random: [u8; 16],
 }
 
-/// Where a program is, and where its heap starts.
+/// Where a program starts, and where its heap begins.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    pub(super) entry: Entry,
+    pub(super) entry: EntryPoint,
     pub(super) heap: u64,
 }
 
-/// Puts a program into the guest's memory, page by page when it gets there.
-pub(super) fn load(file: &File, start: &Start<'_>, space: &mut Space) -> Result<Loaded, LoadError> {
+/// Maps a program into the guest's memory. Its pages are read when they are first accessed.
+pub(super) fn load(
+    file: &File,
+    args: &ProgramArgs<'_>,
+    space: &mut AddressSpace,
+) -> Result<Loaded, LoadError> {
     let len = file.metadata()?.len();
     let mut head = vec![0; len.min(PAGE) as usize];
     file.read_exact_at(&mut head, 0)?;
     let program = parse(&head)?;
     if program.segments.iter().any(|it| it.file.end > len) {
-        return Err(LoadError::Program("it is cut off"));
+        return Err(LoadError::Program("it is truncated"));
     }
     let mut end = 0;
     for segment in &program.segments {
-        place(file, segment, space)?;
+        load_segment(file, segment, space)?;
         end = end.max(segment.memory.end);
     }
-    let stack = stack(&program, start, space).map_err(LoadError::Memory)?;
-    Ok(Loaded { entry: Entry { at: program.entry, stack }, heap: end.next_multiple_of(PAGE) })
+    let stack = build_stack(&program, args, space).map_err(LoadError::Memory)?;
+    Ok(Loaded {
+        entry: EntryPoint { address: program.entry, stack },
+        heap: end.next_multiple_of(PAGE),
+    })
 }
 
-/// A program's file, as far as it matters.
+/// The relevant parts of a program's file.
 struct Program {
     entry: u64,
-    /// Where the program's headers are in its memory, and how many.
+    /// Address of the program headers in memory, and their number.
     headers: (u64, u64),
     segments: Vec<Segment>,
 }
@@ -78,59 +87,59 @@ struct Segment {
     access: Access,
 }
 
-/// Reads the first page of a program's file, where its headers are.
+/// Parses the first page of a program's file, which contains its headers.
 fn parse(file: &[u8]) -> Result<Program, LoadError> {
     const HEADER: u64 = 56;
     const LOAD: u64 = 1;
     const INTERPRETER: u64 = 3;
-    let bad = LoadError::Program;
+    let invalid = LoadError::Program;
     let number = |at: u64, len: usize| -> Result<u64, LoadError> {
-        let at = usize::try_from(at).map_err(|_| bad("it is cut off"))?;
+        let at = usize::try_from(at).map_err(|_| invalid("it is truncated"))?;
         let bytes = at.checked_add(len).and_then(|end| file.get(at..end));
-        let bytes = bytes.ok_or(bad("it is cut off"))?;
+        let bytes = bytes.ok_or(invalid("it is truncated"))?;
         Ok(bytes.iter().rev().fold(0, |sum, it| sum << 8 | u64::from(*it)))
     };
     if file.get(..6) != Some(b"\x7fELF\x02\x01") || number(18, 2)? != 62 {
-        return Err(bad("it has another format"));
+        return Err(invalid("it is not a 64-bit x86 ELF file"));
     }
     let base = match number(16, 2)? {
         2 => 0,
-        3 => BASE,
-        _ => return Err(bad("it is no program")),
+        3 => PIE_BASE,
+        _ => return Err(invalid("it is not an executable")),
     };
     let (first, count) = (number(32, 8)?, number(56, 2)?);
     if number(54, 2)? != HEADER {
-        return Err(bad("its headers have another size"));
+        return Err(invalid("its program headers have an unexpected size"));
     }
     let mut segments: Vec<Segment> = Vec::new();
     let mut headers = 0;
     for at in (0..count).map(|it| first.saturating_add(it * HEADER)) {
         match number(at, 4)? {
-            INTERPRETER => return Err(bad("it needs libraries")),
+            INTERPRETER => return Err(invalid("it needs a dynamic loader")),
             LOAD => {}
             _ => continue,
         }
-        let segment = segment(&|offset, len| number(at.saturating_add(offset), len), base)
-            .and_then(|it| it.ok_or(bad("a part of it leads nowhere")))?;
+        let segment = parse_segment(&|offset, len| number(at.saturating_add(offset), len), base)
+            .and_then(|it| it.ok_or(invalid("a segment has an invalid address range")))?;
         if segment.file.contains(&first) {
             headers = segment.memory.start + (first - segment.file.start);
         }
         segments.push(segment);
     }
-    let entry = base.checked_add(number(24, 8)?).ok_or(bad("its start is nowhere"))?;
+    let entry = base.checked_add(number(24, 8)?).ok_or(invalid("its entry point is invalid"))?;
     Ok(Program { entry, headers: (headers, count), segments })
 }
 
-type Numbers<'a> = &'a dyn Fn(u64, usize) -> Result<u64, LoadError>;
+type ReadNumber<'a> = &'a dyn Fn(u64, usize) -> Result<u64, LoadError>;
 
-/// A part of the program; `None` where its numbers are nonsense.
-fn segment(number: Numbers<'_>, base: u64) -> Result<Option<Segment>, LoadError> {
+/// Parses a segment. `None` if its numbers are invalid.
+fn parse_segment(number: ReadNumber<'_>, base: u64) -> Result<Option<Segment>, LoadError> {
     let access = match number(4, 4)? & 0b111 {
         0 => Access::None,
         0b001 | 0b101 => Access::Execute,
         0b010 | 0b110 => Access::Write,
         0b100 => Access::Read,
-        _ => return Err(LoadError::Program("a part of it is both writable and executable")),
+        _ => return Err(LoadError::Program("a segment is both writable and executable")),
     };
     let (offset, address) = (number(8, 8)?, number(16, 8)?);
     let (in_file, in_memory) = (number(32, 8)?, number(40, 8)?);
@@ -143,37 +152,41 @@ fn segment(number: Numbers<'_>, base: u64) -> Result<Option<Segment>, LoadError>
     Ok(build())
 }
 
-/// Maps a part of the program, while it can be written, and then says what may be done with its pages.
-fn place(file: &File, segment: &Segment, space: &mut Space) -> Result<(), LoadError> {
+/// Maps a segment as writable, fills it, and then sets the access rights of its pages.
+fn load_segment(file: &File, segment: &Segment, space: &mut AddressSpace) -> Result<(), LoadError> {
     let Segment { memory, file: part, access } = segment;
     if memory.is_empty() {
         return Ok(());
     }
     let offset = part.start.checked_sub(memory.start % PAGE).filter(|it| it.is_multiple_of(PAGE));
-    let offset = offset.ok_or(LoadError::Program("a part of it starts within a page"))?;
+    let offset = offset.ok_or(LoadError::Program("a segment is not page-aligned"))?;
     let pages = memory.start / PAGE * PAGE..memory.end.next_multiple_of(PAGE);
     if !space.is_free(&pages) {
-        return Err(LoadError::Program("its parts overlap"));
+        return Err(LoadError::Program("its segments overlap"));
     }
     let end = memory.start + (part.end - part.start);
-    let filed = pages.start..end.next_multiple_of(PAGE);
+    let file_backed = pages.start..end.next_multiple_of(PAGE);
     if !part.is_empty() {
-        space.map_file(&filed, file, offset).map_err(LoadError::Memory)?;
+        space.map_file(&file_backed, file, offset).map_err(LoadError::Memory)?;
         if memory.end > end {
-            // What follows in the file is not what follows in memory.
-            let rest = vec![0; (filed.end - end) as usize];
+            // The rest of the last page is zero in memory, whatever follows in the file.
+            let rest = vec![0; (file_backed.end - end) as usize];
             space.write(end, &rest).map_err(LoadError::Memory)?;
         }
     }
-    let empty = if part.is_empty() { pages.clone() } else { filed.end..pages.end };
+    let empty = if part.is_empty() { pages.clone() } else { file_backed.end..pages.end };
     if !empty.is_empty() {
         space.map(&empty, Access::Write).map_err(LoadError::Memory)?;
     }
     space.protect(&pages, *access).map_err(LoadError::Memory)
 }
 
-/// What a kernel tells a program: its arguments, no environment, and some facts by number.
-fn stack(program: &Program, start: &Start<'_>, space: &mut Space) -> Result<u64, Errno> {
+/// Builds the stack as a kernel does: arguments, an empty environment, and the auxiliary vector.
+fn build_stack(
+    program: &Program,
+    args: &ProgramArgs<'_>,
+    space: &mut AddressSpace,
+) -> Result<u64, Errno> {
     space.map(&(STACK_END - STACK_SIZE..STACK_END), Access::Write)?;
     let mut top = STACK_END;
     let mut push = |bytes: &[u8]| -> Result<u64, Errno> {
@@ -181,14 +194,14 @@ fn stack(program: &Program, start: &Start<'_>, space: &mut Space) -> Result<u64,
         space.write(top, bytes)?;
         Ok(top)
     };
-    let random = push(&start.random)?;
-    let args: Vec<u64> = start
+    let random = push(&args.random)?;
+    let pointers: Vec<u64> = args
         .args
         .iter()
         .map(|it| push(&[it.as_bytes(), b"\0"].concat()))
         .collect::<Result<_, _>>()?;
     const NOBODY: u64 = 65_534;
-    let facts = [
+    let auxiliary = [
         (3, program.headers.0),
         (4, 56),
         (5, program.headers.1),
@@ -204,10 +217,10 @@ fn stack(program: &Program, start: &Start<'_>, space: &mut Space) -> Result<u64,
         (25, random),
         (0, 0),
     ];
-    let mut words = vec![args.len() as u64];
-    words.extend(args);
+    let mut words = vec![pointers.len() as u64];
+    words.extend(pointers);
     words.extend([0, 0]);
-    words.extend(facts.iter().flat_map(|(key, value)| [*key, *value]));
+    words.extend(auxiliary.iter().flat_map(|(key, value)| [*key, *value]));
     let bytes: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
     let start = (top - bytes.len() as u64) & !15;
     space.write(start, &bytes)?;

@@ -1,17 +1,17 @@
-//! A guest and its monitor, as a whole.
+//! Handle of a guest and its monitor.
 
 use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 
-use super::{MARK, NAME, OUT_OF_MEMORY};
+use super::{GUEST_ENDED, NAME, OUT_OF_MEMORY};
 use crate::{
     Error,
-    backend::{Handle, Snapshot, jail::CANNOT},
-    limits::{Cause, Usage},
+    backend::{Handle, Snapshot, jail::ERROR_PREFIX},
+    limits::{ExceededLimit, Usage},
 };
 
-/// The monitor is a guest of the jail; what it knows more than the jail is why its own guest ended.
+/// The monitor is a guest of the jail. In addition to the jail, it knows why its own guest ended.
 #[derive(Debug)]
 pub(super) struct MonitorHandle {
     jail: Arc<dyn Handle>,
@@ -22,12 +22,12 @@ impl MonitorHandle {
         Self { jail }
     }
 
-    /// What the monitor said of its guest's end.
-    async fn verdict(&self) -> Option<String> {
-        let words = self.jail.last_words().await;
-        // A line of the guest's own has another start.
-        let is_verdict = |it: &&str| it.starts_with(CANNOT) && it.contains(MARK);
-        words.lines().rfind(is_verdict).map(str::to_owned)
+    /// Returns the line in which the monitor reported the end of its guest.
+    async fn monitor_error(&self) -> Option<String> {
+        let output = self.jail.diagnostic_output().await;
+        // Lines of the guest itself start differently.
+        let is_monitor_error = |it: &&str| it.starts_with(ERROR_PREFIX) && it.contains(GUEST_ENDED);
+        output.lines().rfind(is_monitor_error).map(str::to_owned)
     }
 }
 
@@ -49,20 +49,22 @@ impl Handle for MonitorHandle {
         self.jail.usage().await
     }
 
-    async fn cause(&self) -> Option<Cause> {
-        match self.jail.cause().await {
+    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
+        match self.jail.exceeded_limit().await {
             Some(cause) => Some(cause),
-            None => {
-                self.verdict().await.filter(|it| it.contains(OUT_OF_MEMORY)).map(|_| Cause::Memory)
-            }
+            None => self
+                .monitor_error()
+                .await
+                .filter(|it| it.contains(OUT_OF_MEMORY))
+                .map(|_| ExceededLimit::Memory),
         }
     }
 
-    async fn last_words(&self) -> String {
-        self.jail.last_words().await
+    async fn diagnostic_output(&self) -> String {
+        self.jail.diagnostic_output().await
     }
 
     async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, what: "keep a snapshot" })
+        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
     }
 }

@@ -1,15 +1,16 @@
-//! What answers the guest's system calls.
+//! Answers the guest's system calls.
 //!
-//! A short list is answered, all from the monitor's own memory: nothing is handed on to the host's kernel but bytes on
-//! the one channel, the time, and randomness ([`Outside`]). Every number of the guest is hostile; every address goes
-//! through [`Space`], which reaches guest memory alone. It needs no KVM, so it is tested and fuzzed without.
+//! It answers a short list of calls, all from the monitor's own memory. Only bytes on the one channel, the time, and
+//! randomness come from the host's kernel ([`HostIo`]). Every number from the guest is treated as hostile, and every
+//! address goes through [`AddressSpace`], which gives access to guest memory only. The module does not need KVM, so it
+//! is tested and fuzzed without it.
 
 mod descriptors;
-#[cfg(any(test, feature = "testkit"))]
-mod drive;
+mod dispatch;
 mod files;
+#[cfg(any(test, feature = "testkit"))]
+mod fuzz;
 mod layout;
-mod list;
 mod memory;
 mod poll;
 mod process;
@@ -21,172 +22,173 @@ use std::{fmt, rc::Rc, time::Duration};
 use rustix::io::Errno;
 
 #[cfg(test)]
-pub(super) use self::drive::Still;
+pub(super) use self::fuzz::FakeHost;
 #[cfg(any(test, feature = "testkit"))]
-pub use self::drive::drive;
-pub(super) use self::poll::Ready;
+pub use self::fuzz::fuzz_kernel;
+pub(super) use self::poll::Readiness;
 use self::{
-    descriptors::{Descriptors, Open},
+    descriptors::{Descriptors, OpenFile},
     memory::Heap,
 };
 use super::{
-    disk::{Disk, Held, ROOT, Size},
-    space::Space,
+    disk::{Capacity, Disk, NodeRef, ROOT},
+    space::AddressSpace,
 };
 use crate::guest::WORKSPACE;
 
-/// A system call, as the guest makes it.
+/// A system call as the guest makes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) number: u64,
     pub(super) args: [u64; 6],
 }
 
-/// What comes of a system call.
+/// The result of a system call.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// It returns this: a value, or an error as a small negative number.
+pub(super) enum CallOutcome {
+    /// Returns this value, or an error as a small negative number.
     Return(u64),
-    /// The guest's thread has its variables there; the call returns zero.
-    ThreadArea(u64),
-    /// The guest is over.
-    End(End),
+    /// Sets the thread pointer (`fs` base) to this address and returns zero.
+    SetThreadPointer(u64),
+    /// Ends the guest.
+    Exit(GuestExit),
 }
 
 /// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// By itself, with this code.
-    Exit(i32),
-    /// By a signal that it sent to itself.
+pub(super) enum GuestExit {
+    /// It exited with this code.
+    Code(i32),
+    /// It sent itself this signal.
     Signal(i32),
-    /// It did what the processor does not let it do.
+    /// It did something that the processor does not permit.
     Fault(String),
-    /// It waits for something that nobody but itself could do.
-    Stuck,
+    /// It waits for something that only another thread could do.
+    Deadlock,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for GuestExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exit(code) => write!(f, "the guest ended with code {code}"),
-            Self::Signal(signal) => write!(f, "the guest ended by signal {signal}"),
+            Self::Code(code) => write!(f, "the guest exited with code {code}"),
+            Self::Signal(signal) => write!(f, "the guest was ended by signal {signal}"),
             Self::Fault(what) => write!(f, "the guest {what}"),
-            Self::Stuck => write!(f, "the guest waits for a thread, and there is only one"),
+            Self::Deadlock => write!(f, "the guest waits for another thread, but it has only one"),
         }
     }
 }
 
-/// All that a guest can reach outside its own memory.
-pub(super) trait Outside {
-    /// Takes what has come on the channel; zero bytes where the host has closed it.
+/// Everything that a guest can reach outside its own memory.
+pub(super) trait HostIo {
+    /// Receives from the channel. Returns zero bytes once the host has closed it.
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Sends on the channel, as much as there is room for.
+    /// Sends as many bytes on the channel as it accepts.
     fn send(&mut self, from: &[u8]) -> Result<usize, Errno>;
 
-    /// Waits for the channel to be ready in a wanted way, or for the time to pass. Without either it returns at once.
-    fn wait(&mut self, wanted: Ready, patience: Option<Duration>) -> Ready;
+    /// Waits until the channel is ready for one of the wanted operations or the timeout has passed. Returns immediately
+    /// if there is neither.
+    fn wait(&mut self, wanted: Readiness, timeout: Option<Duration>) -> Readiness;
 
-    /// Takes what the guest says outside the channel.
-    fn say(&mut self, words: &[u8]);
+    /// Writes what the guest says outside the channel.
+    fn write_diagnostics(&mut self, bytes: &[u8]);
 
-    /// Fills bytes that nobody can guess.
-    fn random(&mut self, into: &mut [u8]) -> Result<(), Errno>;
+    /// Fills a buffer with unpredictable bytes.
+    fn fill_random(&mut self, into: &mut [u8]) -> Result<(), Errno>;
 
-    /// The time since the epoch, or since the machine started.
+    /// Reads a clock.
     fn clock(&self, clock: Clock) -> Duration;
 }
 
-/// What a time is counted from.
+/// A clock that the guest can read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Clock {
-    Epoch,
-    Start,
-    /// Processor time that was used.
-    Processor,
+    Realtime,
+    Monotonic,
+    /// Processor time used by this process.
+    ProcessCpu,
 }
 
-/// Why a call does not return a value.
-enum Failed {
+/// Why a call returns no value.
+enum CallFailure {
     Errno(Errno),
-    End(End),
+    Exit(GuestExit),
 }
 
-impl From<Errno> for Failed {
+impl From<Errno> for CallFailure {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
     }
 }
 
-type Answer = Result<u64, Failed>;
+type CallResult = Result<u64, CallFailure>;
 
-/// What answers the guest's system calls.
+/// Answers the guest's system calls.
 pub(super) struct Kernel<O> {
-    space: Space,
+    space: AddressSpace,
     heap: Heap,
     disk: Disk,
     descriptors: Descriptors,
-    /// The folder that relative paths start at.
-    current: Held,
-    outside: O,
+    /// The directory at which relative paths start.
+    cwd: NodeRef,
+    host: O,
 }
 
-impl<O: Outside> Kernel<O> {
-    /// A kernel for a program that is in this memory, with its heap after it.
-    pub(super) fn new(space: Space, heap: u64, size: Size, outside: O) -> Self {
-        let disk = Disk::new(size, &[WORKSPACE, "/tmp"]);
-        let current = disk.follow(ROOT, WORKSPACE.as_bytes()).and_then(|it| disk.hold(it));
-        let current = current.unwrap_or_else(|_| Rc::new(ROOT));
-        let descriptors = Descriptors::new(size.files);
-        Self { space, heap: Heap::new(heap), disk, descriptors, current, outside }
+impl<O: HostIo> Kernel<O> {
+    /// Creates a kernel for a program that is loaded in this address space, with its heap at `heap`.
+    pub(super) fn new(space: AddressSpace, heap: u64, capacity: Capacity, host: O) -> Self {
+        let disk = Disk::new(capacity, &[WORKSPACE, "/tmp"]);
+        let cwd = disk.resolve(ROOT, WORKSPACE.as_bytes()).and_then(|it| disk.acquire(it));
+        let cwd = cwd.unwrap_or_else(|_| Rc::new(ROOT));
+        let descriptors = Descriptors::new(capacity.files);
+        Self { space, heap: Heap::new(heap), disk, descriptors, cwd, host }
     }
 
-    pub(super) fn space(&self) -> &Space {
+    pub(super) fn space(&self) -> &AddressSpace {
         &self.space
     }
 
     #[cfg(test)]
-    pub(super) fn into_outside(self) -> O {
-        self.outside
+    pub(super) fn into_host(self) -> O {
+        self.host
     }
 
     /// Answers a system call.
-    pub(super) fn call(&mut self, call: Call) -> Step {
-        if let Some(base) = process::thread_area(call) {
-            return Step::ThreadArea(base);
+    pub(super) fn call(&mut self, call: Call) -> CallOutcome {
+        if let Some(base) = process::thread_pointer_request(call) {
+            return CallOutcome::SetThreadPointer(base);
         }
-        match self.answer(call) {
-            Ok(value) => Step::Return(value),
-            Err(Failed::Errno(errno)) => {
-                Step::Return(i64::from(errno.raw_os_error()).wrapping_neg().cast_unsigned())
+        match self.dispatch(call) {
+            Ok(value) => CallOutcome::Return(value),
+            Err(CallFailure::Errno(errno)) => {
+                CallOutcome::Return(i64::from(errno.raw_os_error()).wrapping_neg().cast_unsigned())
             }
-            Err(Failed::End(end)) => Step::End(end),
+            Err(CallFailure::Exit(exit)) => CallOutcome::Exit(exit),
         }
     }
 
-    /// Reads a number of the guest's.
-    fn number<const N: usize>(&self, at: u64) -> Result<[u8; N], Errno> {
+    /// Reads a fixed number of bytes from guest memory.
+    fn read_array<const N: usize>(&self, at: u64) -> Result<[u8; N], Errno> {
         let mut bytes = [0; N];
         self.space.read(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads `len` bytes, which the caller has bounded.
-    fn bytes(&self, at: u64, len: usize) -> Result<Vec<u8>, Errno> {
+    /// Reads `len` bytes from guest memory. The caller has to limit `len`.
+    fn read_bytes(&self, at: u64, len: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; len];
         self.space.read(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads a text that ends with a zero, page by page.
-    fn text(&self, at: u64) -> Result<Vec<u8>, Errno> {
+    /// Reads a NUL-terminated string from guest memory, page by page.
+    fn read_c_string(&self, at: u64) -> Result<Vec<u8>, Errno> {
         const MAX: u64 = 4096;
         let mut text = Vec::new();
         while (text.len() as u64) < MAX {
             let next = at.checked_add(text.len() as u64).ok_or(Errno::FAULT)?;
             let len = (MAX - next % MAX).min(MAX - text.len() as u64);
-            let piece = self.bytes(next, len as usize)?;
+            let piece = self.read_bytes(next, len as usize)?;
             if let Some(end) = piece.iter().position(|it| *it == 0) {
                 text.extend(&piece[..end]);
                 return Ok(text);
@@ -196,12 +198,12 @@ impl<O: Outside> Kernel<O> {
         Err(Errno::NAMETOOLONG)
     }
 
-    fn open(&self, fd: u64) -> Result<Rc<Open>, Errno> {
+    fn open(&self, fd: u64) -> Result<Rc<OpenFile>, Errno> {
         self.descriptors.get(fd)
     }
 
-    fn end(end: End) -> Answer {
-        Err(Failed::End(end))
+    fn exit(exit: GuestExit) -> CallResult {
+        Err(CallFailure::Exit(exit))
     }
 }
 

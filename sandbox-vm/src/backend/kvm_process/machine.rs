@@ -1,5 +1,5 @@
-//! The machine: one VM with one processor, which runs the guest's program from system call to system call.
-#![expect(unsafe_code, reason = "KVM is given memory by its address")]
+//! The machine: a VM with one processor, which runs the guest's program from system call to system call.
+#![expect(unsafe_code, reason = "KVM takes memory by its address")]
 
 use std::{
     fmt, io,
@@ -15,47 +15,48 @@ use kvm_ioctls::{Kvm, VcpuExit, VcpuFd, VmFd};
 
 use super::{
     boot::{self, CALL_PORT, EXCEPTIONS, FAULT_PORT},
-    kernel::{Call, End, Kernel, Outside, Step},
+    kernel::{Call, CallOutcome, GuestExit, HostIo, Kernel},
     ram::Mapping,
-    space::{Space, USER},
+    space::{AddressSpace, USER},
 };
 
-/// Flags that a guest may have set when a system call returns: those that are its own affair.
-const FLAGS: u64 = 0x0024_0cd5;
+/// Flags that the guest may set for itself when a system call returns.
+const USER_FLAGS: u64 = 0x0024_0cd5;
 
 /// Where a program starts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) at: u64,
+pub(super) struct EntryPoint {
+    pub(super) address: u64,
     pub(super) stack: u64,
 }
 
 /// A VM with a program in its memory.
 #[derive(Debug)]
 pub(super) struct Machine {
-    // In the order in which they are dropped: the memory goes last.
+    // In drop order: the memory has to outlive the VM.
     processor: VcpuFd,
     _vm: VmFd,
     _memory: Rc<Mapping>,
-    calls: Calls,
+    syscall_privilege: SyscallPrivilege,
 }
 
-/// How this host's KVM makes a guest's system call.
+/// How KVM on this host executes a guest's system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Calls {
-    /// With the rights of a kernel, as the processor itself does; an instruction of ours returns.
+enum SyscallPrivilege {
+    /// In kernel mode, as the processor itself does. Our `sysretq` instruction returns to the guest.
     Kernel,
-    /// Without: the jump is made and the rights stay. Then the monitor returns.
+    /// In user mode: it jumps without changing the privilege level. Then the monitor returns to the guest.
     User,
 }
 
 impl Machine {
-    /// Makes a VM on the memory of the address space.
-    pub(super) fn new(kvm: OwnedFd, space: &mut Space) -> Result<Self, MachineError> {
-        boot::write(space).map_err(io::Error::from).map_err(failed("lay out its memory"))?;
-        // SAFETY: the descriptor is open and given away; it was opened as `/dev/kvm`, and ioctls fail if it was not.
+    /// Creates a VM on the memory of the address space.
+    pub(super) fn new(kvm: OwnedFd, space: &mut AddressSpace) -> Result<Self, MachineError> {
+        boot::write(space).map_err(io::Error::from).map_err(failed_to("write its boot tables"))?;
+        // SAFETY: the descriptor is open and its ownership is transferred. It was opened as `/dev/kvm`; if it is
+        // something else, its ioctls fail.
         let kvm = unsafe { Kvm::from_raw_fd(kvm.into_raw_fd()) };
-        let vm = kvm.create_vm().map_err(failed("make a VM"))?;
+        let vm = kvm.create_vm().map_err(failed_to("create a VM"))?;
         let region = kvm_userspace_memory_region {
             slot: 0,
             flags: 0,
@@ -63,159 +64,188 @@ impl Machine {
             memory_size: space.ram().len(),
             userspace_addr: space.ram().host_address(),
         };
-        // SAFETY: the region is the mapping of `Ram`, whole, and the machine holds it for as long as there is a VM.
-        // The guest writes to it only while this thread is in `run`, where nobody else looks at it.
-        unsafe { vm.set_user_memory_region(region) }.map_err(failed("give it memory"))?;
-        let processor = vm.create_vcpu(0).map_err(failed("make a processor"))?;
-        set_up(&kvm, &processor, space)?;
+        // SAFETY: the region is the complete mapping of `Ram`, and the machine keeps the mapping alive for as long as
+        // the VM exists. The guest writes to it only while this thread is in `run`, and no other code accesses it then.
+        unsafe { vm.set_user_memory_region(region) }
+            .map_err(failed_to("assign memory to the VM"))?;
+        let processor = vm.create_vcpu(0).map_err(failed_to("create a virtual processor"))?;
+        configure_processor(&kvm, &processor, space)?;
         let memory = space.ram().mapping();
-        let mut machine = Self { processor, _vm: vm, _memory: memory, calls: Calls::Kernel };
-        machine.calls = machine.first_call()?;
-        if machine.calls == Calls::Kernel {
-            boot::close_port(space).map_err(io::Error::from).map_err(failed("close its port"))?;
+        let mut machine = Self {
+            processor,
+            _vm: vm,
+            _memory: memory,
+            syscall_privilege: SyscallPrivilege::Kernel,
+        };
+        machine.syscall_privilege = machine.probe_syscall_privilege()?;
+        if machine.syscall_privilege == SyscallPrivilege::Kernel {
+            boot::close_call_port(space)
+                .map_err(io::Error::from)
+                .map_err(failed_to("close the system call port"))?;
         }
         let sregs = machine.sregs()?;
         let user = boot::sregs(space.root(), sregs);
-        machine.processor.set_sregs(&user).map_err(failed("set its registers"))?;
+        machine.processor.set_sregs(&user).map_err(failed_to("set its registers"))?;
         Ok(machine)
     }
 
-    /// Makes a system call of our own, before the guest can do anything, and sees with which rights it arrives.
-    fn first_call(&mut self) -> Result<Calls, MachineError> {
-        let regs = kvm_regs { rip: boot::FIRST_CALL, rflags: 2, ..Default::default() };
-        self.processor.set_regs(&regs).map_err(failed("set its registers"))?;
+    /// Makes a system call of our own, before the guest has run, and checks with which privilege it arrives.
+    fn probe_syscall_privilege(&mut self) -> Result<SyscallPrivilege, MachineError> {
+        let regs = kvm_regs { rip: boot::PROBE_CALL, rflags: 2, ..Default::default() };
+        self.processor.set_regs(&regs).map_err(failed_to("set its registers"))?;
         loop {
             match self.processor.run() {
                 Ok(VcpuExit::IoOut(CALL_PORT, _)) => break,
-                Err(error) if is_interruption(&error) => {}
+                Err(error) if is_interrupted(&error) => {}
                 other => {
                     let other = io::Error::other(format!("{other:?}"));
-                    return Err(failed("make a system call in it")(other));
+                    return Err(failed_to("make a test system call")(other));
                 }
             }
         }
         match self.sregs()?.cs.dpl {
-            0 => Ok(Calls::Kernel),
-            _ => Ok(Calls::User),
+            0 => Ok(SyscallPrivilege::Kernel),
+            _ => Ok(SyscallPrivilege::User),
         }
     }
 
     /// Runs the program until it ends.
     pub(super) fn run(
         &mut self,
-        entry: Entry,
-        kernel: &mut Kernel<impl Outside>,
-    ) -> Result<End, MachineError> {
-        let regs = kvm_regs { rip: entry.at, rsp: entry.stack, rflags: 2, ..Default::default() };
-        self.processor.set_regs(&regs).map_err(failed("set its registers"))?;
+        entry: EntryPoint,
+        kernel: &mut Kernel<impl HostIo>,
+    ) -> Result<GuestExit, MachineError> {
+        let regs =
+            kvm_regs { rip: entry.address, rsp: entry.stack, rflags: 2, ..Default::default() };
+        self.processor.set_regs(&regs).map_err(failed_to("set its registers"))?;
         loop {
             let port = match self.processor.run() {
                 Ok(VcpuExit::IoOut(port, _)) => port,
-                Ok(other) => return Ok(End::Fault(format!("left its machine: {other:?}"))),
-                Err(error) if is_interruption(&error) => continue,
-                Err(error) => return Err(failed("run")(error)),
+                Ok(other) => {
+                    return Ok(GuestExit::Fault(format!(
+                        "caused an unexpected VM exit: {other:?}"
+                    )));
+                }
+                Err(error) if is_interrupted(&error) => continue,
+                Err(error) => return Err(failed_to("run the virtual processor")(error)),
             };
             match port {
                 CALL_PORT => {
-                    if let Some(end) = self.call(kernel)? {
-                        return Ok(end);
+                    if let Some(exit) = self.call(kernel)? {
+                        return Ok(exit);
                     }
                 }
-                _ => return Ok(End::Fault(self.exception(port, kernel.space())?)),
+                _ => return Ok(GuestExit::Fault(self.describe_exception(port, kernel.space())?)),
             }
         }
     }
 
     /// Answers a system call.
-    fn call(&mut self, kernel: &mut Kernel<impl Outside>) -> Result<Option<End>, MachineError> {
+    fn call(
+        &mut self,
+        kernel: &mut Kernel<impl HostIo>,
+    ) -> Result<Option<GuestExit>, MachineError> {
         let mut regs = self.regs()?;
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         match kernel.call(Call { number: regs.rax, args }) {
-            Step::Return(value) => regs.rax = value,
-            Step::ThreadArea(base) => {
+            CallOutcome::Return(value) => regs.rax = value,
+            CallOutcome::SetThreadPointer(base) => {
                 let mut sregs = self.sregs()?;
                 sregs.fs.base = base;
-                self.processor.set_sregs(&sregs).map_err(failed("set its registers"))?;
+                self.processor.set_sregs(&sregs).map_err(failed_to("set its registers"))?;
                 regs.rax = 0;
             }
-            Step::End(end) => return Ok(Some(end)),
+            CallOutcome::Exit(exit) => return Ok(Some(exit)),
         }
-        if self.calls == Calls::User {
+        if self.syscall_privilege == SyscallPrivilege::User {
             if !USER.contains(&regs.rcx) {
-                return Ok(Some(End::Fault(format!("returns to {:#x}", regs.rcx))));
+                return Ok(Some(GuestExit::Fault(format!(
+                    "returned from a system call to {:#x}, which is outside its memory",
+                    regs.rcx
+                ))));
             }
             regs.rip = regs.rcx;
-            regs.rflags = regs.r11 & FLAGS | 2;
+            regs.rflags = regs.r11 & USER_FLAGS | 2;
         }
-        self.processor.set_regs(&regs).map_err(failed("set its registers"))?;
+        self.processor.set_regs(&regs).map_err(failed_to("set its registers"))?;
         Ok(None)
     }
 
-    /// What an exception was, in words.
-    fn exception(&self, port: u16, space: &Space) -> Result<String, MachineError> {
+    /// Describes an exception.
+    fn describe_exception(&self, port: u16, space: &AddressSpace) -> Result<String, MachineError> {
         let (regs, sregs) = (self.regs()?, self.sregs()?);
         let vector = port.wrapping_sub(FAULT_PORT);
         if vector >= EXCEPTIONS || sregs.cs.dpl != 0 {
             return Ok(format!("wrote to port {port:#x}"));
         }
-        // Some exceptions come with a code before the address.
+        // Some exceptions push an error code after the return address, so that it is on top of the stack.
         let has_code = matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30);
         let mut at = [0; 8];
-        let place = regs.rsp.wrapping_add(if has_code { 8 } else { 0 });
-        let _ = space.ram().read(place, &mut at);
+        let slot = regs.rsp.wrapping_add(if has_code { 8 } else { 0 });
+        let _ = space.ram().read(slot, &mut at);
         let at = u64::from_le_bytes(at);
-        let name = match vector {
-            0 => "a division by zero",
-            1 | 3 => "a trap",
-            6 => "an instruction that does not exist",
-            13 => "an instruction that is not allowed",
-            14 => return Ok(format!("reached for {:#x} at {at:#x}", sregs.cr2)),
+        let what = match vector {
+            0 => "divided by zero",
+            1 | 3 => "hit a debug trap",
+            6 => "executed an instruction that does not exist",
+            13 => "executed an instruction that is not allowed",
+            14 => return Ok(format!("accessed {:#x} without permission at {at:#x}", sregs.cr2)),
             _ => return Ok(format!("caused exception {vector} at {at:#x}")),
         };
-        Ok(format!("came to {name} at {at:#x}"))
+        Ok(format!("{what} at {at:#x}"))
     }
 
     fn regs(&self) -> Result<kvm_regs, MachineError> {
-        self.processor.get_regs().map_err(failed("read its registers"))
+        self.processor.get_regs().map_err(failed_to("read its registers"))
     }
 
     fn sregs(&self) -> Result<kvm_sregs, MachineError> {
-        self.processor.get_sregs().map_err(failed("read its registers"))
+        self.processor.get_sregs().map_err(failed_to("read its registers"))
     }
 }
 
-fn set_up(kvm: &Kvm, processor: &VcpuFd, space: &Space) -> Result<(), MachineError> {
-    let features =
-        kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed("know its features"))?;
-    processor.set_cpuid2(&features).map_err(failed("set its features"))?;
-    let before = processor.get_sregs().map_err(failed("read its registers"))?;
-    processor.set_sregs(&boot::sregs(space.root(), before)).map_err(failed("set its registers"))?;
-    /// The state of a program that has registers of up to 512 bits.
+fn configure_processor(
+    kvm: &Kvm,
+    processor: &VcpuFd,
+    space: &AddressSpace,
+) -> Result<(), MachineError> {
+    let features = kvm
+        .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
+        .map_err(failed_to("read the supported CPU features"))?;
+    processor.set_cpuid2(&features).map_err(failed_to("set the CPU features"))?;
+    let before = processor.get_sregs().map_err(failed_to("read its registers"))?;
+    processor
+        .set_sregs(&boot::sregs(space.root(), before))
+        .map_err(failed_to("set its registers"))?;
+    /// Processor state components of programs with vector registers of up to 512 bits.
     const VECTORS: u64 = 0xe7;
     let states = features.as_slice().iter().find(|it| it.function == 0xd && it.index == 0);
     let value = states.map_or(1, |it| u64::from(it.eax)) & VECTORS;
     let mut registers = kvm_xcrs { nr_xcrs: 1, ..Default::default() };
     registers.xcrs[0] = kvm_xcr { xcr: 0, value, ..Default::default() };
-    processor.set_xcrs(&registers).map_err(failed("set its vector registers"))?;
-    // As a program expects to find it: all exceptions of its arithmetic masked.
+    processor.set_xcrs(&registers).map_err(failed_to("set its vector registers"))?;
+    // As programs expect it: all floating-point exceptions are masked.
     let fpu = kvm_fpu { fcw: 0x37f, mxcsr: 0x1f80, ..Default::default() };
-    processor.set_fpu(&fpu).map_err(failed("set its arithmetic"))?;
+    processor.set_fpu(&fpu).map_err(failed_to("set its floating-point state"))?;
     let entries = boot::msrs();
-    let msrs = Msrs::from_entries(&entries)
-        .map_err(|error| failed("list its registers")(io::Error::other(format!("{error:?}"))))?;
-    let done = processor.set_msrs(&msrs).map_err(failed("set where its calls go"))?;
-    if done < entries.len() {
-        return Err(failed("set where its calls go")(io::Error::from(io::ErrorKind::Unsupported)));
+    let msrs = Msrs::from_entries(&entries).map_err(|error| {
+        failed_to("build the list of MSRs")(io::Error::other(format!("{error:?}")))
+    })?;
+    let written = processor.set_msrs(&msrs).map_err(failed_to("set the system call MSRs"))?;
+    if written < entries.len() {
+        return Err(failed_to("set the system call MSRs")(io::Error::from(
+            io::ErrorKind::Unsupported,
+        )));
     }
     Ok(())
 }
 
-fn is_interruption(error: &kvm_ioctls::Error) -> bool {
+fn is_interrupted(error: &kvm_ioctls::Error) -> bool {
     let codes = [rustix::io::Errno::INTR, rustix::io::Errno::AGAIN];
     codes.iter().any(|it| it.raw_os_error() == error.errno())
 }
 
-/// Why there is no machine, or none any more.
+/// Why the machine could not be created or cannot continue.
 #[derive(Debug)]
 pub(super) struct MachineError {
     what: &'static str,
@@ -224,13 +254,13 @@ pub(super) struct MachineError {
 
 impl fmt::Display for MachineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the machine cannot {}: {}", self.what, self.source)
+        write!(f, "cannot {}: {}", self.what, self.source)
     }
 }
 
 impl std::error::Error for MachineError {}
 
-fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> MachineError {
+fn failed_to<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> MachineError {
     move |source| MachineError { what, source: source.into() }
 }
 

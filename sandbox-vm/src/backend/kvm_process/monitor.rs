@@ -1,4 +1,4 @@
-//! The monitor: a jailed process that holds one machine and answers for it.
+//! The monitor: a jailed process that owns one machine and answers its system calls.
 
 use std::{
     fs::File,
@@ -10,72 +10,76 @@ use rustix::thread::CapabilitySet;
 use tokio::net::UnixStream as TokioStream;
 
 use super::{
-    MARK, OUT_OF_MEMORY, Plan, boot,
-    disk::Size,
-    elf::{self, Start},
-    kernel::{End, Kernel, Outside},
+    GUEST_ENDED, MonitorPlan, OUT_OF_MEMORY, boot,
+    disk::Capacity,
+    elf::{self, ProgramArgs},
+    host_io::SystemHost,
+    kernel::{GuestExit, HostIo, Kernel},
     machine::Machine,
-    outside::Host,
     ram::Ram,
-    space::Space,
+    space::AddressSpace,
 };
 use crate::{
     backend::{
-        calls, confine,
-        jail::{self, JailError},
+        confine,
+        jail::{self, StageError},
+        seccomp,
     },
-    guest::{Agent, GuestArgs, ServeError, serve_here},
+    guest::{Agent, GuestArgs, ServeError, serve_blocking},
 };
 
-/// Builds the jail around this process, makes a machine in it whose program is this one, and runs it to its end.
+/// Builds the jail around this process, creates a machine in it that runs this same program, and runs it until it ends.
 ///
-/// Standard output is `/dev/kvm`, which the stage before has opened: this one has no right to.
-pub fn monitor(plan: &Plan) -> Result<(), JailError> {
+/// Standard output is `/dev/kvm`. The previous stage has opened it, because this one is not permitted to.
+pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let program = File::open("/proc/self/exe");
-    let program = program.map_err(JailError::new("read the guest's program"))?;
-    let kvm = take_kvm().map_err(JailError::new("take over KVM"))?;
-    let channel = jail::init::enter(&plan.jail)?;
-    let mut host = Host::new(channel).map_err(JailError::new("use its channel"))?;
+    let program = program.map_err(StageError::new("read the guest's program"))?;
+    let kvm = take_kvm().map_err(StageError::new("take over the KVM device"))?;
+    let channel = jail::init::enter_root(&plan.jail)?;
+    let mut host = SystemHost::new(channel).map_err(StageError::new("use its channel"))?;
 
-    let ram = Ram::new(plan.memory).map_err(JailError::new("have so much memory"))?;
-    let mut space = Space::new(ram, boot::RESERVED).map_err(JailError::new("have memory"))?;
+    let ram = Ram::new(plan.memory).map_err(StageError::new("reserve the guest's memory"))?;
+    let mut space = AddressSpace::new(ram, boot::RESERVED)
+        .map_err(StageError::new("create the guest's address space"))?;
     let machine = Machine::new(kvm, &mut space);
-    let mut machine = machine.map_err(JailError::new("use KVM"))?;
-    let args = GuestArgs::KvmGuest.to_args().map_err(JailError::new("name the guest"))?;
-    let args: Vec<String> = ["/agent".to_owned()].into_iter().chain(args).collect();
-    let mut start = Start { args: &args, random: [0; 16] };
-    host.random(&mut start.random).map_err(JailError::new("be unpredictable"))?;
-    let loaded = elf::load(&program, &start, &mut space);
-    let loaded = loaded.map_err(JailError::new("start the guest's program"))?;
+    let mut machine = machine.map_err(StageError::new("set up the VM"))?;
+    let guest_args =
+        GuestArgs::KvmGuest.to_args().map_err(StageError::new("encode the guest's arguments"))?;
+    let argv: Vec<String> = ["/agent".to_owned()].into_iter().chain(guest_args).collect();
+    let mut args = ProgramArgs { args: &argv, random: [0; 16] };
+    host.fill_random(&mut args.random).map_err(StageError::new("read random bytes"))?;
+    let loaded = elf::load(&program, &args, &mut space);
+    let loaded = loaded.map_err(StageError::new("load the guest's program"))?;
     drop(program);
 
-    let filter = calls::monitor().map_err(JailError::new("read the list of system calls"))?;
-    confine::close_to(plan.jail.bounds(), CapabilitySet::empty(), &filter)
-        .map_err(JailError::new("close its doors"))?;
-    let size = Size { bytes: plan.disk, files: plan.files.into() };
-    let mut kernel = Kernel::new(space, loaded.heap, size, host);
-    let end = machine.run(loaded.entry, &mut kernel).map_err(JailError::new("go on"))?;
-    match end {
-        End::Exit(0) => Ok(()),
-        // Whatever else a guest without memory does, this is why.
-        end if kernel.space().is_starved() => {
-            Err(JailError::new(MARK)(format!("{OUT_OF_MEMORY}; {end}")))
+    let filter =
+        seccomp::monitor_filter().map_err(StageError::new("compile its seccomp filter"))?;
+    confine::confine_with_filter(plan.jail.bounds(), CapabilitySet::empty(), &filter)
+        .map_err(StageError::new("restrict itself"))?;
+    let capacity = Capacity { bytes: plan.disk, files: plan.files.into() };
+    let mut kernel = Kernel::new(space, loaded.heap, capacity, host);
+    let exit = machine.run(loaded.entry, &mut kernel).map_err(StageError::new("run the guest"))?;
+    match exit {
+        GuestExit::Code(0) => Ok(()),
+        // Once memory has run out, it is the reason, however the guest ended.
+        exit if kernel.space().ran_out_of_memory() => {
+            Err(StageError::new(GUEST_ENDED)(format!("{OUT_OF_MEMORY}; {exit}")))
         }
-        end => Err(JailError::new(MARK)(end.to_string())),
+        exit => Err(StageError::new(GUEST_ENDED)(exit.to_string())),
     }
 }
 
-/// Serves as the guest's program: on standard input, which is the channel.
+/// Serves as the guest's program. Standard input is the channel.
 pub fn guest(agent: Agent) -> Result<(), ServeError> {
     let connect = || {
         let channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         channel.set_nonblocking(true)?;
         Ok(TokioStream::from_std(channel)?.into_split())
     };
-    serve_here(agent, connect)
+    serve_blocking(agent, connect)
 }
 
-/// Takes what was opened for this process, and leaves nothing in its place.
+/// Takes the KVM device from standard output and replaces it with `/dev/null`.
 fn take_kvm() -> io::Result<std::os::fd::OwnedFd> {
     let kvm = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;

@@ -1,22 +1,22 @@
-//! The guest's memory, as the host holds it.
-#![expect(unsafe_code, reason = "memory that a VM runs on is mapped and copied by address")]
+//! The guest's memory in the host process.
+#![expect(unsafe_code, reason = "the memory of a VM is mapped and copied by address")]
 
 use std::{ffi::c_void, fs::File, io, ops::Range, ptr::NonNull, rc::Rc};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-/// The size of a page.
+/// Size of a page in bytes.
 pub(super) const PAGE: u64 = 4096;
 
-/// One piece of memory, all zero at first. The host gives a page to it when it is first touched.
+/// One contiguous block of memory, initially zero. The host allocates each page when it is first accessed.
 #[derive(Debug)]
 pub(super) struct Ram {
     mapping: Rc<Mapping>,
-    /// The part whose pages came from a file.
-    filed: Range<u64>,
+    /// The range that contains all pages mapped from a file.
+    file_backed: Range<u64>,
 }
 
-/// The pages themselves. A VM that runs on them holds them too, so they are there for as long as it is.
+/// The pages themselves. A VM that runs on them holds a reference too, so they exist for as long as it does.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<c_void>,
@@ -24,97 +24,102 @@ pub(super) struct Mapping {
 }
 
 impl Ram {
-    /// So many bytes, rounded down to whole pages.
+    /// Reserves `len` bytes, rounded down to whole pages.
     pub(super) fn new(len: u64) -> io::Result<Self> {
         let len = usize::try_from(len / PAGE * PAGE).map_err(io::Error::other)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at a place that the kernel chooses; it replaces nothing.
+        // SAFETY: creates a new mapping at an address that the kernel chooses; it replaces no existing mapping.
         let start =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, protection, flags)? };
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { mapping: Rc::new(Mapping { start, len }), filed: 0..0 })
+        Ok(Self { mapping: Rc::new(Mapping { start, len }), file_backed: 0..0 })
     }
 
     pub(super) fn len(&self) -> u64 {
         self.mapping.len as u64
     }
 
-    /// Where it is in this process, which is what KVM has to know.
+    /// Returns the address in this process, which KVM needs.
     pub(super) fn host_address(&self) -> u64 {
         self.mapping.start.as_ptr() as u64
     }
 
-    /// The pages, for whoever needs them to stay.
+    /// Returns a reference that keeps the pages alive.
     pub(super) fn mapping(&self) -> Rc<Mapping> {
         self.mapping.clone()
     }
 
-    /// Copies out of it; `None` where that is not all in it.
+    /// Copies out of the memory. `None` if the range is not completely inside it.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Option<()> {
-        let from = self.place(at, into.len())?;
-        // SAFETY: `place` has checked that all of it is in the mapping, which lives as long as `self`. The slice is
-        // other memory, for nobody is ever given a reference into the mapping. Nobody writes meanwhile: the guest's
-        // only processor is run by the thread that is here.
+        let from = self.pointer(at, into.len())?;
+        // SAFETY: `pointer` has checked that the whole range is in the mapping, which lives as long as `self`. The
+        // slice is different memory, because nobody ever gets a reference into the mapping. Nobody writes to it
+        // meanwhile, because the guest's only processor is run by this thread.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
         Some(())
     }
 
-    /// Copies into it; `None` where that is not all in it.
+    /// Copies into the memory. `None` if the range is not completely inside it.
     pub(super) fn write(&mut self, at: u64, from: &[u8]) -> Option<()> {
-        let into = self.place(at, from.len())?;
-        // SAFETY: as for `read`, the other way.
+        let into = self.pointer(at, from.len())?;
+        // SAFETY: as in `read`, in the other direction: `pointer` has checked the range, the slice is different memory,
+        // and this thread is the only one that runs the guest's processor.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         Some(())
     }
 
-    /// Puts whole pages of a file into it, each when it is first touched. The file itself is never written to.
+    /// Maps whole pages of a file privately; each is read when it is first accessed. The file itself is never written
+    /// to.
     ///
-    /// It may not become shorter meanwhile: a program that runs does not.
+    /// The file must not become shorter meanwhile, which the file of a running program does not.
     pub(super) fn map_file(
         &mut self,
         range: Range<u64>,
         file: &File,
         offset: u64,
     ) -> io::Result<()> {
-        let (start, len) = self.pages(&range).ok_or(io::ErrorKind::InvalidInput)?;
+        let (start, len) = self.page_range(&range).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: it replaces pages of our own mapping, into which nobody has a reference, by others of the same rights.
+        // SAFETY: replaces pages of our own mapping, into which there are no references, with pages that have the same
+        // access rights.
         unsafe { rustix::mm::mmap(start, len, protection, flags, file, offset)? };
-        self.filed = match self.filed.is_empty() {
+        self.file_backed = match self.file_backed.is_empty() {
             true => range,
-            false => self.filed.start.min(range.start)..self.filed.end.max(range.end),
+            false => self.file_backed.start.min(range.start)..self.file_backed.end.max(range.end),
         };
         Ok(())
     }
 
-    /// Gives pages back to the host; they are zero afterwards, and the processor forgets them as [`rewalk`] says.
+    /// Returns pages to the host. They read as zero afterwards, and KVM drops its translations for them, as described
+    /// for [`invalidate_translations`].
     ///
-    /// [`rewalk`]: Self::rewalk
+    /// [`invalidate_translations`]: Self::invalidate_translations
     pub(super) fn discard(&mut self, range: Range<u64>) -> io::Result<()> {
-        let Some((start, len)) = self.pages(&range) else { return Ok(()) };
-        if range.end <= self.filed.start || self.filed.end <= range.start {
-            // SAFETY: the range is in the mapping, and private and anonymous: its pages become zero. No reference into
-            // it exists.
+        let Some((start, len)) = self.page_range(&range) else { return Ok(()) };
+        if range.end <= self.file_backed.start || self.file_backed.end <= range.start {
+            // SAFETY: the range is in the mapping and is private and anonymous, so its pages become zero. There are no
+            // references into it.
             unsafe { rustix::mm::madvise(start, len, Advice::LinuxDontNeed)? };
         } else {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-            // SAFETY: it replaces pages of our own mapping, into which nobody has a reference: with those of a file the
-            // other call would bring the file back.
+            // SAFETY: replaces pages of our own mapping, into which there are no references. `madvise` would bring back
+            // the content of the file for pages that are mapped from one.
             unsafe { rustix::mm::mmap_anonymous(start, len, protection, flags)? };
         }
         Ok(())
     }
 
-    /// Lets the processor look these pages up in the guest's page tables anew.
+    /// Makes the processor look up these pages in the guest's page tables again.
     ///
-    /// The guest has no kernel that could flush anything, and KVM does not see that we write its page tables. It does
-    /// see when the host's own mapping of a page changes, and then drops all it has derived from the page.
-    pub(super) fn rewalk(&self, range: Range<u64>) -> io::Result<()> {
-        let Some((start, len)) = self.pages(&range) else { return Ok(()) };
-        // SAFETY: the range is in the mapping, and nobody reads or writes it between the two calls: this is the only
+    /// The guest has no kernel that could flush translations, and KVM does not notice that we write its page tables. It
+    /// does notice when the host's own mapping of a page changes, and then drops everything it has derived from that
+    /// page.
+    pub(super) fn invalidate_translations(&self, range: Range<u64>) -> io::Result<()> {
+        let Some((start, len)) = self.page_range(&range) else { return Ok(()) };
+        // SAFETY: the range is in the mapping, and nothing accesses it between the two calls, because this is the only
         // thread that does.
         unsafe {
             rustix::mm::mprotect(start, len, MprotectFlags::empty())?;
@@ -123,24 +128,25 @@ impl Ram {
         Ok(())
     }
 
-    fn pages(&self, range: &Range<u64>) -> Option<(*mut c_void, usize)> {
+    fn page_range(&self, range: &Range<u64>) -> Option<(*mut c_void, usize)> {
         let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
         let aligned = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
-        let start = self.place(range.start, len).filter(|_| aligned && len > 0)?;
+        let start = self.pointer(range.start, len).filter(|_| aligned && len > 0)?;
         Some((start.cast(), len))
     }
 
-    fn place(&self, at: u64, len: usize) -> Option<*mut u8> {
+    fn pointer(&self, at: u64, len: usize) -> Option<*mut u8> {
         let at = usize::try_from(at).ok()?;
         let inside = at.checked_add(len).is_some_and(|end| end <= self.mapping.len);
-        // SAFETY: the offset is in the mapping, or one past its end where nothing is to be copied.
+        // SAFETY: the offset is in the mapping, or one past its end if nothing is to be copied.
         inside.then(|| unsafe { self.mapping.start.as_ptr().cast::<u8>().add(at) })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: whoever used the mapping held it, and so is gone; nobody was ever given a reference into it.
+        // SAFETY: everything that used the mapping held a reference to it and is gone; nobody ever got a reference into
+        // its pages.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.len) };
     }
 }
@@ -152,7 +158,7 @@ mod tests {
     use super::{PAGE, Ram};
 
     #[test]
-    fn nothing_beyond_its_end_is_reached() {
+    fn accesses_beyond_the_end_fail() {
         let mut ram = Ram::new(2 * PAGE + 7).unwrap();
         assert_eq!(ram.len(), 2 * PAGE);
         ram.write(2 * PAGE - 3, b"end").unwrap();
@@ -169,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_file_are_its_own_and_empty_once_they_were_given_back() {
+    fn file_pages_are_private_and_zero_after_discard() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![b'f'; 2 * PAGE as usize]).unwrap();
         let mut ram = Ram::new(4 * PAGE).unwrap();

@@ -1,8 +1,8 @@
-//! The guest's address space: page tables that the monitor writes, and all access of the monitor to guest memory.
+//! The guest's address space: page tables written by the monitor, and every access of the monitor to guest memory.
 //!
-//! No page is ever writable and executable, and what the guest could not read or write itself the monitor does not
-//! read or write for it. Tables are never given back: an entry that leads to a table leads to it for good, so only the
-//! last level has entries that change.
+//! No page is ever both writable and executable, and the monitor never reads or writes on behalf of the guest what the
+//! guest could not read or write itself. Tables are never freed: an entry that refers to a table refers to it forever,
+//! so only entries of the last level change.
 
 #[cfg(any(test, feature = "testkit"))]
 mod audit;
@@ -13,27 +13,27 @@ use std::{fs::File, io, ops::Range};
 
 use rustix::io::Errno;
 
-use self::{ranges::Ranges, runs::Runs};
+use self::{ranges::RangeSet, runs::FrameRuns};
 use super::ram::{PAGE, Ram};
 
-/// Where the guest's addresses start; what the processor needs lies below.
+/// The guest's addresses. Below are the structures that the processor needs.
 pub(super) const USER: Range<u64> = 0x40_0000..0x4000_0000_0000;
 
-/// Where room is looked for when the guest does not say where it wants it.
-const ANYWHERE: Range<u64> = 0x1000_0000_0000..USER.end;
+/// Where mappings are placed if the guest does not ask for an address.
+const MMAP_AREA: Range<u64> = 0x1000_0000_0000..USER.end;
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
-const OF_USER: u64 = 1 << 2;
-/// Accessed and dirty: set from the start, so that nobody else has to write the tables.
-const TOUCHED: u64 = 0b11 << 5;
+const USER_ACCESSIBLE: u64 = 1 << 2;
+/// Accessed and dirty, set from the start so that the processor never has to write the tables.
+const ACCESSED_DIRTY: u64 = 0b11 << 5;
 const NO_EXECUTE: u64 = 1 << 63;
-const FRAME: u64 = 0x000f_ffff_ffff_f000;
+const FRAME_MASK: u64 = 0x000f_ffff_ffff_f000;
 
-/// How many tables a new page may need, besides one for each 512 pages.
-const TABLES: u64 = 8;
+/// Number of tables that new pages may need, besides one for each 512 pages.
+const SPARE_TABLES: u64 = 8;
 
-/// What may be done with a page.
+/// Access rights of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     None,
@@ -46,33 +46,40 @@ impl Access {
     fn bits(self) -> u64 {
         match self {
             Self::None => 0,
-            Self::Read => PRESENT | OF_USER | TOUCHED | NO_EXECUTE,
-            Self::Write => PRESENT | OF_USER | TOUCHED | NO_EXECUTE | WRITABLE,
-            Self::Execute => PRESENT | OF_USER | TOUCHED,
+            Self::Read => PRESENT | USER_ACCESSIBLE | ACCESSED_DIRTY | NO_EXECUTE,
+            Self::Write => PRESENT | USER_ACCESSIBLE | ACCESSED_DIRTY | NO_EXECUTE | WRITABLE,
+            Self::Execute => PRESENT | USER_ACCESSIBLE | ACCESSED_DIRTY,
         }
     }
 }
 
 /// The guest's address space.
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct AddressSpace {
     ram: Ram,
     root: u64,
-    taken: Ranges,
-    /// The first frame that was never used.
-    fresh: u64,
-    /// Frames that were given back, and are zero.
+    taken: RangeSet,
+    /// The first frame that has never been used.
+    next_unused: u64,
+    /// Frames that were returned and are zero.
     free: Vec<u64>,
-    starved: bool,
+    out_of_memory: bool,
 }
 
-impl Space {
-    /// An empty address space in this memory, whose first bytes are not its own.
+impl AddressSpace {
+    /// Creates an empty address space in this memory, whose first `reserved` bytes are used otherwise.
     pub(super) fn new(mut ram: Ram, reserved: u64) -> io::Result<Self> {
         let root = reserved.next_multiple_of(PAGE);
         ram.write(root, &[0; PAGE as usize]).ok_or(io::ErrorKind::OutOfMemory)?;
-        let fresh = root + PAGE;
-        Ok(Self { ram, root, taken: Ranges::default(), fresh, free: Vec::new(), starved: false })
+        let next_unused = root + PAGE;
+        Ok(Self {
+            ram,
+            root,
+            taken: RangeSet::default(),
+            next_unused,
+            free: Vec::new(),
+            out_of_memory: false,
+        })
     }
 
     pub(super) fn ram(&self) -> &Ram {
@@ -83,34 +90,35 @@ impl Space {
         &mut self.ram
     }
 
-    /// The address of the first table.
+    /// Returns the address of the top-level table.
     pub(super) fn root(&self) -> u64 {
         self.root
     }
 
-    /// Whether the guest was ever refused memory because there was none left.
-    pub(super) fn is_starved(&self) -> bool {
-        self.starved
+    /// Returns whether the guest was ever refused memory because none was left.
+    pub(super) fn ran_out_of_memory(&self) -> bool {
+        self.out_of_memory
     }
 
-    /// Maps a page below the guest's addresses to the frame of the same number, for the processor alone or for both.
+    /// Maps a page below the guest's addresses to the frame with the same address, for the processor only or also for
+    /// the guest.
     pub(super) fn map_system(&mut self, page: u64, entry: SystemPage) -> Result<(), Errno> {
         let bits = match entry {
-            SystemPage::Data => PRESENT | TOUCHED | NO_EXECUTE,
-            SystemPage::Stack => PRESENT | TOUCHED | NO_EXECUTE | WRITABLE,
-            SystemPage::Code => PRESENT | TOUCHED,
-            SystemPage::SharedCode => PRESENT | TOUCHED | OF_USER,
+            SystemPage::Data => PRESENT | ACCESSED_DIRTY | NO_EXECUTE,
+            SystemPage::Stack => PRESENT | ACCESSED_DIRTY | NO_EXECUTE | WRITABLE,
+            SystemPage::Code => PRESENT | ACCESSED_DIRTY,
+            SystemPage::SharedCode => PRESENT | ACCESSED_DIRTY | USER_ACCESSIBLE,
         };
-        let at = self.entry_or_make(page)?;
+        let at = self.leaf_entry_or_create(page)?;
         self.set(at, page | bits);
         Ok(())
     }
 
-    /// Maps new, empty pages; what was there is no more.
+    /// Maps new, zeroed pages and replaces what was mapped there.
     pub(super) fn map(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
-        check(range)?;
+        check_range(range)?;
         self.unmap(range)?;
-        self.taken.take(range.clone()).ok_or(Errno::NOMEM)?;
+        self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
         match self.protect(range, access) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -120,51 +128,52 @@ impl Space {
         }
     }
 
-    /// Maps pages of a file, which can be written here and are not written there. Nothing may be mapped there yet.
+    /// Maps pages of a file privately and writable; writes do not reach the file. Nothing may be mapped in the range
+    /// yet.
     pub(super) fn map_file(
         &mut self,
         range: &Range<u64>,
         file: &File,
         offset: u64,
     ) -> Result<(), Errno> {
-        check(range)?;
-        self.taken.take(range.clone()).ok_or(Errno::NOMEM)?;
-        // First all tables, so that the frames follow one another.
+        check_range(range)?;
+        self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
+        // Create all tables first, so that the frames are contiguous.
         for page in range.clone().step_by(PAGE as usize) {
-            self.entry_or_make(page)?;
+            self.leaf_entry_or_create(page)?;
         }
-        let frames = self.fresh..self.fresh + (range.end - range.start);
+        let frames = self.next_unused..self.next_unused + (range.end - range.start);
         if frames.end > self.ram.len() {
             return Err(Errno::NOMEM);
         }
         self.ram.map_file(frames.clone(), file, offset).map_err(|_| Errno::IO)?;
-        self.fresh = frames.end;
+        self.next_unused = frames.end;
         for (page, frame) in range.clone().zip(frames).step_by(PAGE as usize) {
-            let at = self.entry_or_make(page)?;
+            let at = self.leaf_entry_or_create(page)?;
             self.set(at, frame | Access::Write.bits());
         }
         Ok(())
     }
 
-    /// A free range of this many bytes.
-    pub(super) fn find(&self, len: u64) -> Result<Range<u64>, Errno> {
+    /// Finds a free range of at least `len` bytes.
+    pub(super) fn find_free(&self, len: u64) -> Result<Range<u64>, Errno> {
         let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
-        self.taken.gap(len, ANYWHERE).ok_or(Errno::NOMEM)
+        self.taken.find_gap(len, MMAP_AREA).ok_or(Errno::NOMEM)
     }
 
-    /// Whether nothing is mapped there.
+    /// Returns whether nothing is mapped in the range.
     pub(super) fn is_free(&self, range: &Range<u64>) -> bool {
         self.taken.is_free(range)
     }
 
     pub(super) fn unmap(&mut self, range: &Range<u64>) -> Result<(), Errno> {
-        check(range)?;
-        self.taken.free(range).ok_or(Errno::NOMEM)?;
-        let mut runs = Runs::default();
+        check_range(range)?;
+        self.taken.remove(range).ok_or(Errno::NOMEM)?;
+        let mut runs = FrameRuns::default();
         self.each_entry(range, |space, at, entry| {
-            if entry & FRAME != 0 {
+            if entry & FRAME_MASK != 0 {
                 space.set(at, 0);
-                runs.add(entry & FRAME);
+                runs.add(entry & FRAME_MASK);
             }
         });
         for run in runs.0 {
@@ -174,29 +183,29 @@ impl Space {
         Ok(())
     }
 
-    /// Empties pages that stay mapped.
+    /// Zeroes pages that stay mapped.
     pub(super) fn clear(&mut self, range: &Range<u64>) -> Result<(), Errno> {
-        check(range)?;
-        let mut runs = Runs::default();
+        check_range(range)?;
+        let mut runs = FrameRuns::default();
         self.each_entry(range, |_, _, entry| {
-            // What may not be written may not be emptied either: it would be another program.
+            // Pages that are not writable must not be zeroed either: that would change the program.
             if entry & WRITABLE != 0 {
-                runs.add(entry & FRAME);
+                runs.add(entry & FRAME_MASK);
             }
         });
         runs.0.into_iter().try_for_each(|it| self.ram.discard(it)).map_err(|_| Errno::NOMEM)
     }
 
-    /// Changes what may be done with pages that are mapped.
+    /// Changes the access rights of mapped pages.
     pub(super) fn protect(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
-        check(range)?;
+        check_range(range)?;
         if !self.taken.covers(range) {
             return Err(Errno::NOMEM);
         }
-        let (mut framed, mut stale) = (0, Runs::default());
+        let (mut framed, mut stale) = (0, FrameRuns::default());
         let bits = access.bits();
         self.each_entry(range, |space, at, entry| {
-            let frame = entry & FRAME;
+            let frame = entry & FRAME_MASK;
             if frame != 0 {
                 framed += 1;
                 space.set(at, frame | bits);
@@ -206,35 +215,40 @@ impl Space {
             }
         });
         for run in stale.0 {
-            self.ram.rewalk(run).map_err(|_| Errno::NOMEM)?;
+            self.ram.invalidate_translations(run).map_err(|_| Errno::NOMEM)?;
         }
         match access {
             Access::None => Ok(()),
-            _ => self.furnish(range, (range.end - range.start) / PAGE - framed, bits),
+            _ => self.allocate_missing(range, (range.end - range.start) / PAGE - framed, bits),
         }
     }
 
-    /// Gives frames to the pages that have none.
-    fn furnish(&mut self, range: &Range<u64>, missing: u64, bits: u64) -> Result<(), Errno> {
-        let left = (self.ram.len() - self.fresh) / PAGE + self.free.len() as u64;
-        if missing > 0 && missing.saturating_add(missing / 512 + TABLES) > left {
-            self.starved = true;
+    /// Allocates frames for the pages that have none.
+    fn allocate_missing(
+        &mut self,
+        range: &Range<u64>,
+        missing: u64,
+        bits: u64,
+    ) -> Result<(), Errno> {
+        let left = (self.ram.len() - self.next_unused) / PAGE + self.free.len() as u64;
+        if missing > 0 && missing.saturating_add(missing / 512 + SPARE_TABLES) > left {
+            self.out_of_memory = true;
             return Err(Errno::NOMEM);
         }
         if missing == 0 {
             return Ok(());
         }
         for page in range.clone().step_by(PAGE as usize) {
-            let at = self.entry_or_make(page)?;
-            if self.get(at) & FRAME == 0 {
-                let frame = self.frame()?;
+            let at = self.leaf_entry_or_create(page)?;
+            if self.get(at) & FRAME_MASK == 0 {
+                let frame = self.allocate_frame()?;
                 self.set(at, frame | bits);
             }
         }
         Ok(())
     }
 
-    /// Reads what the guest itself could read.
+    /// Reads memory that the guest itself could read.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Errno> {
         let mut rest = into;
         self.each_piece(at, rest.len(), 0, |frame, len| {
@@ -244,12 +258,12 @@ impl Space {
         })
     }
 
-    /// Whether the guest itself could write there.
+    /// Checks that the guest itself could write to the range.
     pub(super) fn check_writable(&self, at: u64, len: usize) -> Result<(), Errno> {
         self.each_piece(at, len, WRITABLE, |_, _| Some(()))
     }
 
-    /// Writes what the guest itself could write.
+    /// Writes memory that the guest itself could write.
     pub(super) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Errno> {
         let mut pieces = Vec::new();
         self.each_piece(at, from.len(), WRITABLE, |frame, len| {
@@ -265,7 +279,8 @@ impl Space {
         Ok(())
     }
 
-    /// Calls `each` with the places in memory of a range of the guest's addresses, page by page.
+    /// Translates a range of the guest's addresses and calls `each` with the address in memory and the length of each
+    /// part, page by page.
     fn each_piece(
         &self,
         at: u64,
@@ -280,83 +295,85 @@ impl Space {
         let mut at = at;
         while at < end {
             let page = at / PAGE * PAGE;
-            let entry = self.entry(page).map_err(|_| Errno::FAULT).map(|it| self.get(it))?;
-            let needed = needed | PRESENT | OF_USER;
+            let entry = self.leaf_entry(page).map_err(|_| Errno::FAULT).map(|it| self.get(it))?;
+            let needed = needed | PRESENT | USER_ACCESSIBLE;
             if entry & needed != needed {
                 return Err(Errno::FAULT);
             }
             let next = end.min(page + PAGE);
-            each((entry & FRAME) + (at - page), (next - at) as usize).ok_or(Errno::FAULT)?;
+            each((entry & FRAME_MASK) + (at - page), (next - at) as usize).ok_or(Errno::FAULT)?;
             at = next;
         }
         Ok(())
     }
 
-    /// Calls `each` with the place and the value of all entries of a range that have a table.
+    /// Calls `each` with the address and the value of every entry of a range that has a table.
     fn each_entry(&mut self, range: &Range<u64>, mut each: impl FnMut(&mut Self, u64, u64)) {
         let mut page = range.start;
         while page < range.end {
-            match self.entry(page) {
+            match self.leaf_entry(page) {
                 Ok(at) => {
                     let entry = self.get(at);
                     each(self, at, entry);
                     page += PAGE;
                 }
-                // A missing table is missing for all that it would describe.
-                Err(Missing { span }) => page = (page / span + 1) * span,
+                // A missing table is missing for its complete span.
+                Err(MissingTable { span }) => page = (page / span + 1) * span,
             }
         }
     }
 
-    /// Where the entry of a page is.
-    fn entry(&self, page: u64) -> Result<u64, Missing> {
+    /// Returns the address of a page's entry in the last level.
+    fn leaf_entry(&self, page: u64) -> Result<u64, MissingTable> {
         let mut table = self.root;
         for level in (1..4).rev() {
             let entry = self.get(table + index(page, level));
             if entry & PRESENT == 0 {
-                return Err(Missing { span: PAGE << (9 * level) });
+                return Err(MissingTable { span: PAGE << (9 * level) });
             }
-            table = entry & FRAME;
+            table = entry & FRAME_MASK;
         }
         Ok(table + index(page, 0))
     }
 
-    fn entry_or_make(&mut self, page: u64) -> Result<u64, Errno> {
+    fn leaf_entry_or_create(&mut self, page: u64) -> Result<u64, Errno> {
         let mut table = self.root;
         for level in (1..4).rev() {
             let at = table + index(page, level);
             if self.get(at) & PRESENT == 0 {
-                let frame = self.frame()?;
-                // What may be done with a page is said at the last level alone.
-                self.set(at, frame | PRESENT | WRITABLE | OF_USER | TOUCHED);
+                let frame = self.allocate_frame()?;
+                // Access rights are decided only at the last level.
+                self.set(at, frame | PRESENT | WRITABLE | USER_ACCESSIBLE | ACCESSED_DIRTY);
             }
-            table = self.get(at) & FRAME;
+            table = self.get(at) & FRAME_MASK;
         }
         Ok(table + index(page, 0))
     }
 
-    /// A frame that is zero.
-    fn frame(&mut self) -> Result<u64, Errno> {
+    /// Returns a zeroed frame.
+    fn allocate_frame(&mut self) -> Result<u64, Errno> {
         if let Some(frame) = self.free.pop() {
             return Ok(frame);
         }
-        let frame = self.fresh;
+        let frame = self.next_unused;
         if frame + PAGE > self.ram.len() {
-            self.starved = true;
+            self.out_of_memory = true;
             return Err(Errno::NOMEM);
         }
-        self.fresh += PAGE;
+        self.next_unused += PAGE;
         Ok(frame)
     }
 
     fn get(&self, at: u64) -> u64 {
         let mut bytes = [0; 8];
-        self.ram.read(at, &mut bytes).expect("page tables lead to memory only");
+        self.ram.read(at, &mut bytes).expect("page tables refer only to memory that exists");
         u64::from_le_bytes(bytes)
     }
 
     fn set(&mut self, at: u64, entry: u64) {
-        self.ram.write(at, &entry.to_le_bytes()).expect("page tables lead to memory only");
+        self.ram
+            .write(at, &entry.to_le_bytes())
+            .expect("page tables refer only to memory that exists");
     }
 }
 
@@ -366,12 +383,12 @@ pub(super) enum SystemPage {
     Data,
     Stack,
     Code,
-    /// Code that the guest may run too, and read.
+    /// Code that the guest can execute and read as well.
     SharedCode,
 }
 
-/// There is no table for so many bytes around.
-struct Missing {
+/// There is no table for the aligned `span` bytes around an address.
+struct MissingTable {
     span: u64,
 }
 
@@ -379,8 +396,8 @@ fn index(page: u64, level: u32) -> u64 {
     (page >> (12 + 9 * level) & 0x1ff) * 8
 }
 
-/// A range of the guest's own pages.
-fn check(range: &Range<u64>) -> Result<(), Errno> {
+/// Checks that a range consists of whole pages in the guest's addresses.
+fn check_range(range: &Range<u64>) -> Result<(), Errno> {
     let whole = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
     let inside = USER.start <= range.start && range.start < range.end && range.end <= USER.end;
     if whole && inside { Ok(()) } else { Err(Errno::INVAL) }

@@ -1,4 +1,4 @@
-//! A VM as a whole: QEMU in its walls.
+//! Handle of a VM: QEMU in a jail.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -8,22 +8,22 @@ use tokio::sync::Mutex;
 
 use super::{
     NAME,
-    monitor::Monitor,
-    snapshot::{self, Made},
+    qmp::QmpClient,
+    snapshot::{self, MachineIdentity},
 };
 use crate::{
     Error,
     backend::{Handle, Snapshot, jail::handle::JailHandle},
-    limits::{Cause, Usage},
+    limits::{ExceededLimit, Usage},
 };
 
 #[derive(Debug)]
 pub(super) struct VmHandle {
     /// QEMU is process 1 of a jail.
     pub(super) jail: JailHandle,
-    pub(super) monitor: Arc<Mutex<Monitor>>,
-    /// What a snapshot of the machine is bound to.
-    pub(super) made: Made,
+    pub(super) monitor: Arc<Mutex<QmpClient>>,
+    /// What a snapshot of the machine has to match when it is restored.
+    pub(super) identity: MachineIdentity,
 }
 
 #[async_trait]
@@ -33,39 +33,43 @@ impl Handle for VmHandle {
     }
 
     async fn pause(&self) -> Result<(), Error> {
-        let unable = Error::Unsupported { backend: NAME, what: "pause a guest that has ended" };
-        self.jail.signal(Signal::STOP).map_err(|_| unable)
+        let error = Error::Unsupported { backend: NAME, operation: "pause a guest that has ended" };
+        self.jail.signal(Signal::STOP).map_err(|_| error)
     }
 
     async fn resume(&self) -> Result<(), Error> {
-        let unable = Error::Unsupported { backend: NAME, what: "let a guest go on that has ended" };
-        self.jail.signal(Signal::CONT).map_err(|_| unable)
+        let error =
+            Error::Unsupported { backend: NAME, operation: "resume a guest that has ended" };
+        self.jail.signal(Signal::CONT).map_err(|_| error)
     }
 
     async fn usage(&self) -> Option<Usage> {
         self.jail.usage().await
     }
 
-    async fn cause(&self) -> Option<Cause> {
-        // The guest's kernel says so on its console, when nothing but the agent is left to end. The host's knows of
-        // QEMU.
-        let said = self.jail.words().is_some_and(|it| it.news().contains("Out of memory"));
-        let cause = self.jail.cause().await;
-        if said { Some(Cause::Memory) } else { cause }
+    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
+        // The guest's kernel reports it on its console when only the agent is left to kill. The host's kernel knows
+        // only about QEMU.
+        let out_of_memory =
+            self.jail.diagnostics().is_some_and(|it| it.new_lines().contains("Out of memory"));
+        let limit = self.jail.exceeded_limit().await;
+        if out_of_memory { Some(ExceededLimit::Memory) } else { limit }
     }
 
-    async fn last_words(&self) -> String {
-        self.jail.last_words().await
+    async fn diagnostic_output(&self) -> String {
+        self.jail.diagnostic_output().await
     }
 
-    async fn snapshot(&self, folder: PathBuf) -> Result<Snapshot, Error> {
-        let (monitor, made, at) = (self.monitor.clone(), self.made.clone(), folder.clone());
-        // A task of its own: though nobody wait for the snapshot any more, the machine has to go on.
+    async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error> {
+        let (monitor, identity, at) = (self.monitor.clone(), self.identity.clone(), dir.clone());
+        // A separate task: the machine has to resume even if the caller stops waiting for the snapshot.
         let work = tokio::spawn(async move {
             let mut monitor = monitor.lock().await;
-            snapshot::keep(&mut monitor, &made, &at).await
+            snapshot::save(&mut monitor, &identity, &at).await
         });
-        work.await.map_err(|error| Error::io("a snapshot")(io::Error::other(error))).flatten()?;
-        Ok(Snapshot { backend: NAME, folder })
+        work.await
+            .map_err(|error| Error::io("cannot create a snapshot")(io::Error::other(error)))
+            .flatten()?;
+        Ok(Snapshot { backend: NAME, dir })
     }
 }

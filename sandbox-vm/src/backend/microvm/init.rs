@@ -1,4 +1,4 @@
-//! The guest's first program: makes a system around itself, closes the doors behind itself and serves.
+//! The guest's first program: sets up the system around itself, restricts itself and serves.
 
 use std::{
     fs::{self, File},
@@ -13,31 +13,31 @@ use rustix::{
     thread::CapabilitySet,
 };
 
-use super::Plan;
+use super::InitPlan;
 use crate::{
     backend::confine,
-    guest::{Agent, ServeError, WORKSPACE, serve_here},
+    guest::{Agent, ServeError, WORKSPACE, serve_blocking},
     image::MODULES,
 };
 
-/// The user that all programs of the guest are.
+/// The user that all programs of the guest run as.
 const NOBODY: u32 = 65_534;
 
-/// The one port of the guest's one serial device.
+/// The only port of the guest's only serial device.
 const PORT: &str = "/dev/vport0p1";
 
-/// How long the kernel may take to find it.
-const PATIENCE: u32 = 500;
+/// How often to try opening the port, every 10 ms, until the kernel has found it.
+const PORT_ATTEMPTS: u32 = 500;
 
-/// Why a guest did not come up. It is read on the console.
+/// Why a guest did not come up. It is printed on the console.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// A step that failed.
+    /// A step failed.
     #[error("the guest cannot {what}: {source}")]
     Step {
         /// The step.
         what: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The agent failed.
@@ -45,38 +45,41 @@ pub enum InitError {
     Serve(#[from] ServeError),
 }
 
-/// Makes a system around this process, the first one of a VM, and serves in it until the host is done.
-pub fn init(plan: &Plan, agent: Agent) -> Result<(), InitError> {
+/// Sets up the system around this process, the first one of a VM, and serves in it until the host is done.
+pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), InitError> {
     let plain = MountFlags::NOSUID | MountFlags::NOEXEC;
-    mount("dev", "/dev", "devtmpfs", plain, None).map_err(step("mount its devices"))?;
+    mount("dev", "/dev", "devtmpfs", plain, None).map_err(failed_to("mount /dev"))?;
     mount("proc", "/proc", "proc", plain | MountFlags::NODEV, c"subset=pid")
-        .map_err(step("mount its processes"))?;
-    // It is found in a file below `/proc/self`, which is closed to whoever has changed users, and remembered.
+        .map_err(failed_to("mount /proc"))?;
+    // Read and cache the page size now: it comes from a file below `/proc/self`, which is no longer readable after this
+    // process has changed its user.
     let _ = rustix::param::page_size();
-    load_modules().map_err(step("load its drivers"))?;
-    let port = open_port().map_err(step("open its channel"))?;
-    confine::workspace(Path::new("/"), &plan.bounds).map_err(step("make its workspace"))?;
-    for folder in [WORKSPACE, "/tmp"] {
-        chown(folder, Some(NOBODY), Some(NOBODY)).map_err(step("give the workspace away"))?;
+    load_modules().map_err(failed_to("load its drivers"))?;
+    let port = open_port().map_err(failed_to("open its channel"))?;
+    confine::mount_workspace(Path::new("/"), &plan.bounds)
+        .map_err(failed_to("mount its workspace"))?;
+    for dir in [WORKSPACE, "/tmp"] {
+        chown(dir, Some(NOBODY), Some(NOBODY))
+            .map_err(failed_to("change the owner of the workspace"))?;
     }
-    confine::furnish(Path::new("/")).map_err(step("furnish its root"))?;
-    // No program needs the drivers' files, nor the first program's.
+    confine::populate_root(Path::new("/")).map_err(failed_to("populate its root"))?;
+    // No program needs the driver files any more.
     let _ = fs::remove_dir_all("/modules");
     // Nothing is mounted there.
     let _ = fs::remove_dir("/sys");
     let _ = mount_remount("/", MountFlags::RDONLY, "");
-    std::env::set_current_dir(WORKSPACE).map_err(step("enter its workspace"))?;
-    become_nobody().map_err(step("become nobody"))?;
-    // After a snapshot the agent sets the clock, and tells the kernel to take in new randomness at once. Until then it
-    // lays both rights down, and a program that is started gets neither.
+    std::env::set_current_dir(WORKSPACE).map_err(failed_to("enter its workspace"))?;
+    become_nobody().map_err(failed_to("become user nobody"))?;
+    // After a snapshot the agent sets the clock and makes the kernel use new randomness immediately. Until then both
+    // capabilities are kept but not effective, and programs that it starts get neither.
     let kept = CapabilitySet::SYS_TIME | CapabilitySet::SYS_ADMIN;
-    confine::close(&plan.bounds, kept).map_err(step("close its doors"))?;
-    let (reader, writer) = (port.try_clone().map_err(step("use its channel"))?, port);
+    confine::confine(&plan.bounds, kept).map_err(failed_to("restrict itself"))?;
+    let (reader, writer) = (port.try_clone().map_err(failed_to("duplicate its channel"))?, port);
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
-    Ok(serve_here(agent, pair)?)
+    Ok(serve_blocking(agent, pair)?)
 }
 
-fn step<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+fn failed_to<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     what: &'static str,
 ) -> impl FnOnce(E) -> InitError {
     move |source| InitError::Step { what, source: source.into() }
@@ -86,7 +89,7 @@ fn load_modules() -> io::Result<()> {
     for module in MODULES {
         let file = File::open(format!("/modules/{module}.ko"))?;
         match rustix::system::finit_module(&file, c"", 0) {
-            // A kernel that has it built in.
+            // The kernel has the driver built in.
             Err(rustix::io::Errno::EXIST) => {}
             loaded => loaded?,
         }
@@ -94,13 +97,13 @@ fn load_modules() -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel finds the port in its own time, and the port its other end.
+/// Opens the port. The kernel takes some time to find it, and to connect it to its other end.
 fn open_port() -> io::Result<File> {
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
         match File::options().read(true).write(true).open(PORT) {
-            Err(error) if is_coming(&error) && tries < PATIENCE => {
-                tries += 1;
+            Err(error) if is_not_ready(&error) && attempts < PORT_ATTEMPTS => {
+                attempts += 1;
                 std::thread::sleep(Duration::from_millis(10));
             }
             opened => return opened,
@@ -108,13 +111,13 @@ fn open_port() -> io::Result<File> {
     }
 }
 
-/// Whether the port is not there yet, or there and not connected yet.
-fn is_coming(error: &io::Error) -> bool {
+/// Returns whether the port does not exist yet, or is not connected yet.
+fn is_not_ready(error: &io::Error) -> bool {
     let codes = [rustix::io::Errno::NOENT, rustix::io::Errno::NXIO];
     codes.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
 }
 
-/// Keeps its capabilities until [`confine::close`] takes them.
+/// Becomes the user `nobody`, but keeps the capabilities until [`confine::confine`] drops them.
 fn become_nobody() -> io::Result<()> {
     use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
     rustix::thread::set_keep_capabilities(true)?;
@@ -122,8 +125,8 @@ fn become_nobody() -> io::Result<()> {
     setgroups(&[])?;
     setresgid(group, group, group)?;
     setresuid(user, user, user)?;
-    // They were kept, but laid down.
-    let mut kept = rustix::thread::capabilities(None)?;
-    kept.effective = kept.permitted;
-    Ok(rustix::thread::set_capabilities(None, kept)?)
+    // Changing the user keeps them permitted but clears the effective set.
+    let mut sets = rustix::thread::capabilities(None)?;
+    sets.effective = sets.permitted;
+    Ok(rustix::thread::set_capabilities(None, sets)?)
 }

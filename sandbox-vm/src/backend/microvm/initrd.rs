@@ -1,4 +1,4 @@
-//! The first file system of a guest: its image, and the agent as its first program.
+//! The initrd of a guest: its image, followed by the agent as the first program.
 
 use std::{fs, path::Path};
 
@@ -6,38 +6,38 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, image::cpio::Archive};
 
-/// What comes behind the image.
-pub(super) struct Agent {
+/// The archive that is appended to the image.
+pub(super) struct AgentArchive {
     /// The agent, and a link that makes it the first program.
     pub(super) archive: Vec<u8>,
-    /// Stands for the image with the agent.
-    pub(super) sum: String,
+    /// Hash of the image together with the agent.
+    pub(super) hash: String,
 }
 
-/// Reads the agent that is to be the first program of an image.
-pub(super) fn agent(image: &[u8], agent: &Path) -> Result<Agent, Error> {
-    let failed = Error::io(format!("the guest's program {}", agent.display()));
+/// Reads the agent and packs it as the first program of an image.
+pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, Error> {
+    let failed = Error::io(format!("cannot read the guest's program `{}`", agent.display()));
     let program = fs::read(agent).map_err(failed)?;
-    if needs_libraries(&program) {
+    if is_dynamically_linked(&program) {
         let problem = format!(
-            "{} is no static program, and a guest has no libraries for it; build it with \
+            "`{}` is not statically linked, and the guest has no libraries; build it with \
              RUSTFLAGS='-C target-feature=+crt-static' and --target x86_64-unknown-linux-gnu",
             agent.display()
         );
         return Err(Error::Start { backend: super::NAME, problem });
     }
-    let mut sum = Sha256::new();
-    sum.update(image);
-    sum.update(&program);
-    let sum = sum.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect();
+    let mut hash = Sha256::new();
+    hash.update(image);
+    hash.update(&program);
+    let hash = hash.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect();
     let mut archive = Archive::default();
     archive.file("agent", true, &program);
     archive.link("init", "agent");
-    Ok(Agent { archive: archive.finish(), sum })
+    Ok(AgentArchive { archive: archive.finish(), hash })
 }
 
-/// Whether an ELF file names an interpreter, which would load libraries for it.
-fn needs_libraries(program: &[u8]) -> bool {
+/// Returns whether an ELF file names an interpreter, which would load shared libraries.
+fn is_dynamically_linked(program: &[u8]) -> bool {
     const INTERPRETER: u32 = 3;
     let number = |at: usize, size: usize| -> Option<usize> {
         let bytes = program.get(at..at + size)?;

@@ -1,7 +1,8 @@
-//! Snapshots: a machine's whole state in a file, and a list beside it of what the machine was.
+//! Snapshots: a machine's complete state in a file, with a manifest that describes the machine.
 //!
-//! The state goes on in the same machine only: the same QEMU, kernel, image, agent and limits. What is in it was the
-//! guest's, and QEMU reads it; so it is taken from a folder that nobody but this user can write to.
+//! A state can be restored only in the same machine: same QEMU, kernel, image, agent and limits. The guest determines
+//! the content of the state, and QEMU parses it, so it is read only from a directory that nobody but this user can
+//! write to.
 
 use std::{
     fs::{self, File},
@@ -14,169 +15,186 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::monitor::Monitor;
+use super::qmp::QmpClient;
 use crate::{
     Error,
-    berth::{check_private, make_private},
+    sandbox_dir::{check_private_dir, create_private_dir},
 };
 
-const STATE: &str = "state";
-const LIST: &str = "machine.json";
+const STATE_FILE: &str = "state";
+const MANIFEST_FILE: &str = "machine.json";
 
-/// The name under which QEMU is given the file of the state.
-const GIVEN: &str = "snapshot";
+/// Name under which QEMU gets the state file.
+const FD_NAME: &str = "snapshot";
 
-/// How often QEMU is asked whether it is done.
-const ROUND: Duration = Duration::from_millis(10);
+/// How often to ask QEMU whether it is done.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long QEMU has to write or to read a state.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long QEMU may take to write or read a state.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a machine is, as far as its state depends on it.
+/// The properties of a machine that its state depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Made {
-    /// Who runs the machine: QEMU's version, and what runs the instructions.
-    pub(super) by: String,
-    /// What stands for the kernel, the image and the agent: their hashes.
-    pub(super) of: String,
-    /// What the guest may use, as it was told at its start.
-    pub(super) within: String,
+pub(super) struct MachineIdentity {
+    /// QEMU's version, and what runs the instructions.
+    #[serde(rename = "by")]
+    pub(super) qemu: String,
+    /// Hashes of the kernel, the image and the agent.
+    #[serde(rename = "of")]
+    pub(super) content: String,
+    /// The guest's limits, as they were set at its start.
+    #[serde(rename = "within")]
+    pub(super) limits: String,
 }
 
-/// What lies beside a state.
+/// The manifest next to a state.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct SnapshotManifest {
     #[serde(flatten)]
-    made: Made,
-    /// How long the file of the state is.
+    identity: MachineIdentity,
+    /// Length of the state file in bytes.
     length: u64,
-    /// Its SHA-256.
+    /// SHA-256 of the state file.
     sha256: String,
 }
 
-/// Writes the state of a machine into a folder. The machine stands still meanwhile.
+/// Writes the state of a machine to a directory. The machine is stopped meanwhile.
 ///
-/// It must not be dropped before it is done: the machine would stand still for ever.
-pub(super) async fn keep(monitor: &mut Monitor, made: &Made, folder: &Path) -> Result<(), Error> {
-    let failed = |error| Error::io(format!("a snapshot in {}", folder.display()))(error);
-    make_private(folder).map_err(failed)?;
-    // Last written and first removed: a folder without it holds no snapshot.
-    match fs::remove_file(folder.join(LIST)) {
+/// The future must not be dropped before it completes, because the machine would stay stopped forever.
+pub(super) async fn save(
+    monitor: &mut QmpClient,
+    identity: &MachineIdentity,
+    dir: &Path,
+) -> Result<(), Error> {
+    let failed =
+        |error| Error::io(format!("cannot write a snapshot to `{}`", dir.display()))(error);
+    create_private_dir(dir).map_err(failed)?;
+    // The manifest is written last and removed first: a directory without it contains no snapshot.
+    match fs::remove_file(dir.join(MANIFEST_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let state = private_file(&folder.join(STATE)).map_err(failed)?;
-    let written = write(monitor, &state).await;
-    if written.is_err() {
-        // Otherwise it would go on writing beside the machine.
-        let _ = monitor.ask("migrate_cancel", json!({})).await;
+    let state = create_private_file(&dir.join(STATE_FILE)).map_err(failed)?;
+    let saved = save_state(monitor, &state).await;
+    if saved.is_err() {
+        // Otherwise QEMU would continue writing while the machine runs.
+        let _ = monitor.execute("migrate_cancel", json!({})).await;
     }
-    monitor.ask("cont", json!({})).await.map_err(failed)?;
-    written.map_err(failed)?;
-    let (made, folder) = (made.clone(), folder.to_path_buf());
-    let list = tokio::task::spawn_blocking(move || list(made, state, &folder));
-    list.await.map_err(io::Error::other).flatten().map_err(failed)
+    monitor.execute("cont", json!({})).await.map_err(failed)?;
+    saved.map_err(failed)?;
+    let (identity, dir) = (identity.clone(), dir.to_path_buf());
+    let written = tokio::task::spawn_blocking(move || write_manifest(identity, state, &dir));
+    written.await.map_err(io::Error::other).flatten().map_err(failed)
 }
 
-/// Writes the list, once the state is where a loss of power does not reach it.
-fn list(made: Made, mut state: File, folder: &Path) -> io::Result<()> {
+/// Writes the manifest, after the state has been synced to disk.
+fn write_manifest(identity: MachineIdentity, mut state: File, dir: &Path) -> io::Result<()> {
     state.sync_all()?;
-    let (length, sha256) = sum(&mut state)?;
-    let mut list = tempfile::NamedTempFile::new_in(folder)?;
-    list.write_all(&serde_json::to_vec_pretty(&Kept { made, length, sha256 })?)?;
-    list.as_file().sync_all()?;
-    list.persist(folder.join(LIST))?;
-    File::open(folder)?.sync_all()
+    let (length, sha256) = length_and_hash(&mut state)?;
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(&serde_json::to_vec_pretty(&SnapshotManifest { identity, length, sha256 })?)?;
+    file.as_file().sync_all()?;
+    file.persist(dir.join(MANIFEST_FILE))?;
+    File::open(dir)?.sync_all()
 }
 
-/// The length of a file and its SHA-256.
-fn sum(file: &mut File) -> io::Result<(u64, String)> {
+/// Returns the length and the SHA-256 of a file.
+fn length_and_hash(file: &mut File) -> io::Result<(u64, String)> {
     file.rewind()?;
-    let (mut sum, mut length) = (Sha256::new(), 0);
+    let (mut hash, mut length) = (Sha256::new(), 0);
     let mut buffer = vec![0; 1 << 20];
     while let count @ 1.. = file.read(&mut buffer)? {
-        sum.update(&buffer[..count]);
+        hash.update(&buffer[..count]);
         length += count as u64;
     }
-    // Whoever reads it next begins at its beginning.
+    // The next reader starts at the beginning.
     file.rewind()?;
-    Ok((length, sum.finalize().iter().map(|it| format!("{it:02x}")).collect()))
+    Ok((length, hash.finalize().iter().map(|it| format!("{it:02x}")).collect()))
 }
 
-fn private_file(path: &Path) -> io::Result<File> {
+fn create_private_file(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     File::options().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-async fn write(monitor: &mut Monitor, state: &File) -> io::Result<()> {
-    monitor.ask("stop", json!({})).await?;
-    monitor.give(GIVEN, state).await?;
-    // A machine that stands still need not be spared.
+async fn save_state(monitor: &mut QmpClient, state: &File) -> io::Result<()> {
+    monitor.execute("stop", json!({})).await?;
+    monitor.send_fd(FD_NAME, state).await?;
+    // The machine is stopped, so there is no need to throttle the transfer.
     let unbounded = json!({ "max-bandwidth": 1_u64 << 40 });
-    monitor.ask("migrate-set-parameters", unbounded).await?;
-    monitor.ask("migrate", json!({ "uri": format!("fd:{GIVEN}") })).await?;
-    within_patience(until_written(monitor)).await
+    monitor.execute("migrate-set-parameters", unbounded).await?;
+    monitor.execute("migrate", json!({ "uri": format!("fd:{FD_NAME}") })).await?;
+    with_timeout(wait_until_saved(monitor)).await
 }
 
-async fn until_written(monitor: &mut Monitor) -> io::Result<()> {
+async fn wait_until_saved(monitor: &mut QmpClient) -> io::Result<()> {
     loop {
-        let answer = monitor.ask("query-migrate", json!({})).await?;
-        match answer["status"].as_str() {
+        let status = monitor.execute("query-migrate", json!({})).await?;
+        match status["status"].as_str() {
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => {
-                return Err(io::Error::other(format!("QEMU failed: {}", answer["error-desc"])));
+                return Err(io::Error::other(format!(
+                    "QEMU could not save the state: {}",
+                    status["error-desc"]
+                )));
             }
-            _ => tokio::time::sleep(ROUND).await,
+            _ => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }
 
-/// Opens the state in a folder, if it is whole and this machine can go on from it; who runs it is seen later.
-pub(super) fn open(folder: &Path, made: &Made) -> Result<(File, Made), Error> {
-    let refused = |problem: String| Error::Snapshot { folder: folder.to_path_buf(), problem };
+/// Opens the state in a directory if it is complete and was created by a machine with the same content and limits. The
+/// caller has to compare the QEMU version later.
+pub(super) fn open(
+    dir: &Path,
+    identity: &MachineIdentity,
+) -> Result<(File, MachineIdentity), Error> {
+    let refused = |problem: String| Error::Snapshot { dir: dir.to_path_buf(), problem };
     let unreadable = |error: io::Error| refused(error.to_string());
-    check_private(folder).map_err(unreadable)?;
-    let list = fs::read(folder.join(LIST)).map_err(unreadable)?;
-    let kept: Kept = serde_json::from_slice(&list).map_err(|it| refused(it.to_string()))?;
-    let mut state = File::open(folder.join(STATE)).map_err(unreadable)?;
-    if state.metadata().map_err(unreadable)?.len() != kept.length {
-        return Err(refused("the file of its state has another length".to_owned()));
+    check_private_dir(dir).map_err(unreadable)?;
+    let text = fs::read(dir.join(MANIFEST_FILE)).map_err(unreadable)?;
+    let manifest: SnapshotManifest =
+        serde_json::from_slice(&text).map_err(|it| refused(it.to_string()))?;
+    let mut state = File::open(dir.join(STATE_FILE)).map_err(unreadable)?;
+    if state.metadata().map_err(unreadable)?.len() != manifest.length {
+        return Err(refused("its state file has the wrong length".to_owned()));
     }
-    if kept.made.of != made.of {
-        return Err(refused("it is of another kernel, image or agent".to_owned()));
+    if manifest.identity.content != identity.content {
+        return Err(refused("it belongs to another kernel, image or agent".to_owned()));
     }
-    if kept.made.within != made.within {
-        let (then, now) = (&kept.made.within, &made.within);
-        return Err(refused(format!("its guest had other limits: {then}, and not {now}")));
+    if manifest.identity.limits != identity.limits {
+        let (then, now) = (&manifest.identity.limits, &identity.limits);
+        return Err(refused(format!("its guest had other limits: {then} instead of {now}")));
     }
-    // Last of all, since it takes longest.
-    if sum(&mut state).map_err(unreadable)?.1 != kept.sha256 {
-        return Err(refused("the file of its state was changed".to_owned()));
+    // Checked last because it takes longest.
+    if length_and_hash(&mut state).map_err(unreadable)?.1 != manifest.sha256 {
+        return Err(refused("its state file was modified".to_owned()));
     }
-    Ok((state, kept.made))
+    Ok((state, manifest.identity))
 }
 
-/// Lets a machine that was started for it go on from a state.
-pub(super) async fn go_on(monitor: &mut Monitor, state: &File) -> io::Result<()> {
-    monitor.give(GIVEN, state).await?;
-    monitor.ask("migrate-incoming", json!({ "uri": format!("fd:{GIVEN}") })).await?;
-    within_patience(until_read(monitor)).await?;
-    // It stood still when its state was written, and so it does now.
-    monitor.ask("cont", json!({})).await.map(drop)
+/// Restores a state in a machine that was started to wait for it.
+pub(super) async fn load(monitor: &mut QmpClient, state: &File) -> io::Result<()> {
+    monitor.send_fd(FD_NAME, state).await?;
+    monitor.execute("migrate-incoming", json!({ "uri": format!("fd:{FD_NAME}") })).await?;
+    with_timeout(wait_until_loaded(monitor)).await?;
+    // The machine was stopped when its state was saved, so it is stopped now.
+    monitor.execute("cont", json!({})).await.map(drop)
 }
 
-async fn until_read(monitor: &mut Monitor) -> io::Result<()> {
-    while monitor.ask("query-status", json!({})).await?["status"] == "inmigrate" {
-        tokio::time::sleep(ROUND).await;
+async fn wait_until_loaded(monitor: &mut QmpClient) -> io::Result<()> {
+    while monitor.execute("query-status", json!({})).await?["status"] == "inmigrate" {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
 
-async fn within_patience(work: impl Future<Output = io::Result<()>>) -> io::Result<()> {
-    match tokio::time::timeout(PATIENCE, work).await {
+async fn with_timeout(work: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    match tokio::time::timeout(TRANSFER_TIMEOUT, work).await {
         Ok(done) => done,
         Err(_) => {
-            let problem = format!("QEMU was not done with the state after {PATIENCE:?}");
+            let problem =
+                format!("QEMU did not finish transferring the state within {TRANSFER_TIMEOUT:?}");
             Err(io::Error::new(io::ErrorKind::TimedOut, problem))
         }
     }

@@ -1,7 +1,7 @@
-//! The stage around QEMU: process 1 of the namespaces builds a root that holds QEMU, and becomes QEMU in it.
+//! The stage around QEMU: process 1 of the namespaces builds a root that contains QEMU and becomes QEMU in it.
 //!
-//! A guest that takes QEMU over finds itself there: nobody, without a capability or a way to one, in a read-only root
-//! with QEMU's own files, without a network, among no other processes.
+//! A guest that takes over QEMU runs as the user `nobody` there, without capabilities or a way to gain any, in a
+//! read-only root with QEMU's own files, without a network and without other processes.
 
 use std::{
     fs::{self, File},
@@ -24,31 +24,31 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    parts::Parts,
-    qemu::{self, Accelerator, Given, Machine},
+    qemu::{self, Accelerator, Machine, QemuFds},
+    qemu_files::QemuFiles,
 };
 use crate::backend::{
-    confine, descriptors,
-    jail::{JailError, init, root},
+    confine, fd_passing,
+    jail::{StageError, init, root},
 };
 
-/// Where the root is put together. Any folder does: the mount is seen by this process alone.
-const BASE: &str = "/tmp";
+/// Where the root is assembled. Any directory works: only this process sees the mount.
+const STAGING_DIR: &str = "/tmp";
 
-/// How many descriptors QEMU may have.
-const DESCRIPTORS: u64 = 256;
+/// Maximum number of file descriptors of QEMU.
+const MAX_FDS: u64 = 256;
 
-/// What the stage has to know.
+/// What the stage needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stage {
-    pub(super) qemu: Parts,
+pub struct QemuPlan {
+    pub(super) qemu: QemuFiles,
     pub(super) machine: Machine,
 }
 
-impl Stage {
-    /// The group without which QEMU could not open its device.
+impl QemuPlan {
+    /// Returns the group without which QEMU could not open its device.
     pub(crate) fn group(&self) -> Option<Gid> {
-        if self.has_kvm() { qemu::group_of_kvm() } else { None }
+        if self.has_kvm() { qemu::kvm_group() } else { None }
     }
 
     fn has_kvm(&self) -> bool {
@@ -56,8 +56,9 @@ impl Stage {
     }
 }
 
-/// Puts bytes where QEMU can read them though it can open no file of the host's, and where nobody can change them.
-pub(super) fn sealed(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
+/// Stores bytes in a sealed memory file: QEMU can read it without being able to open files of the host, and nobody can
+/// change it.
+pub(super) fn sealed_memfd(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
     use std::io::Write;
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut file = File::from(file);
@@ -67,21 +68,22 @@ pub(super) fn sealed(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Builds the root and becomes QEMU; returns if that fails. Standard input is the channel, and in it, before anything
-/// else, lie the monitor, the kernel and the first file system.
-pub fn become_qemu(stage: &Stage) -> Result<(), JailError> {
-    let step = |what: &'static str| JailError::new::<io::Error>(what);
+/// Builds the root and becomes QEMU. Returns only on failure. Standard input is the channel; the first thing that
+/// arrives through it are the descriptors of the monitor, the kernel and the initrd.
+pub fn become_qemu(plan: &QemuPlan) -> Result<(), StageError> {
+    let failed_to = |what: &'static str| StageError::new::<io::Error>(what);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(JailError::new("end with its host"))?;
-    let channel = OwnedFd::from(init::take_channel().map_err(step("take its channel"))?);
+        .map_err(StageError::new("arrange to be killed when its parent ends"))?;
+    let channel = OwnedFd::from(init::take_channel().map_err(failed_to("take over its channel"))?);
     let [monitor, kernel, initrd] =
-        descriptors::receive(&channel).map_err(step("take its kernel"))?;
-    build(stage)?;
-    rustix::system::sethostname(b"sandbox").map_err(JailError::new("take a host name"))?;
-    // The guest's console is heard where QEMU's complaints are.
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(JailError::new("be heard"))?;
-    close(stage)?;
-    let given = Given {
+        fd_passing::receive(&channel).map_err(failed_to("receive its kernel and initrd"))?;
+    build_root(plan)?;
+    rustix::system::sethostname(b"sandbox").map_err(StageError::new("set its host name"))?;
+    // The guest's console goes to the same place as QEMU's error messages.
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())
+        .map_err(StageError::new("redirect its console"))?;
+    restrict(plan)?;
+    let fds = QemuFds {
         channel: channel.as_raw_fd(),
         monitor: monitor.as_raw_fd(),
         kernel: kernel.as_raw_fd(),
@@ -89,53 +91,55 @@ pub fn become_qemu(stage: &Stage) -> Result<(), JailError> {
     };
     for descriptor in [&channel, &monitor, &kernel, &initrd] {
         rustix::io::fcntl_setfd(descriptor.as_fd(), FdFlags::empty())
-            .map_err(JailError::new("give QEMU its files"))?;
+            .map_err(StageError::new("pass its files to QEMU"))?;
     }
-    let mut command = Command::new(&stage.qemu.program);
-    command.args(stage.machine.args(given)).env_clear().current_dir("/");
-    Err(JailError::new("start QEMU")(command.exec()))
+    let mut command = Command::new(&plan.qemu.program);
+    command.args(plan.machine.args(fds)).env_clear().current_dir("/");
+    Err(StageError::new("start QEMU")(command.exec()))
 }
 
-fn build(stage: &Stage) -> Result<(), JailError> {
+fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(JailError::new("keep its mounts to itself"))?;
-    let mut paths: Vec<&Path> = stage.qemu.paths.iter().map(|it| it.as_path()).collect();
-    paths.extend(stage.has_kvm().then_some(Path::new(qemu::KVM)));
-    let base = Path::new(BASE);
-    let place = || -> io::Result<()> {
-        // Taken before anything covers them.
-        let pieces: io::Result<Vec<_>> = paths.iter().map(|it| root::take(it, it)).collect();
-        let pieces = pieces?;
+        .map_err(StageError::new("make its mounts private"))?;
+    let mut paths: Vec<&Path> = plan.qemu.paths.iter().map(|it| it.as_path()).collect();
+    paths.extend(plan.has_kvm().then_some(Path::new(qemu::KVM_DEVICE)));
+    let base = Path::new(STAGING_DIR);
+    let mount_all = || -> io::Result<()> {
+        // Clone these before a mount covers them.
+        let entries: io::Result<Vec<_>> =
+            paths.iter().map(|it| root::clone_mount(it, it)).collect();
+        let entries = entries?;
         let safe = MountFlags::NOSUID | MountFlags::NODEV;
         mount("qemu", base, "tmpfs", safe, c"mode=0755,size=1m,nr_inodes=1024")?;
-        for folder in paths.iter().filter_map(|it| it.parent()) {
-            fs::create_dir_all(confine::below(base, folder))?;
+        for dir in paths.iter().filter_map(|it| it.parent()) {
+            fs::create_dir_all(confine::path_in_root(base, dir))?;
         }
-        root::place(base, pieces)?;
-        // QEMU reads its kernel by the path that a descriptor has here.
+        root::mount_entries(base, entries)?;
+        // QEMU opens its kernel through the path of a descriptor in here.
         let processes = base.join("proc");
         fs::create_dir(&processes)?;
         mount("proc", &processes, "proc", safe | MountFlags::NOEXEC, c"subset=pid")?;
-        root::move_into(base)
+        root::pivot_into(base)
     };
-    place().map_err(JailError::new("make a root for QEMU"))
+    mount_all().map_err(StageError::new("build a root for QEMU"))
 }
 
-/// Takes from this process all that QEMU does not need.
-fn close(stage: &Stage) -> Result<(), JailError> {
+/// Removes everything from this process that QEMU does not need.
+fn restrict(plan: &QemuPlan) -> Result<(), StageError> {
     let limits = [
         (Resource::Core, 0),
-        (Resource::Nofile, DESCRIPTORS),
-        (Resource::Fsize, stage.machine.largest_state()),
+        (Resource::Nofile, MAX_FDS),
+        (Resource::Fsize, plan.machine.max_state_size()),
     ];
     for (resource, limit) in limits {
         let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
         let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
-        rustix::process::setrlimit(resource, limit).map_err(JailError::new("bound QEMU"))?;
+        rustix::process::setrlimit(resource, limit)
+            .map_err(StageError::new("set QEMU's resource limits"))?;
     }
     confine::drop_capabilities(CapabilitySet::empty())
-        .map_err(JailError::new("drop its capabilities"))?;
-    // Nothing is written but the device, where there is one.
-    confine::restrict_files(&[qemu::KVM])
-        .map_err(JailError::new("restrict its files with landlock"))
+        .map_err(StageError::new("drop its capabilities"))?;
+    // Nothing is writable except the device, if there is one.
+    confine::apply_landlock(&[qemu::KVM_DEVICE])
+        .map_err(StageError::new("restrict its files with landlock"))
 }

@@ -1,5 +1,5 @@
-//! A stand-in for an engine: it answers as Docker's API lays it down, keeps what it was asked, and starts the suite's
-//! guest as an ordinary process where a container is started.
+//! A fake container engine. It implements the used part of Docker's API, records requests, and runs the suite's guest
+//! as an ordinary process instead of in a container.
 
 use std::{
     collections::BTreeMap,
@@ -22,15 +22,15 @@ use tokio::{
 
 use crate::HOSTILE;
 
-/// What the engine was asked, and what it keeps.
+/// The recorded requests, and the images and containers of the engine.
 #[derive(Default)]
-pub(super) struct Engine {
+pub(super) struct FakeEngine {
     requests: Mutex<Vec<String>>,
     images: Mutex<Vec<String>>,
     containers: Mutex<BTreeMap<String, Container>>,
-    /// Whether it cannot remove containers just now.
+    /// Whether removing containers fails.
     is_stuck: AtomicBool,
-    /// Whether it makes containers and does not say so.
+    /// Whether requests to create containers get no response.
     is_silent: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ struct Container {
     body: Value,
     attached: Option<BufReader<UnixStream>>,
     process: Option<Child>,
-    /// When its memory was last used up, in nanoseconds.
+    /// Time of the last out-of-memory event, in nanoseconds since the Unix epoch.
     out_of_memory: Option<u128>,
 }
 
@@ -48,10 +48,10 @@ struct Request {
     body: Vec<u8>,
 }
 
-impl Engine {
-    /// Listens in this folder, until the runtime ends.
-    pub(super) fn listen(folder: &Path) -> (Arc<Self>, PathBuf) {
-        let socket = folder.join("engine.sock");
+impl FakeEngine {
+    /// Listens on a socket in this directory until the runtime ends.
+    pub(super) fn listen(dir: &Path) -> (Arc<Self>, PathBuf) {
+        let socket = dir.join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let engine = Arc::new(Self::default());
         let listening = engine.clone();
@@ -63,53 +63,54 @@ impl Engine {
         (engine, socket)
     }
 
-    /// What was asked so far, one line each: `POST /containers/x/start`.
+    /// Returns the requests so far, for example `POST /containers/x/start`.
     pub(super) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// What the containers were made from that are there.
+    /// Returns the request bodies with which the existing containers were created.
     pub(super) fn bodies(&self) -> Vec<Value> {
         self.containers.lock().unwrap().values().map(|it| it.body.clone()).collect()
     }
 
-    /// Lets it fail to remove containers, or not.
-    pub(super) fn be_stuck(&self, stuck: bool) {
+    /// Sets whether removing containers fails.
+    pub(super) fn set_stuck(&self, stuck: bool) {
         self.is_stuck.store(stuck, Ordering::SeqCst);
     }
 
-    /// Lets it make containers without an answer.
-    pub(super) fn be_silent(&self) {
+    /// Makes requests to create containers get no response.
+    pub(super) fn make_silent(&self) {
         self.is_silent.store(true, Ordering::SeqCst);
     }
 
-    /// Lets the memory of every container be used up. The kernel may end any process of it then, the agent too.
-    pub(super) fn use_up_memory(&self) {
+    /// Records an out-of-memory event for every container. The kernel may kill any of its processes then, including the
+    /// agent.
+    pub(super) fn exhaust_memory(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         for container in self.containers.lock().unwrap().values_mut() {
             container.out_of_memory = Some(now);
         }
     }
 
-    /// Ends the process of every container, as the kernel does when memory is used up.
-    pub(super) fn end_all(&self) {
-        self.use_up_memory();
+    /// Kills the process of every container, as the kernel does when memory is exhausted.
+    pub(super) fn kill_all(&self) {
+        self.exhaust_memory();
         for container in self.containers.lock().unwrap().values_mut() {
             container.process.as_mut().unwrap().start_kill().unwrap();
         }
     }
 
-    /// That memory was used up, of the container and in the time that the query names.
+    /// Returns the out-of-memory event of the container and period that the query names.
     fn memory_events(&self, query: &str) -> Value {
         let value = |key| query.split('&').find_map(|it| it.strip_prefix(key)).unwrap();
-        // A moment is written as `seconds.nanoseconds`, the latter with all nine digits.
+        // A time is written as `seconds.nanoseconds`, with all nine digits of nanoseconds.
         let moment = |key| value(key).replace('.', "").parse::<u128>().unwrap();
-        let asked = moment("since=")..=moment("until=");
+        let period = moment("since=")..=moment("until=");
         let filters = value("filters=");
         assert!(filters.contains("%22event%22%3A%5B%22oom%22%5D"), "{filters}");
         let containers = self.containers.lock().unwrap();
         let (_, container) = containers.iter().find(|(name, _)| filters.contains(*name)).unwrap();
-        match container.out_of_memory.filter(|it| asked.contains(it)) {
+        match container.out_of_memory.filter(|it| period.contains(it)) {
             Some(at) => json!({ "Type": "container", "Action": "oom", "timeNano": at as u64 }),
             None => Value::Null,
         }
@@ -118,16 +119,16 @@ impl Engine {
     async fn serve(self: Arc<Self>, mut stream: BufReader<UnixStream>) {
         let Some(request) = read(&mut stream).await else { return };
         let (method, path) = request.line.split_once(" /").unwrap();
-        // Which version of the API is asked for, in front of the path, is not looked at.
+        // Ignore the API version at the start of the path.
         let path = match path.split_once('/') {
             Some((version, rest)) if version.starts_with("v1.") => rest,
             _ => path,
         };
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         self.requests.lock().unwrap().push(format!("{method} /{path}"));
-        let words: Vec<&str> = path.split('/').collect();
+        let segments: Vec<&str> = path.split('/').collect();
         let found = |it: bool| if it { 200 } else { 404 };
-        let (status, answer) = match (method, words.as_slice()) {
+        let (status, answer) = match (method, segments.as_slice()) {
             ("GET", ["info"]) => {
                 (200, json!({ "MemoryLimit": true, "PidsLimit": true, "CpuCfsQuota": false }))
             }
@@ -179,9 +180,9 @@ impl Engine {
                     None => (404, json!({ "message": "No such container" })),
                 }
             }
-            unknown => panic!("the engine was asked {unknown:?}"),
+            unknown => panic!("unexpected request: {unknown:?}"),
         };
-        // Of what there is nothing, as of events, the answer is empty.
+        // The body is empty if there is no answer, for example no events.
         let answer = if answer.is_null() { String::new() } else { answer.to_string() };
         let length = answer.len();
         let head =
@@ -189,7 +190,7 @@ impl Engine {
         let _ = stream.write_all(format!("{head}{answer}").as_bytes()).await;
     }
 
-    /// Starts what the container is to run, and joins its streams to the connection that was attached.
+    /// Starts the guest process of a container, and connects its streams to the attached connection.
     fn start(&self, name: &str) {
         let mut containers = self.containers.lock().unwrap();
         let container = containers.get_mut(name).unwrap();
@@ -205,14 +206,15 @@ impl Engine {
         let writer = Arc::new(tokio::sync::Mutex::new(writer));
         let mut stdin = process.stdin.take().unwrap();
         tokio::spawn(async move { tokio::io::copy(&mut reader, &mut stdin).await });
-        tokio::spawn(frame(1, process.stdout.take().unwrap(), writer.clone()));
-        tokio::spawn(frame(2, process.stderr.take().unwrap(), writer));
+        tokio::spawn(forward_framed(1, process.stdout.take().unwrap(), writer.clone()));
+        tokio::spawn(forward_framed(2, process.stderr.take().unwrap(), writer));
         container.process = Some(process);
     }
 }
 
-/// Puts the engine's own header before each piece of what a container says. The end of its output is the connection's.
-async fn frame(
+/// Prefixes each chunk of a container's output with the engine's stream header. Closes the connection at the end of
+/// standard output.
+async fn forward_framed(
     stream: u8,
     mut from: impl AsyncRead + Unpin,
     to: Arc<tokio::sync::Mutex<impl AsyncWrite + Unpin>>,

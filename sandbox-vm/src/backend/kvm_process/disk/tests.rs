@@ -1,20 +1,20 @@
 use rustix::io::Errno;
 
-use super::{Disk, Kind, ROOT, Size};
+use super::{Capacity, Disk, FileKind, ROOT};
 
-const SIZE: Size = Size { bytes: 64 << 10, files: 16 };
+const SIZE: Capacity = Capacity { bytes: 64 << 10, files: 16 };
 
 fn disk() -> Disk {
     Disk::new(SIZE, &["/workspace", "/tmp"])
 }
 
 fn file(disk: &mut Disk, path: &str) -> Result<u64, Errno> {
-    disk.make_file(disk.last(ROOT, path.as_bytes())?, 0o644)
+    disk.make_file(disk.resolve_parent(ROOT, path.as_bytes())?, 0o644)
 }
 
 fn names(disk: &Disk, path: &str) -> Vec<String> {
-    let folder = disk.follow(ROOT, path.as_bytes()).unwrap();
-    let entries = disk.list(folder, 0).unwrap();
+    let dir = disk.resolve(ROOT, path.as_bytes()).unwrap();
+    let entries = disk.list(dir, 0).unwrap();
     entries.map(|it| String::from_utf8_lossy(&it.name).into_owned()).collect()
 }
 
@@ -25,26 +25,28 @@ fn files_are_written_read_moved_and_removed() {
     assert_eq!(disk.write(node, 5, b"five"), Ok(4));
     assert_eq!(disk.read(node, 0, 100), Ok(&b"\0\0\0\0\0five"[..]));
     assert_eq!(disk.read(node, 100, 100), Ok(&b""[..]));
-    let (from, to) =
-        (disk.last(ROOT, b"/workspace/a").unwrap(), disk.last(ROOT, b"/tmp//b/").unwrap());
+    let (from, to) = (
+        disk.resolve_parent(ROOT, b"/workspace/a").unwrap(),
+        disk.resolve_parent(ROOT, b"/tmp//b/").unwrap(),
+    );
     disk.rename(from, to).unwrap();
     assert_eq!(names(&disk, "/workspace"), [".", ".."]);
     assert_eq!(names(&disk, "/workspace/../tmp/."), [".", "..", "b"]);
-    // Whoever has it open still has it.
-    let held = disk.hold(node).unwrap();
-    disk.remove_file(disk.last(ROOT, b"/tmp/b").unwrap()).unwrap();
-    assert_eq!(disk.follow(ROOT, b"/tmp/b"), Err(Errno::NOENT));
+    // An open file stays readable after it was removed.
+    let reference = disk.acquire(node).unwrap();
+    disk.remove_file(disk.resolve_parent(ROOT, b"/tmp/b").unwrap()).unwrap();
+    assert_eq!(disk.resolve(ROOT, b"/tmp/b"), Err(Errno::NOENT));
     assert_eq!(disk.read(node, 5, 4), Ok(&b"five"[..]));
-    disk.let_go(held);
+    disk.release(reference);
     assert_eq!(disk.read(node, 5, 4), Err(Errno::NOENT));
-    assert_eq!(disk.room().1.bytes, SIZE.bytes);
+    assert_eq!(disk.capacity_and_free().1.bytes, SIZE.bytes);
 }
 
 #[test]
-fn room_and_number_are_bounded() {
+fn size_and_number_of_files_are_limited() {
     let mut disk = disk();
     let node = file(&mut disk, "/workspace/a").unwrap();
-    // As much as there is room for, and then nothing.
+    // A write stores as much as fits; the next one fails.
     assert_eq!(disk.write(node, 0, &vec![1; 100 << 10]), Ok(64 << 10));
     assert_eq!(disk.write(node, 64 << 10, b"x"), Err(Errno::NOSPC));
     assert_eq!(disk.write(node, u64::MAX - 1, b"x"), Err(Errno::NOSPC));
@@ -52,23 +54,26 @@ fn room_and_number_are_bounded() {
     assert_eq!(disk.resize(node, 1 << 60), Err(Errno::NOSPC));
     assert_eq!(disk.write(node, 10, b"x"), Ok(1));
     disk.resize(node, 1).unwrap();
-    assert_eq!(disk.room().1.bytes, 60 << 10);
+    assert_eq!(disk.capacity_and_free().1.bytes, 60 << 10);
     for number in 1..16 {
         file(&mut disk, &format!("/tmp/{number}")).unwrap();
     }
     assert_eq!(file(&mut disk, "/tmp/more"), Err(Errno::NOSPC));
-    assert_eq!(disk.room().1.files, 0);
+    assert_eq!(disk.capacity_and_free().1.files, 0);
 }
 
 #[test]
-fn nothing_is_written_outside_its_folders() {
+fn root_directory_is_read_only() {
     let mut disk = disk();
     for path in ["/owned", "/workspace/../owned", "/tmp/../../owned"] {
         assert_eq!(file(&mut disk, path), Err(Errno::ROFS), "{path}");
     }
-    let workspace = disk.last(ROOT, b"/workspace").unwrap();
-    assert_eq!(disk.remove_folder(workspace), Err(Errno::ROFS));
-    assert_eq!(disk.rename(workspace, disk.last(ROOT, b"/tmp/w").unwrap()), Err(Errno::ROFS));
+    let workspace = disk.resolve_parent(ROOT, b"/workspace").unwrap();
+    assert_eq!(disk.remove_dir(workspace), Err(Errno::ROFS));
+    assert_eq!(
+        disk.rename(workspace, disk.resolve_parent(ROOT, b"/tmp/w").unwrap()),
+        Err(Errno::ROFS)
+    );
     for name in ["/tmp/.", "/tmp/..", "/tmp/"] {
         assert!(file(&mut disk, name).is_err(), "{name}");
     }
@@ -77,37 +82,40 @@ fn nothing_is_written_outside_its_folders() {
 }
 
 #[test]
-fn links_and_folders_lead_round_no_circle() {
+fn link_and_directory_cycles_are_rejected() {
     let mut disk = disk();
     for (name, target) in [("/tmp/a", "b"), ("/tmp/b", "/tmp/a"), ("/tmp/c", "../workspace")] {
-        disk.make_link(disk.last(ROOT, name.as_bytes()).unwrap(), target.as_bytes()).unwrap();
+        disk.make_link(disk.resolve_parent(ROOT, name.as_bytes()).unwrap(), target.as_bytes())
+            .unwrap();
     }
-    assert_eq!(disk.follow(ROOT, b"/tmp/a"), Err(Errno::LOOP));
-    assert_eq!(disk.follow(ROOT, b"/tmp/c"), disk.follow(ROOT, b"/workspace"));
-    let link = disk.find(ROOT, b"/tmp/c").unwrap();
-    assert_eq!(disk.facts(link).unwrap().kind, Kind::Link);
-    disk.make_folder(disk.last(ROOT, b"/tmp/outer").unwrap(), 0o755).unwrap();
-    disk.make_folder(disk.last(ROOT, b"/tmp/outer/inner").unwrap(), 0o755).unwrap();
-    let (outer, into) =
-        (disk.last(ROOT, b"/tmp/outer").unwrap(), disk.last(ROOT, b"/tmp/outer/inner/x").unwrap());
+    assert_eq!(disk.resolve(ROOT, b"/tmp/a"), Err(Errno::LOOP));
+    assert_eq!(disk.resolve(ROOT, b"/tmp/c"), disk.resolve(ROOT, b"/workspace"));
+    let link = disk.resolve_no_follow(ROOT, b"/tmp/c").unwrap();
+    assert_eq!(disk.metadata(link).unwrap().kind, FileKind::Link);
+    disk.make_dir(disk.resolve_parent(ROOT, b"/tmp/outer").unwrap(), 0o755).unwrap();
+    disk.make_dir(disk.resolve_parent(ROOT, b"/tmp/outer/inner").unwrap(), 0o755).unwrap();
+    let (outer, into) = (
+        disk.resolve_parent(ROOT, b"/tmp/outer").unwrap(),
+        disk.resolve_parent(ROOT, b"/tmp/outer/inner/x").unwrap(),
+    );
     assert_eq!(disk.rename(outer, into), Err(Errno::INVAL));
-    assert_eq!(disk.remove_folder(outer), Err(Errno::NOTEMPTY));
-    let inner = disk.follow(ROOT, b"/tmp/outer/inner").unwrap();
-    assert_eq!(disk.path(inner, 10), Ok(b"/tmp/outer/inner".to_vec()));
+    assert_eq!(disk.remove_dir(outer), Err(Errno::NOTEMPTY));
+    let inner = disk.resolve(ROOT, b"/tmp/outer/inner").unwrap();
+    assert_eq!(disk.path_of(inner, 10), Ok(b"/tmp/outer/inner".to_vec()));
 }
 
 #[test]
-fn a_listing_goes_on_though_entries_go() {
+fn listing_continues_while_entries_are_removed() {
     let mut disk = disk();
     for number in 0..6 {
         file(&mut disk, &format!("/tmp/{number}")).unwrap();
     }
-    let folder = disk.follow(ROOT, b"/tmp").unwrap();
-    let first: Vec<_> = disk.list(folder, 0).unwrap().take(5).collect();
+    let dir = disk.resolve(ROOT, b"/tmp").unwrap();
+    let first: Vec<_> = disk.list(dir, 0).unwrap().take(5).collect();
     for entry in &first[2..] {
-        disk.remove_file(super::Last { folder, name: &entry.name }).unwrap();
+        disk.remove_file(super::PathTail { dir, name: &entry.name }).unwrap();
     }
-    let rest = disk.list(folder, first[4].number).unwrap();
+    let rest = disk.list(dir, first[4].number).unwrap();
     let rest: Vec<_> = rest.map(|it| String::from_utf8_lossy(&it.name).into_owned()).collect();
     assert_eq!(rest, ["3", "4", "5"]);
 }

@@ -1,41 +1,41 @@
-//! Paths, from name to name.
+//! Path resolution.
 
 use rustix::io::Errno;
 
 use super::{Content, Disk, ROOT};
 
-/// How many links one path may lead through.
+/// Maximum number of symbolic links that one path may go through.
 const MAX_LINKS: u32 = 40;
 
-/// The longest path.
+/// Maximum length of a path in bytes.
 const MAX_PATH: usize = 4096;
 
-/// The last name of a path, and the folder that it is looked for in.
+/// The last component of a path, and the directory that should contain it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::backend::kvm_process) struct Last<'a> {
-    pub(in crate::backend::kvm_process) folder: u64,
+pub(in crate::backend::kvm_process) struct PathTail<'a> {
+    pub(in crate::backend::kvm_process) dir: u64,
     pub(in crate::backend::kvm_process) name: &'a [u8],
 }
 
 impl Disk {
-    /// The folder of the last name of a path, which starts at this folder unless it starts at the root.
-    pub(in crate::backend::kvm_process) fn last<'a>(
+    /// Resolves everything but the last component of a path. Relative paths start at `from`.
+    pub(in crate::backend::kvm_process) fn resolve_parent<'a>(
         &self,
         from: u64,
         path: &'a [u8],
-    ) -> Result<Last<'a>, Errno> {
+    ) -> Result<PathTail<'a>, Errno> {
         let from = self.start(from, path)?;
         let trimmed = path.trim_suffix_slashes();
         let cut = trimmed.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
         let (before, name) = trimmed.split_at(cut);
-        let folder = self.walk(from, before, &mut 0)?;
-        self.folder(folder)?;
-        // The root has no name of its own.
-        Ok(Last { folder, name: if name.is_empty() { b"." } else { name } })
+        let dir = self.walk(from, before, &mut 0)?;
+        self.dir(dir)?;
+        // The root has no name.
+        Ok(PathTail { dir, name: if name.is_empty() { b"." } else { name } })
     }
 
-    /// What a path leads to; a link at its end is followed.
-    pub(in crate::backend::kvm_process) fn follow(
+    /// Resolves a path. A symbolic link at its end is followed.
+    pub(in crate::backend::kvm_process) fn resolve(
         &self,
         from: u64,
         path: &[u8],
@@ -44,42 +44,42 @@ impl Disk {
         self.walk(start, path, &mut 0)
     }
 
-    /// What a path leads to; a link at its end is not followed, unless the path says that it is a folder.
-    pub(in crate::backend::kvm_process) fn find(
+    /// Resolves a path. A symbolic link at its end is not followed, unless the path ends with a slash.
+    pub(in crate::backend::kvm_process) fn resolve_no_follow(
         &self,
         from: u64,
         path: &[u8],
     ) -> Result<u64, Errno> {
         match path.last() {
-            Some(b'/') => self.follow(from, path),
-            _ => self.entry(self.last(from, path)?),
+            Some(b'/') => self.resolve(from, path),
+            _ => self.lookup(self.resolve_parent(from, path)?),
         }
     }
 
-    /// What a folder has under this name.
-    pub(in crate::backend::kvm_process) fn entry(&self, last: Last<'_>) -> Result<u64, Errno> {
-        let folder = self.folder(last.folder)?;
-        match last.name {
-            b"." => Ok(last.folder),
-            b".." => Ok(folder.parent),
+    /// Returns the entry of a directory with this name.
+    pub(in crate::backend::kvm_process) fn lookup(&self, tail: PathTail<'_>) -> Result<u64, Errno> {
+        let dir = self.dir(tail.dir)?;
+        match tail.name {
+            b"." => Ok(tail.dir),
+            b".." => Ok(dir.parent),
             name => {
-                let number = folder.names.get(name).ok_or(Errno::NOENT)?;
-                folder.entries.get(number).map(|it| it.1).ok_or(Errno::NOENT)
+                let number = dir.names.get(name).ok_or(Errno::NOENT)?;
+                dir.entries.get(number).map(|it| it.1).ok_or(Errno::NOENT)
             }
         }
     }
 
-    /// The path of a folder, from the root, if it is no deeper than this.
-    pub(in crate::backend::kvm_process) fn path(
+    /// Returns the absolute path of a directory, if it is at most `depth` levels deep.
+    pub(in crate::backend::kvm_process) fn path_of(
         &self,
-        folder: u64,
+        dir: u64,
         depth: usize,
     ) -> Result<Vec<u8>, Errno> {
         let mut names = Vec::new();
-        let mut at = folder;
+        let mut at = dir;
         while at != ROOT {
-            let parent = self.folder(at)?.parent;
-            let entries = &self.folder(parent)?.entries;
+            let parent = self.dir(at)?.parent;
+            let entries = &self.dir(parent)?.entries;
             let (name, _) = entries.values().find(|it| it.1 == at).ok_or(Errno::NOENT)?;
             names.push(name.clone());
             if names.len() > depth {
@@ -100,25 +100,25 @@ impl Disk {
         }
     }
 
-    /// Walks a path, following all links; `links` counts them.
+    /// Follows a path and all symbolic links in it; `links` counts them.
     fn walk(&self, from: u64, path: &[u8], links: &mut u32) -> Result<u64, Errno> {
         let mut at = from;
         for name in path.split(|it| *it == b'/').filter(|it| !it.is_empty()) {
-            let next = self.entry(Last { folder: at, name })?;
+            let next = self.lookup(PathTail { dir: at, name })?;
             at = match &self.node(next)?.content {
                 Content::Link(target) => {
                     *links += 1;
                     if *links > MAX_LINKS {
                         return Err(Errno::LOOP);
                     }
-                    // No deeper than there may be links.
+                    // The limit on links also limits the recursion.
                     self.walk(self.start(at, target)?, target, links)?
                 }
                 _ => next,
             };
         }
         if path.last() == Some(&b'/') {
-            self.folder(at)?;
+            self.dir(at)?;
         }
         Ok(at)
     }

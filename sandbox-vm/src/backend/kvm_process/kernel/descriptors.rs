@@ -1,4 +1,4 @@
-//! Descriptors: what the guest has open.
+//! The guest's file descriptors.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,144 +10,153 @@ use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    Answer, Kernel, Outside,
-    poll::{Interests, Ready},
-    streams::{Counter, Edges, Reader, Writer, pipe},
+    CallResult, HostIo, Kernel,
+    poll::{Interests, Readiness},
+    streams::{EdgeCounts, EventCounter, PipeReader, PipeWriter, pipe},
 };
-use crate::backend::kvm_process::disk::{Held, Kind};
+use crate::backend::kvm_process::disk::{FileKind, NodeRef};
 
-/// How many pipes there may be at once: each holds memory of the monitor's.
+/// Maximum number of pipes, because each uses memory of the monitor.
 const MAX_PIPES: usize = 64;
 
-/// Something that is open, by one or several descriptors.
+/// An open file, shared by one or more descriptors.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenFile {
     pub(super) object: Object,
     pub(super) is_nonblocking: Cell<bool>,
-    /// Where the next byte, or the next entry of a folder, is.
+    /// Position of the next byte, or of the next entry of a directory.
     pub(super) offset: Cell<u64>,
-    pub(super) may: May,
+    pub(super) mode: AccessMode,
 }
 
-/// What may be done with it.
+/// How the file was opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct May {
+pub(super) struct AccessMode {
     pub(super) read: bool,
     pub(super) write: bool,
-    /// Writing always goes to the end.
+    /// Every write appends.
     pub(super) append: bool,
 }
 
 /// What is open.
 #[derive(Debug)]
 pub(super) enum Object {
-    /// The one channel to the host.
-    Channel(Edges),
-    /// What the guest says outside the channel.
-    Words,
+    /// The only channel to the host.
+    Channel(EdgeCounts),
+    /// Output outside the channel.
+    Diagnostics,
     Null,
-    Node(Held, Kind),
-    Reader(Reader),
-    Writer(Writer),
-    Pair(Reader, Writer),
-    Counter(Counter),
-    Poll(RefCell<Interests>),
+    Node(NodeRef, FileKind),
+    PipeReader(PipeReader),
+    PipeWriter(PipeWriter),
+    SocketPair(PipeReader, PipeWriter),
+    EventFd(EventCounter),
+    Epoll(RefCell<Interests>),
 }
 
-impl Open {
+impl OpenFile {
     pub(super) fn new(object: Object, flags: u64) -> Self {
         let bits = flags as i32;
         let way = bits & libc::O_ACCMODE;
-        let may = May {
+        let mode = AccessMode {
             read: way != libc::O_WRONLY,
             write: way != libc::O_RDONLY,
             append: bits & libc::O_APPEND != 0,
         };
         let is_nonblocking = Cell::new(bits & libc::O_NONBLOCK != 0);
-        Self { object, is_nonblocking, offset: Cell::new(0), may }
+        Self { object, is_nonblocking, offset: Cell::new(0), mode }
     }
 
-    /// What happened to it, for those who want to hear of news only.
-    pub(super) fn edges(&self) -> (u64, u64) {
-        let of = |input: &Edges, output: &Edges| (input.input.get(), output.output.get());
+    /// Returns the input and output edge counts, for edge-triggered waiting.
+    pub(super) fn edge_counts(&self) -> (u64, u64) {
+        let of = |input: &EdgeCounts, output: &EdgeCounts| (input.input.get(), output.output.get());
         match &self.object {
             Object::Channel(edges) => of(edges, edges),
-            Object::Reader(it) => of(&it.0.edges, &it.0.edges),
-            Object::Writer(it) => of(&it.0.edges, &it.0.edges),
-            Object::Pair(reader, writer) => of(&reader.0.edges, &writer.0.edges),
-            Object::Counter(it) => of(&it.edges, &it.edges),
-            Object::Words | Object::Null | Object::Node(..) | Object::Poll(_) => (0, 0),
+            Object::PipeReader(it) => of(&it.0.edges, &it.0.edges),
+            Object::PipeWriter(it) => of(&it.0.edges, &it.0.edges),
+            Object::SocketPair(reader, writer) => of(&reader.0.edges, &writer.0.edges),
+            Object::EventFd(it) => of(&it.edges, &it.edges),
+            Object::Diagnostics | Object::Null | Object::Node(..) | Object::Epoll(_) => (0, 0),
         }
     }
 
-    /// Somebody read less of the channel than was asked for, and waits for news now, whatever the reason was.
-    pub(super) fn runs_dry(&self) {
+    /// Counts an input edge of the channel after a read returned less than requested, whatever the reason.
+    /// Edge-triggered readers then wait for a new event.
+    pub(super) fn mark_input_drained(&self) {
         if let Object::Channel(edges) = &self.object {
-            edges.input();
+            edges.bump_input();
         }
     }
 
-    /// The same for writing.
-    pub(super) fn runs_full(&self) {
+    /// Counts an output edge of the channel after a write accepted less than requested.
+    pub(super) fn mark_output_full(&self) {
         if let Object::Channel(edges) = &self.object {
-            edges.output();
+            edges.bump_output();
         }
     }
 
-    /// What it is ready for, unless it is the channel, of which only the outside knows.
-    pub(super) fn ready(&self) -> Ready {
+    /// Returns what the file is ready for. Only the host knows that for the channel.
+    pub(super) fn readiness(&self) -> Readiness {
         match &self.object {
-            Object::Reader(it) => it.ready(),
-            Object::Writer(it) => it.ready(),
-            Object::Pair(reader, writer) => reader.ready().or(writer.ready()),
-            Object::Counter(it) => it.ready(),
-            Object::Channel(_) | Object::Poll(_) => Ready::default(),
-            Object::Words | Object::Null | Object::Node(..) => {
-                Ready { input: true, output: true, hangup: false }
+            Object::PipeReader(it) => it.readiness(),
+            Object::PipeWriter(it) => it.readiness(),
+            Object::SocketPair(reader, writer) => reader.readiness().or(writer.readiness()),
+            Object::EventFd(it) => it.readiness(),
+            Object::Channel(_) | Object::Epoll(_) => Readiness::default(),
+            Object::Diagnostics | Object::Null | Object::Node(..) => {
+                Readiness { input: true, output: true, hangup: false }
             }
         }
     }
 
     fn is_pipe(&self) -> bool {
-        matches!(self.object, Object::Reader(_) | Object::Writer(_) | Object::Pair(..))
+        matches!(
+            self.object,
+            Object::PipeReader(_) | Object::PipeWriter(_) | Object::SocketPair(..)
+        )
     }
 }
 
-/// All descriptors.
+/// All descriptors of the guest.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     open: BTreeMap<u64, Descriptor>,
-    most: u64,
+    max: u64,
 }
 
 #[derive(Debug)]
 struct Descriptor {
-    open: Rc<Open>,
+    open: Rc<OpenFile>,
     closes_on_exec: Cell<bool>,
 }
 
 impl Descriptors {
-    /// The first three: the channel, nothing, and what is said outside the channel.
-    pub(super) fn new(most: u64) -> Self {
-        let mut descriptors = Self { open: BTreeMap::new(), most };
-        for object in [Object::Channel(Edges::default()), Object::Null, Object::Words] {
-            let open = Rc::new(Open::new(object, libc::O_RDWR as u64));
+    /// Opens the first three: the channel, nothing, and the diagnostic output.
+    pub(super) fn new(max: u64) -> Self {
+        let mut descriptors = Self { open: BTreeMap::new(), max };
+        for object in [Object::Channel(EdgeCounts::default()), Object::Null, Object::Diagnostics] {
+            let open = Rc::new(OpenFile::new(object, libc::O_RDWR as u64));
             let _ = descriptors.add(open, 0, false);
         }
         descriptors
     }
 
-    pub(super) fn get(&self, fd: u64) -> Result<Rc<Open>, Errno> {
-        // A descriptor is an `int`: what is above its bits does not count.
+    pub(super) fn get(&self, fd: u64) -> Result<Rc<OpenFile>, Errno> {
+        // A descriptor is an `int`, so the upper bits are ignored.
         let fd = u64::from(fd as u32);
         self.open.get(&fd).map(|it| it.open.clone()).ok_or(Errno::BADF)
     }
 
-    /// The lowest free number from `from` on.
-    pub(super) fn add(&mut self, open: Rc<Open>, from: u64, closes: bool) -> Result<u64, Errno> {
+    /// Adds a descriptor with the lowest free number that is at least `from`.
+    pub(super) fn add(
+        &mut self,
+        open: Rc<OpenFile>,
+        from: u64,
+        closes: bool,
+    ) -> Result<u64, Errno> {
         let taken = self.open.range(from..).zip(from..);
         let fd = from + taken.take_while(|((fd, _), free)| *fd == free).count() as u64;
-        if fd >= self.most {
+        if fd >= self.max {
             return Err(Errno::MFILE);
         }
         self.open.insert(fd, Descriptor { open, closes_on_exec: Cell::new(closes) });
@@ -159,26 +168,26 @@ impl Descriptors {
     }
 }
 
-impl<O: Outside> Kernel<O> {
-    pub(super) fn close(&mut self, fd: u64) -> Answer {
+impl<O: HostIo> Kernel<O> {
+    pub(super) fn close(&mut self, fd: u64) -> CallResult {
         let closed = self.descriptors.open.remove(&u64::from(fd as u32)).ok_or(Errno::BADF)?;
         self.drop_open(closed.open);
         Ok(0)
     }
 
-    /// A file that was removed while it was open goes with its last descriptor.
-    pub(super) fn drop_open(&mut self, open: Rc<Open>) {
-        if let Some(Open { object: Object::Node(held, _), .. }) = Rc::into_inner(open) {
-            self.disk.let_go(held);
+    /// Releases an open file. A file that was removed while it was open goes away with its last descriptor.
+    pub(super) fn drop_open(&mut self, open: Rc<OpenFile>) {
+        if let Some(OpenFile { object: Object::Node(node, _), .. }) = Rc::into_inner(open) {
+            self.disk.release(node);
         }
     }
 
-    pub(super) fn dup(&mut self, fd: u64, from: u64) -> Answer {
+    pub(super) fn dup(&mut self, fd: u64, from: u64) -> CallResult {
         let open = self.open(fd)?;
         Ok(self.descriptors.add(open, from, false)?)
     }
 
-    pub(super) fn fcntl(&mut self, fd: u64, what: u64, value: u64) -> Answer {
+    pub(super) fn fcntl(&mut self, fd: u64, what: u64, value: u64) -> CallResult {
         let open = self.open(fd)?;
         let descriptor = self.descriptors.open.get(&u64::from(fd as u32)).ok_or(Errno::BADF)?;
         match what as i32 {
@@ -189,7 +198,7 @@ impl<O: Outside> Kernel<O> {
                 descriptor.closes_on_exec.set(value & 1 != 0);
                 Ok(0)
             }
-            libc::F_GETFL => Ok(status(&open)),
+            libc::F_GETFL => Ok(status_flags(&open)),
             libc::F_SETFL => {
                 open.is_nonblocking.set(value as i32 & libc::O_NONBLOCK != 0);
                 Ok(0)
@@ -198,11 +207,11 @@ impl<O: Outside> Kernel<O> {
         }
     }
 
-    pub(super) fn ioctl(&mut self, fd: u64, what: u64, value: u64) -> Answer {
+    pub(super) fn ioctl(&mut self, fd: u64, what: u64, value: u64) -> CallResult {
         let open = self.open(fd)?;
         match what {
             libc::FIONBIO => {
-                let on = self.number::<4>(value)? != [0; 4];
+                let on = self.read_array::<4>(value)? != [0; 4];
                 open.is_nonblocking.set(on);
                 Ok(0)
             }
@@ -211,18 +220,18 @@ impl<O: Outside> Kernel<O> {
         }
     }
 
-    pub(super) fn pipe(&mut self, at: u64, flags: u64) -> Answer {
+    pub(super) fn pipe(&mut self, at: u64, flags: u64) -> CallResult {
         let (reader, writer) = pipe();
         let flags = flags & !(libc::O_ACCMODE as u64);
         let ends = [
-            Open::new(Object::Reader(reader), flags | libc::O_RDONLY as u64),
-            Open::new(Object::Writer(writer), flags | libc::O_WRONLY as u64),
+            OpenFile::new(Object::PipeReader(reader), flags | libc::O_RDONLY as u64),
+            OpenFile::new(Object::PipeWriter(writer), flags | libc::O_WRONLY as u64),
         ];
         self.add_pair(ends, at, flags)
     }
 
-    /// Two ends of one conversation inside the guest; there are no other sockets.
-    pub(super) fn socket_pair(&mut self, family: u64, kind: u64, at: u64) -> Answer {
+    /// Creates two connected sockets inside the guest; there are no other sockets.
+    pub(super) fn socket_pair(&mut self, family: u64, kind: u64, at: u64) -> CallResult {
         let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64;
         if family != libc::AF_UNIX as u64 || kind & !flags != libc::SOCK_STREAM as u64 {
             return Err(Errno::AFNOSUPPORT.into());
@@ -230,17 +239,17 @@ impl<O: Outside> Kernel<O> {
         let ((first_in, second_out), (second_in, first_out)) = (pipe(), pipe());
         let flags = flags | libc::O_RDWR as u64;
         let ends = [
-            Open::new(Object::Pair(first_in, first_out), flags),
-            Open::new(Object::Pair(second_in, second_out), flags),
+            OpenFile::new(Object::SocketPair(first_in, first_out), flags),
+            OpenFile::new(Object::SocketPair(second_in, second_out), flags),
         ];
         self.add_pair(ends, at, flags)
     }
 
-    fn add_pair(&mut self, [first, second]: [Open; 2], at: u64, flags: u64) -> Answer {
+    fn add_pair(&mut self, [first, second]: [OpenFile; 2], at: u64, flags: u64) -> CallResult {
         if self.descriptors.count_pipes() >= MAX_PIPES {
             return Err(Errno::MFILE.into());
         }
-        self.check_room(at, 8)?;
+        self.check_writable(at, 8)?;
         let closes = flags & libc::O_CLOEXEC as u64 != 0;
         let first = self.descriptors.add(Rc::new(first), 0, closes)?;
         let second = match self.descriptors.add(Rc::new(second), 0, closes) {
@@ -255,30 +264,30 @@ impl<O: Outside> Kernel<O> {
         Ok(0)
     }
 
-    pub(super) fn eventfd(&mut self, count: u64, flags: u64) -> Answer {
-        let takes_one = flags & libc::EFD_SEMAPHORE as u64 != 0;
-        let counter = Counter::new(u64::from(count as u32), takes_one);
+    pub(super) fn eventfd(&mut self, count: u64, flags: u64) -> CallResult {
+        let is_semaphore = flags & libc::EFD_SEMAPHORE as u64 != 0;
+        let counter = EventCounter::new(u64::from(count as u32), is_semaphore);
         let closes = flags & libc::O_CLOEXEC as u64 != 0;
-        let open = Open::new(
-            Object::Counter(counter),
+        let open = OpenFile::new(
+            Object::EventFd(counter),
             flags & libc::O_NONBLOCK as u64 | libc::O_RDWR as u64,
         );
         Ok(self.descriptors.add(Rc::new(open), 0, closes)?)
     }
 
-    pub(super) fn epoll_create(&mut self) -> Answer {
-        let open = Open::new(Object::Poll(RefCell::default()), 0);
+    pub(super) fn epoll_create(&mut self) -> CallResult {
+        let open = OpenFile::new(Object::Epoll(RefCell::default()), 0);
         Ok(self.descriptors.add(Rc::new(open), 0, true)?)
     }
 }
 
-fn status(open: &Open) -> u64 {
-    let way = match (open.may.read, open.may.write) {
+fn status_flags(open: &OpenFile) -> u64 {
+    let way = match (open.mode.read, open.mode.write) {
         (true, true) => libc::O_RDWR,
         (false, true) => libc::O_WRONLY,
         _ => libc::O_RDONLY,
     };
-    let append = if open.may.append { libc::O_APPEND } else { 0 };
+    let append = if open.mode.append { libc::O_APPEND } else { 0 };
     let nonblocking = if open.is_nonblocking.get() { libc::O_NONBLOCK } else { 0 };
     u64::from((way | append | nonblocking).cast_unsigned())
 }

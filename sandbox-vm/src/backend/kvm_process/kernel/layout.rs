@@ -1,17 +1,17 @@
-//! How facts lie in the guest's memory, as the C headers of Linux on this processor lay them down.
+//! Layout of structures in guest memory, as in the C headers of Linux on x86-64.
 
 use std::time::Duration;
 
 use nix::libc;
 
-use crate::backend::kvm_process::disk::{Entry, Facts, Kind, Size};
+use crate::backend::kvm_process::disk::{Capacity, DirEntry, FileKind, Metadata};
 
-/// The only user.
+/// The only user: `nobody`.
 const USER: u32 = 65_534;
 
 const BLOCK: u64 = 4096;
 
-/// Seconds and nanoseconds.
+/// `struct timespec`.
 pub(super) fn time(time: Duration) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&time.as_secs().to_le_bytes());
@@ -19,111 +19,111 @@ pub(super) fn time(time: Duration) -> [u8; 16] {
     bytes
 }
 
-/// `struct rusage`, with nothing known but the time.
-pub(super) fn usage(used: Duration) -> Vec<u8> {
-    let mut fields = Fields::new(144);
-    fields.put(0, &used.as_secs().to_le_bytes());
-    fields.put(8, &u64::from(used.subsec_micros()).to_le_bytes());
-    fields.0
+/// `struct rusage`, with only the user time filled in.
+pub(super) fn rusage(used: Duration) -> Vec<u8> {
+    let mut buffer = StructBuffer::new(144);
+    buffer.put(0, &used.as_secs().to_le_bytes());
+    buffer.put(8, &u64::from(used.subsec_micros()).to_le_bytes());
+    buffer.0
 }
 
 /// `struct utsname`.
-pub(super) fn names(names: [&str; 6]) -> Vec<u8> {
+pub(super) fn utsname(names: [&str; 6]) -> Vec<u8> {
     const LEN: usize = 65;
-    let mut fields = Fields::new(LEN * names.len());
+    let mut buffer = StructBuffer::new(LEN * names.len());
     for (index, name) in names.iter().enumerate() {
-        fields.put(index * LEN, name.as_bytes());
+        buffer.put(index * LEN, name.as_bytes());
     }
-    fields.0
+    buffer.0
 }
 
 /// `struct stat`.
-pub(super) fn stat(facts: &Facts) -> Vec<u8> {
-    let mut fields = Fields::new(144);
-    fields.put(0, &1_u64.to_le_bytes());
-    fields.put(8, &facts.node.to_le_bytes());
-    fields.put(16, &1_u64.to_le_bytes());
-    fields.put(24, &mode(facts).to_le_bytes());
-    fields.put(28, &USER.to_le_bytes());
-    fields.put(32, &USER.to_le_bytes());
-    fields.put(48, &facts.size.to_le_bytes());
-    fields.put(56, &BLOCK.to_le_bytes());
-    fields.put(64, &facts.size.div_ceil(512).to_le_bytes());
+pub(super) fn stat(metadata: &Metadata) -> Vec<u8> {
+    let mut buffer = StructBuffer::new(144);
+    buffer.put(0, &1_u64.to_le_bytes());
+    buffer.put(8, &metadata.node.to_le_bytes());
+    buffer.put(16, &1_u64.to_le_bytes());
+    buffer.put(24, &mode(metadata).to_le_bytes());
+    buffer.put(28, &USER.to_le_bytes());
+    buffer.put(32, &USER.to_le_bytes());
+    buffer.put(48, &metadata.size.to_le_bytes());
+    buffer.put(56, &BLOCK.to_le_bytes());
+    buffer.put(64, &metadata.size.div_ceil(512).to_le_bytes());
     for at in [72, 88, 104] {
-        fields.put(at, &time(facts.changed));
+        buffer.put(at, &time(metadata.changed));
     }
-    fields.0
+    buffer.0
 }
 
-/// `struct statx`, with what `struct stat` has.
-pub(super) fn statx(facts: &Facts) -> Vec<u8> {
+/// `struct statx`, with the fields that `struct stat` has.
+pub(super) fn statx(metadata: &Metadata) -> Vec<u8> {
     const BASIC: u32 = 0x7ff;
-    let mut fields = Fields::new(256);
-    fields.put(0, &BASIC.to_le_bytes());
-    fields.put(4, &(BLOCK as u32).to_le_bytes());
-    fields.put(16, &1_u32.to_le_bytes());
-    fields.put(20, &USER.to_le_bytes());
-    fields.put(24, &USER.to_le_bytes());
-    fields.put(28, &(mode(facts) as u16).to_le_bytes());
-    fields.put(32, &facts.node.to_le_bytes());
-    fields.put(40, &facts.size.to_le_bytes());
-    fields.put(48, &facts.size.div_ceil(512).to_le_bytes());
+    let mut buffer = StructBuffer::new(256);
+    buffer.put(0, &BASIC.to_le_bytes());
+    buffer.put(4, &(BLOCK as u32).to_le_bytes());
+    buffer.put(16, &1_u32.to_le_bytes());
+    buffer.put(20, &USER.to_le_bytes());
+    buffer.put(24, &USER.to_le_bytes());
+    buffer.put(28, &(mode(metadata) as u16).to_le_bytes());
+    buffer.put(32, &metadata.node.to_le_bytes());
+    buffer.put(40, &metadata.size.to_le_bytes());
+    buffer.put(48, &metadata.size.div_ceil(512).to_le_bytes());
     for at in [64, 96, 112] {
-        fields.put(at, &facts.changed.as_secs().to_le_bytes());
-        fields.put(at + 8, &facts.changed.subsec_nanos().to_le_bytes());
+        buffer.put(at, &metadata.changed.as_secs().to_le_bytes());
+        buffer.put(at + 8, &metadata.changed.subsec_nanos().to_le_bytes());
     }
-    fields.put(140, &1_u32.to_le_bytes());
-    fields.0
+    buffer.put(140, &1_u32.to_le_bytes());
+    buffer.0
 }
 
 /// `struct statfs`.
-pub(super) fn statfs(all: Size, free: Size) -> Vec<u8> {
+pub(super) fn statfs(all: Capacity, free: Capacity) -> Vec<u8> {
     const TMPFS: u64 = 0x0102_1994;
-    let blocks = |it: Size| it.bytes / BLOCK;
-    let mut fields = Fields::new(120);
+    let blocks = |it: Capacity| it.bytes / BLOCK;
+    let mut buffer = StructBuffer::new(120);
     for (index, number) in
         [TMPFS, BLOCK, blocks(all), blocks(free), blocks(free), all.files, free.files]
             .iter()
             .enumerate()
     {
-        fields.put(index * 8, &number.to_le_bytes());
+        buffer.put(index * 8, &number.to_le_bytes());
     }
-    fields.put(64, &255_u64.to_le_bytes());
-    fields.put(72, &BLOCK.to_le_bytes());
-    fields.0
+    buffer.put(64, &255_u64.to_le_bytes());
+    buffer.put(72, &BLOCK.to_le_bytes());
+    buffer.0
 }
 
 /// `struct linux_dirent64`.
-pub(super) fn entry(entry: &Entry) -> Vec<u8> {
+pub(super) fn dirent(entry: &DirEntry) -> Vec<u8> {
     const NAME: usize = 19;
     let len = (NAME + entry.name.len() + 1).next_multiple_of(8);
-    let mut fields = Fields::new(len);
-    fields.put(0, &entry.node.to_le_bytes());
-    fields.put(8, &entry.number.to_le_bytes());
-    fields.put(16, &(len as u16).to_le_bytes());
+    let mut buffer = StructBuffer::new(len);
+    buffer.put(0, &entry.node.to_le_bytes());
+    buffer.put(8, &entry.number.to_le_bytes());
+    buffer.put(16, &(len as u16).to_le_bytes());
     let kind = match entry.kind {
-        Kind::File => libc::DT_REG,
-        Kind::Folder => libc::DT_DIR,
-        Kind::Link => libc::DT_LNK,
+        FileKind::File => libc::DT_REG,
+        FileKind::Directory => libc::DT_DIR,
+        FileKind::Link => libc::DT_LNK,
     };
-    fields.put(18, &[kind]);
-    fields.put(NAME, &entry.name);
-    fields.0
+    buffer.put(18, &[kind]);
+    buffer.put(NAME, &entry.name);
+    buffer.0
 }
 
-fn mode(facts: &Facts) -> u32 {
-    let kind = match facts.kind {
-        Kind::File => libc::S_IFREG,
-        Kind::Folder => libc::S_IFDIR,
-        Kind::Link => libc::S_IFLNK,
+fn mode(metadata: &Metadata) -> u32 {
+    let kind = match metadata.kind {
+        FileKind::File => libc::S_IFREG,
+        FileKind::Directory => libc::S_IFDIR,
+        FileKind::Link => libc::S_IFLNK,
     };
-    kind | facts.mode
+    kind | metadata.mode
 }
 
-/// A structure, zero at first.
-struct Fields(Vec<u8>);
+/// A structure that is initially zero.
+struct StructBuffer(Vec<u8>);
 
-impl Fields {
+impl StructBuffer {
     fn new(len: usize) -> Self {
         Self(vec![0; len])
     }

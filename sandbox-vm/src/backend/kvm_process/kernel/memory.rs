@@ -1,17 +1,17 @@
-//! Memory: the heap, mappings, and what may be done with pages.
+//! Memory system calls: the heap, mappings, and access rights of pages.
 
 use std::ops::Range;
 
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{Answer, Kernel, Outside};
+use super::{CallResult, HostIo, Kernel};
 use crate::backend::kvm_process::{
     ram::PAGE,
     space::{Access, USER},
 };
 
-/// The memory after the program that grows and shrinks at its end.
+/// The memory after the program, which grows and shrinks at its end.
 #[derive(Debug)]
 pub(super) struct Heap {
     start: u64,
@@ -24,9 +24,9 @@ impl Heap {
     }
 }
 
-impl<O: Outside> Kernel<O> {
-    /// Moves the end of the heap, and says where it is: where it was, if it cannot be moved.
-    pub(super) fn brk(&mut self, end: u64) -> Answer {
+impl<O: HostIo> Kernel<O> {
+    /// Moves the end of the heap and returns its position, which is unchanged if it cannot be moved.
+    pub(super) fn brk(&mut self, end: u64) -> CallResult {
         let pages = |it: u64| it.next_multiple_of(PAGE);
         let Heap { start, end: old } = self.heap;
         if end < start || end > USER.end {
@@ -49,10 +49,10 @@ impl<O: Outside> Kernel<O> {
         Ok(self.heap.end)
     }
 
-    pub(super) fn mmap(&mut self, [at, len, access, flags, _, _]: [u64; 6]) -> Answer {
+    pub(super) fn mmap(&mut self, [at, len, access, flags, _, _]: [u64; 6]) -> CallResult {
         let flag = |it: i32| flags & u64::from(it.cast_unsigned()) != 0;
         let access = parse_access(access)?;
-        // There is no file whose pages could be shared.
+        // There are no files whose pages could be mapped.
         if !flag(libc::MAP_ANONYMOUS) {
             return Err(Errno::NODEV.into());
         }
@@ -67,19 +67,19 @@ impl<O: Outside> Kernel<O> {
             match wanted {
                 Some(range) if self.space.is_free(&range) => range,
                 _ if len == 0 => return Err(Errno::INVAL.into()),
-                _ => self.space.find(len)?,
+                _ => self.space.find_free(len)?,
             }
         };
         self.space.map(&range, access)?;
         Ok(range.start)
     }
 
-    pub(super) fn munmap(&mut self, at: u64, len: u64) -> Answer {
+    pub(super) fn munmap(&mut self, at: u64, len: u64) -> CallResult {
         self.space.unmap(&pages(at, len).ok_or(Errno::INVAL)?)?;
         Ok(0)
     }
 
-    pub(super) fn mprotect(&mut self, at: u64, len: u64, access: u64) -> Answer {
+    pub(super) fn mprotect(&mut self, at: u64, len: u64, access: u64) -> CallResult {
         let access = parse_access(access)?;
         if len > 0 {
             self.space.protect(&pages(at, len).ok_or(Errno::INVAL)?, access)?;
@@ -87,8 +87,8 @@ impl<O: Outside> Kernel<O> {
         Ok(0)
     }
 
-    /// Advice is taken where it changes what the guest reads, and is otherwise only advice.
-    pub(super) fn madvise(&mut self, at: u64, len: u64, advice: u64) -> Answer {
+    /// Follows advice only if it changes what the guest reads.
+    pub(super) fn madvise(&mut self, at: u64, len: u64, advice: u64) -> CallResult {
         if advice == u64::from(libc::MADV_DONTNEED.cast_unsigned()) && len > 0 {
             self.space.clear(&pages(at, len).ok_or(Errno::INVAL)?)?;
         }
@@ -96,13 +96,13 @@ impl<O: Outside> Kernel<O> {
     }
 }
 
-/// Whole pages, from an address that is the start of one.
+/// Returns the whole pages of a range. `None` unless it starts at a page boundary and is not empty.
 fn pages(at: u64, len: u64) -> Option<Range<u64>> {
     let end = at.checked_add(len)?.checked_next_multiple_of(PAGE)?;
     (at.is_multiple_of(PAGE) && end > at).then_some(at..end)
 }
 
-/// No page is both writable and executable.
+/// Parses access rights. A page cannot be both writable and executable.
 fn parse_access(bits: u64) -> Result<Access, Errno> {
     const READ: u64 = libc::PROT_READ as u64;
     const WRITE: u64 = libc::PROT_WRITE as u64;

@@ -1,4 +1,4 @@
-//! Waiting until something is ready.
+//! Waiting until files are ready.
 
 use std::{
     cell::RefCell,
@@ -11,20 +11,20 @@ use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    Answer, Clock, End, Kernel, Outside,
-    descriptors::{Object, Open},
+    CallResult, Clock, GuestExit, HostIo, Kernel,
+    descriptors::{Object, OpenFile},
 };
 
-/// What something is ready for.
+/// What a file is ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::backend::kvm_process) struct Ready {
+pub(in crate::backend::kvm_process) struct Readiness {
     pub(in crate::backend::kvm_process) input: bool,
     pub(in crate::backend::kvm_process) output: bool,
-    /// The other side is gone.
+    /// The other side has closed.
     pub(in crate::backend::kvm_process) hangup: bool,
 }
 
-impl Ready {
+impl Readiness {
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             input: self.input || other.input,
@@ -33,7 +33,7 @@ impl Ready {
         }
     }
 
-    /// As the bits that `poll` and `epoll` share.
+    /// Returns the bits that `poll` and `epoll` share.
     fn bits(self) -> u32 {
         let bit = |is: bool, bits: i32| if is { bits.cast_unsigned() } else { 0 };
         bit(self.input, libc::EPOLLIN)
@@ -48,44 +48,46 @@ pub(super) struct Interests(BTreeMap<u64, Interest>);
 
 #[derive(Debug)]
 struct Interest {
-    open: Weak<Open>,
+    open: Weak<OpenFile>,
     events: u32,
     data: u64,
-    /// The edges that were told of last; `None` before anything was told, or where it was asked for anew.
-    told: (Option<u64>, Option<u64>),
+    /// The edge counts (input, output) at the last report. `None` before the first report and after the interest was
+    /// modified.
+    reported: (Option<u64>, Option<u64>),
 }
 
 impl Interest {
-    fn is(&self, flag: i32) -> bool {
+    fn has(&self, flag: i32) -> bool {
         self.events & flag.cast_unsigned() != 0
     }
 
-    /// What is to be told of it now: all it is ready for, or only what is news.
-    fn wants(&self, open: &Open) -> Ready {
-        let (input, output) = open.edges();
-        let is_news = |told: Option<u64>, edge| !self.is(libc::EPOLLET) || told != Some(edge);
-        Ready {
-            input: self.is(libc::EPOLLIN) && is_news(self.told.0, input),
-            output: self.is(libc::EPOLLOUT) && is_news(self.told.1, output),
-            hangup: is_news(self.told.0, input) || is_news(self.told.1, output),
+    /// Returns what may be reported now: everything it is ready for or, if edge-triggered, only what is new.
+    fn wants(&self, open: &OpenFile) -> Readiness {
+        let (input, output) = open.edge_counts();
+        let is_new =
+            |reported: Option<u64>, edge| !self.has(libc::EPOLLET) || reported != Some(edge);
+        Readiness {
+            input: self.has(libc::EPOLLIN) && is_new(self.reported.0, input),
+            output: self.has(libc::EPOLLOUT) && is_new(self.reported.1, output),
+            hangup: is_new(self.reported.0, input) || is_new(self.reported.1, output),
         }
     }
 }
 
-/// The size of an event as the guest reads it.
-const EVENT: usize = 12;
+/// Size of an `epoll` event in guest memory.
+const EPOLL_EVENT: usize = 12;
 
-/// The size of an entry of `poll`.
-const POLLED: usize = 8;
+/// Size of a `poll` entry in guest memory.
+const POLL_ENTRY: usize = 8;
 
-/// How many events, or entries, one call is about at most.
+/// Maximum number of events or entries in one call.
 const MAX: u64 = 1024;
 
-impl<O: Outside> Kernel<O> {
-    pub(super) fn epoll_ctl(&mut self, poll: u64, what: u64, fd: u64, event: u64) -> Answer {
+impl<O: HostIo> Kernel<O> {
+    pub(super) fn epoll_ctl(&mut self, poll: u64, what: u64, fd: u64, event: u64) -> CallResult {
         let (poll, open) = (self.open(poll)?, self.open(fd)?);
         let interests = interests(&poll)?;
-        if matches!(open.object, Object::Node(..) | Object::Poll(_)) {
+        if matches!(open.object, Object::Node(..) | Object::Epoll(_)) {
             return Err(Errno::PERM.into());
         }
         let fd = u64::from(fd as u32);
@@ -100,64 +102,75 @@ impl<O: Outside> Kernel<O> {
                 Ok(0)
             }
             (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, _) => {
-                let [a, b, c, d, data @ ..] = self.number::<EVENT>(event)?;
+                let [a, b, c, d, data @ ..] = self.read_array::<EPOLL_EVENT>(event)?;
                 let events = u32::from_le_bytes([a, b, c, d]);
                 let data = u64::from_le_bytes(data);
                 let open = Rc::downgrade(&open);
-                watched.0.insert(fd, Interest { open, events, data, told: (None, None) });
+                watched.0.insert(fd, Interest { open, events, data, reported: (None, None) });
                 Ok(0)
             }
             _ => Err(Errno::INVAL.into()),
         }
     }
 
-    pub(super) fn epoll_wait(&mut self, poll: u64, at: u64, most: u64, patience: u64) -> Answer {
+    pub(super) fn epoll_wait(&mut self, poll: u64, at: u64, max: u64, timeout: u64) -> CallResult {
         let poll = self.open(poll)?;
         let interests = interests(&poll)?;
-        let most = match most as i32 {
-            1.. => most.min(MAX) as usize,
+        let max = match max as i32 {
+            1.. => max.min(MAX) as usize,
             _ => return Err(Errno::INVAL.into()),
         };
-        self.check_room(at, (most * EVENT) as u64)?;
-        let deadline = self.deadline(patience);
+        self.check_writable(at, (max * EPOLL_EVENT) as u64)?;
+        let deadline = self.deadline(timeout);
         loop {
-            let mut wanted = Ready::default();
-            let events = self.news(&mut interests.borrow_mut(), most, &mut wanted);
+            let mut wanted = Readiness::default();
+            let events = self.collect_events(&mut interests.borrow_mut(), max, &mut wanted);
             if !events.is_empty() {
                 self.space.write(at, &events)?;
-                return Ok((events.len() / EVENT) as u64);
+                return Ok((events.len() / EPOLL_EVENT) as u64);
             }
-            if self.is_over(deadline, wanted)? {
+            if self.wait_or_expire(deadline, wanted)? {
                 return Ok(0);
             }
         }
     }
 
-    /// What there is to tell, and what is wanted of the channel otherwise.
-    fn news(&mut self, interests: &mut Interests, most: usize, wanted: &mut Ready) -> Vec<u8> {
+    /// Returns the events to report. Adds to `wanted` what to wait for on the channel if there are none.
+    fn collect_events(
+        &mut self,
+        interests: &mut Interests,
+        max: usize,
+        wanted: &mut Readiness,
+    ) -> Vec<u8> {
         interests.0.retain(|_, it| it.open.strong_count() > 0);
         let mut events = Vec::new();
         for interest in interests.0.values_mut() {
             let Some(open) = interest.open.upgrade() else { continue };
             let wants = interest.wants(&open);
             let ready = self.readiness(&open, wants);
-            let told = Ready {
+            let reported = Readiness {
                 input: ready.input && wants.input,
                 output: ready.output && wants.output,
                 hangup: ready.hangup && wants.hangup,
             };
-            if told == Ready::default() {
+            if reported == Readiness::default() {
                 if matches!(open.object, Object::Channel(_)) {
                     *wanted = wanted.or(wants);
                 }
-            } else if events.len() < most * EVENT {
-                let (input, output) = open.edges();
-                interest.told.0 =
-                    if told.input || told.hangup { Some(input) } else { interest.told.0 };
-                interest.told.1 =
-                    if told.output || told.hangup { Some(output) } else { interest.told.1 };
-                // A hangup is told with the direction that ends by it.
-                let bits = told.bits() & (interest.events | libc::EPOLLHUP.cast_unsigned());
+            } else if events.len() < max * EPOLL_EVENT {
+                let (input, output) = open.edge_counts();
+                interest.reported.0 = if reported.input || reported.hangup {
+                    Some(input)
+                } else {
+                    interest.reported.0
+                };
+                interest.reported.1 = if reported.output || reported.hangup {
+                    Some(output)
+                } else {
+                    interest.reported.1
+                };
+                // A hang-up is reported together with the direction that it ends.
+                let bits = reported.bits() & (interest.events | libc::EPOLLHUP.cast_unsigned());
                 events.extend(bits.to_le_bytes());
                 events.extend(interest.data.to_le_bytes());
             }
@@ -165,89 +178,90 @@ impl<O: Outside> Kernel<O> {
         events
     }
 
-    pub(super) fn poll(&mut self, at: u64, count: u64, patience: u64) -> Answer {
+    pub(super) fn poll(&mut self, at: u64, count: u64, timeout: u64) -> CallResult {
         if count > MAX {
             return Err(Errno::INVAL.into());
         }
-        let mut entries = self.bytes(at, count as usize * POLLED)?;
-        let deadline = self.deadline(patience);
+        let mut entries = self.read_bytes(at, count as usize * POLL_ENTRY)?;
+        let deadline = self.deadline(timeout);
         loop {
-            let (mut found, mut wanted) = (0, Ready::default());
-            for entry in entries.chunks_exact_mut(POLLED) {
-                let (told, wants) = self.polled(entry);
+            let (mut found, mut wanted) = (0, Readiness::default());
+            for entry in entries.chunks_exact_mut(POLL_ENTRY) {
+                let (reported, wants) = self.poll_entry(entry);
                 wanted = wanted.or(wants);
-                entry[6..].copy_from_slice(&told.to_le_bytes());
-                found += u64::from(told != 0);
+                entry[6..].copy_from_slice(&reported.to_le_bytes());
+                found += u64::from(reported != 0);
             }
-            if found > 0 || self.is_over(deadline, wanted)? {
+            if found > 0 || self.wait_or_expire(deadline, wanted)? {
                 self.space.write(at, &entries)?;
                 return Ok(found);
             }
         }
     }
 
-    /// What is to be told of an entry of `poll`, and what is wanted of the channel otherwise.
-    fn polled(&mut self, entry: &[u8]) -> (u16, Ready) {
+    /// Returns the events to report for a `poll` entry, and what to wait for on the channel if there are none.
+    fn poll_entry(&mut self, entry: &[u8]) -> (u16, Readiness) {
         let number =
             |at: usize| entry.get(at..at + 2).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
         let fd = u32::from(number(0)) | u32::from(number(2)) << 16;
         let events = number(4);
         if fd.cast_signed() < 0 {
-            return (0, Ready::default());
+            return (0, Readiness::default());
         }
         let Ok(open) = self.open(u64::from(fd)) else {
-            return (libc::POLLNVAL.cast_unsigned(), Ready::default());
+            return (libc::POLLNVAL.cast_unsigned(), Readiness::default());
         };
-        let is = |flag: i16| events & flag.cast_unsigned() != 0;
-        let wants = Ready { input: is(libc::POLLIN), output: is(libc::POLLOUT), hangup: false };
+        let has = |flag: i16| events & flag.cast_unsigned() != 0;
+        let wants =
+            Readiness { input: has(libc::POLLIN), output: has(libc::POLLOUT), hangup: false };
         let ready = self.readiness(&open, wants).bits() as u16;
-        let told = ready & (events | libc::POLLHUP.cast_unsigned());
+        let reported = ready & (events | libc::POLLHUP.cast_unsigned());
         match open.object {
-            Object::Channel(_) => (told, wants),
-            _ => (told, Ready::default()),
+            Object::Channel(_) => (reported, wants),
+            _ => (reported, Readiness::default()),
         }
     }
 
-    /// What something is ready for now; the outside is asked only for what is wanted of it.
-    fn readiness(&mut self, open: &Open, wants: Ready) -> Ready {
+    /// Returns what a file is ready for now. Asks the host only about what is wanted.
+    fn readiness(&mut self, open: &OpenFile, wants: Readiness) -> Readiness {
         match open.object {
             Object::Channel(_) if wants.input || wants.output => {
-                self.outside.wait(wants, Some(Duration::ZERO))
+                self.host.wait(wants, Some(Duration::ZERO))
             }
-            _ => open.ready(),
+            _ => open.readiness(),
         }
     }
 
-    /// When a wait of so many milliseconds is over; a negative number is for ever.
+    /// Returns when a wait of this many milliseconds ends. A negative number means never.
     fn deadline(&self, milliseconds: u64) -> Option<Duration> {
         let milliseconds = u64::try_from(milliseconds as i32).ok()?;
-        Some(self.outside.clock(Clock::Start) + Duration::from_millis(milliseconds))
+        Some(self.host.clock(Clock::Monotonic) + Duration::from_millis(milliseconds))
     }
 
-    /// Waits for the channel, and says whether the time is over.
-    fn is_over(
+    /// Waits for the channel and returns whether the deadline has passed.
+    fn wait_or_expire(
         &mut self,
         deadline: Option<Duration>,
-        wanted: Ready,
-    ) -> Result<bool, super::Failed> {
-        let now = self.outside.clock(Clock::Start);
+        wanted: Readiness,
+    ) -> Result<bool, super::CallFailure> {
+        let now = self.host.clock(Clock::Monotonic);
         let left = deadline.map(|it| it.saturating_sub(now));
         if left == Some(Duration::ZERO) {
             return Ok(true);
         }
-        let wanted = Ready { hangup: false, ..wanted };
-        if left.is_none() && wanted == Ready::default() {
-            // Nobody else is there who could make anything ready.
-            return Err(super::Failed::End(End::Stuck));
+        let wanted = Readiness { hangup: false, ..wanted };
+        if left.is_none() && wanted == Readiness::default() {
+            // No one else could make anything ready.
+            return Err(super::CallFailure::Exit(GuestExit::Deadlock));
         }
-        self.outside.wait(wanted, left);
+        self.host.wait(wanted, left);
         Ok(false)
     }
 }
 
-fn interests(open: &Open) -> Result<&RefCell<Interests>, Errno> {
+fn interests(open: &OpenFile) -> Result<&RefCell<Interests>, Errno> {
     match &open.object {
-        Object::Poll(interests) => Ok(interests),
+        Object::Epoll(interests) => Ok(interests),
         _ => Err(Errno::INVAL),
     }
 }

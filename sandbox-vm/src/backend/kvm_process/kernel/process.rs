@@ -1,4 +1,4 @@
-//! What a process asks of itself and of the time.
+//! System calls about the process itself, time and signals.
 
 use std::time::Duration;
 
@@ -6,32 +6,33 @@ use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    Answer, Call, Clock, End, Failed, Kernel, Outside, layout, list::process_id, poll::Ready,
+    Call, CallFailure, CallResult, Clock, GuestExit, HostIo, Kernel, dispatch::process_id, layout,
+    poll::Readiness,
 };
 use crate::backend::kvm_process::space::USER;
 
-/// How many random bytes one call gives at most.
+/// Maximum number of random bytes in one call.
 const MAX_RANDOM: u64 = 1 << 16;
 
-/// The longest wait; nobody waits longer for a guest.
+/// Maximum wait; no host waits longer for a guest.
 const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
 
-/// Where the guest wants its thread's variables to be, if that is what it calls for.
-pub(super) fn thread_area(call: Call) -> Option<u64> {
+/// Returns the requested thread pointer if this call sets it.
+pub(super) fn thread_pointer_request(call: Call) -> Option<u64> {
     const ARCH_SET_FS: u64 = 0x1002;
     let [what, base, ..] = call.args;
     let is_it = call.number == libc::SYS_arch_prctl as u64 && what == ARCH_SET_FS;
     (is_it && USER.contains(&base)).then_some(base)
 }
 
-impl<O: Outside> Kernel<O> {
-    pub(super) fn clock_gettime(&mut self, clock: u64, at: u64) -> Answer {
-        let now = self.outside.clock(parse_clock(clock)?);
+impl<O: HostIo> Kernel<O> {
+    pub(super) fn clock_gettime(&mut self, clock: u64, at: u64) -> CallResult {
+        let now = self.host.clock(parse_clock(clock)?);
         self.space.write(at, &layout::time(now))?;
         Ok(0)
     }
 
-    pub(super) fn clock_getres(&mut self, clock: u64, at: u64) -> Answer {
+    pub(super) fn clock_getres(&mut self, clock: u64, at: u64) -> CallResult {
         parse_clock(clock)?;
         if at != 0 {
             self.space.write(at, &layout::time(Duration::from_nanos(1)))?;
@@ -39,24 +40,24 @@ impl<O: Outside> Kernel<O> {
         Ok(0)
     }
 
-    pub(super) fn nanosleep(&mut self, at: u64) -> Answer {
+    pub(super) fn nanosleep(&mut self, at: u64) -> CallResult {
         let wait = self.duration(at)?;
-        self.outside.wait(Ready::default(), Some(wait));
+        self.host.wait(Readiness::default(), Some(wait));
         Ok(0)
     }
 
-    pub(super) fn clock_nanosleep(&mut self, clock: u64, flags: u64, at: u64) -> Answer {
+    pub(super) fn clock_nanosleep(&mut self, clock: u64, flags: u64, at: u64) -> CallResult {
         let (clock, time) = (parse_clock(clock)?, self.duration(at)?);
         let wait = match flags {
             0 => time,
-            _ => time.saturating_sub(self.outside.clock(clock)),
+            _ => time.saturating_sub(self.host.clock(clock)),
         };
-        self.outside.wait(Ready::default(), Some(wait.min(MAX_WAIT)));
+        self.host.wait(Readiness::default(), Some(wait.min(MAX_WAIT)));
         Ok(0)
     }
 
     fn duration(&self, at: u64) -> Result<Duration, Errno> {
-        let bytes = self.number::<16>(at)?;
+        let bytes = self.read_array::<16>(at)?;
         let number = |at: usize| {
             let mut number = [0; 8];
             number.copy_from_slice(&bytes[at..at + 8]);
@@ -67,41 +68,41 @@ impl<O: Outside> Kernel<O> {
         Ok(time)
     }
 
-    pub(super) fn getrandom(&mut self, at: u64, len: u64) -> Answer {
+    pub(super) fn getrandom(&mut self, at: u64, len: u64) -> CallResult {
         let len = len.min(MAX_RANDOM);
         let mut bytes = vec![0; len as usize];
-        self.outside.random(&mut bytes)?;
+        self.host.fill_random(&mut bytes)?;
         self.space.write(at, &bytes)?;
         Ok(len)
     }
 
-    /// There is one thread, so nobody is woken, and a wait ends with its time or never.
-    pub(super) fn futex(&mut self, at: u64, what: u64, value: u64, time: u64) -> Answer {
+    /// There is only one thread, so nobody is woken, and a wait ends at its timeout or never.
+    pub(super) fn futex(&mut self, at: u64, what: u64, value: u64, time: u64) -> CallResult {
         let command = what as i32 & libc::FUTEX_CMD_MASK;
         match command {
             libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => Ok(0),
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
-                if self.number::<4>(at)? != (value as u32).to_le_bytes() {
+                if self.read_array::<4>(at)? != (value as u32).to_le_bytes() {
                     return Err(Errno::AGAIN.into());
                 }
                 if time == 0 {
-                    return Err(Failed::End(End::Stuck));
+                    return Err(CallFailure::Exit(GuestExit::Deadlock));
                 }
                 let mut wait = self.duration(time)?;
                 if command == libc::FUTEX_WAIT_BITSET {
                     let is_epoch = what as i32 & libc::FUTEX_CLOCK_REALTIME != 0;
-                    let clock = if is_epoch { Clock::Epoch } else { Clock::Start };
-                    wait = wait.saturating_sub(self.outside.clock(clock));
+                    let clock = if is_epoch { Clock::Realtime } else { Clock::Monotonic };
+                    wait = wait.saturating_sub(self.host.clock(clock));
                 }
-                self.outside.wait(Ready::default(), Some(wait.min(MAX_WAIT)));
+                self.host.wait(Readiness::default(), Some(wait.min(MAX_WAIT)));
                 Err(Errno::TIMEDOUT.into())
             }
             _ => Err(Errno::NOSYS.into()),
         }
     }
 
-    /// The one processor.
-    pub(super) fn affinity(&mut self, len: u64, at: u64) -> Answer {
+    /// The only processor.
+    pub(super) fn affinity(&mut self, len: u64, at: u64) -> CallResult {
         if len < 8 {
             return Err(Errno::INVAL.into());
         }
@@ -109,8 +110,8 @@ impl<O: Outside> Kernel<O> {
         Ok(8)
     }
 
-    /// There are no limits to ask for but those that the guest runs into, and none can be set.
-    pub(super) fn resource_limits(&mut self, what: u64, new: u64, old: u64) -> Answer {
+    /// Reports resource limits. The guest cannot change them.
+    pub(super) fn resource_limits(&mut self, what: u64, new: u64, old: u64) -> CallResult {
         if new != 0 {
             return Err(Errno::PERM.into());
         }
@@ -125,32 +126,33 @@ impl<O: Outside> Kernel<O> {
         Ok(0)
     }
 
-    pub(super) fn usage(&mut self, at: u64) -> Answer {
-        let used = self.outside.clock(Clock::Processor);
-        self.space.write(at, &layout::usage(used))?;
+    pub(super) fn usage(&mut self, at: u64) -> CallResult {
+        let used = self.host.clock(Clock::ProcessCpu);
+        self.space.write(at, &layout::rusage(used))?;
         Ok(0)
     }
 
-    pub(super) fn uname(&mut self, at: u64) -> Answer {
-        self.space.write(at, &layout::names(["Linux", "sandbox", "6.1.0", "#1", "x86_64", ""]))?;
+    pub(super) fn uname(&mut self, at: u64) -> CallResult {
+        self.space
+            .write(at, &layout::utsname(["Linux", "sandbox", "6.1.0", "#1", "x86_64", ""]))?;
         Ok(0)
     }
 
-    /// Says that nothing was set before, and forgets what is set: no signal ever comes.
-    pub(super) fn no_signals(&mut self, old: u64, len: usize) -> Answer {
+    /// Reports that nothing was set before and ignores the new setting: no signal is ever delivered.
+    pub(super) fn ignore_signal_setup(&mut self, old: u64, len: usize) -> CallResult {
         if old != 0 {
             self.space.write(old, &vec![0; len])?;
         }
         Ok(0)
     }
 
-    /// A signal to the guest itself ends it; there is nobody else.
-    pub(super) fn signal(&mut self, to: u64, signal: u64) -> Answer {
+    /// A signal to the guest itself ends it; there is no other process.
+    pub(super) fn send_signal(&mut self, to: u64, signal: u64) -> CallResult {
         let signal = signal as i32;
         match to {
             it if it != process_id() => Err(Errno::SRCH.into()),
             _ if signal == 0 => Ok(0),
-            _ if (1..=64).contains(&signal) => Self::end(End::Signal(signal)),
+            _ if (1..=64).contains(&signal) => Self::exit(GuestExit::Signal(signal)),
             _ => Err(Errno::INVAL.into()),
         }
     }
@@ -158,12 +160,12 @@ impl<O: Outside> Kernel<O> {
 
 fn parse_clock(clock: u64) -> Result<Clock, Errno> {
     match clock as i32 {
-        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => Ok(Clock::Epoch),
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => Ok(Clock::Realtime),
         libc::CLOCK_MONOTONIC
         | libc::CLOCK_MONOTONIC_RAW
         | libc::CLOCK_MONOTONIC_COARSE
-        | libc::CLOCK_BOOTTIME => Ok(Clock::Start),
-        libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID => Ok(Clock::Processor),
+        | libc::CLOCK_BOOTTIME => Ok(Clock::Monotonic),
+        libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID => Ok(Clock::ProcessCpu),
         _ => Err(Errno::INVAL),
     }
 }

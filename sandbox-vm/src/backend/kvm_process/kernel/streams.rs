@@ -1,6 +1,6 @@
-//! Streams inside the guest: pipes, and counters that wake whoever waits for them.
+//! Streams inside the guest: pipes and event counters.
 //!
-//! Each counts its edges, the moments at which something came or went, for those who want to hear of news only.
+//! Each counts its edges, that is, how often its readiness may have changed, for edge-triggered waiting.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,24 +10,24 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::poll::Ready;
+use super::poll::Readiness;
 
-/// How much a pipe holds.
+/// Capacity of a pipe in bytes.
 const CAPACITY: usize = 64 << 10;
 
-/// How often something happened, for those who read and for those who write.
+/// Number of changes for readers and for writers.
 #[derive(Debug, Default)]
-pub(super) struct Edges {
+pub(super) struct EdgeCounts {
     pub(super) input: Cell<u64>,
     pub(super) output: Cell<u64>,
 }
 
-impl Edges {
-    pub(super) fn input(&self) {
+impl EdgeCounts {
+    pub(super) fn bump_input(&self) {
         self.input.set(self.input.get().wrapping_add(1));
     }
 
-    pub(super) fn output(&self) {
+    pub(super) fn bump_output(&self) {
         self.output.set(self.output.get().wrapping_add(1));
     }
 }
@@ -36,57 +36,57 @@ impl Edges {
 #[derive(Debug)]
 pub(super) struct Pipe {
     bytes: RefCell<VecDeque<u8>>,
-    is_read: Cell<bool>,
-    is_written: Cell<bool>,
-    pub(super) edges: Edges,
+    has_reader: Cell<bool>,
+    has_writer: Cell<bool>,
+    pub(super) edges: EdgeCounts,
 }
 
-/// A pipe's two ends.
-pub(super) fn pipe() -> (Reader, Writer) {
+/// Creates a pipe and returns its two ends.
+pub(super) fn pipe() -> (PipeReader, PipeWriter) {
     let pipe = Rc::new(Pipe {
         bytes: RefCell::default(),
-        is_read: Cell::new(true),
-        is_written: Cell::new(true),
-        edges: Edges::default(),
+        has_reader: Cell::new(true),
+        has_writer: Cell::new(true),
+        edges: EdgeCounts::default(),
     });
-    (Reader(pipe.clone()), Writer(pipe))
+    (PipeReader(pipe.clone()), PipeWriter(pipe))
 }
 
-/// The end of a pipe that is read; the other end hears when it is dropped.
+/// Reading end of a pipe. The other end is notified when it is dropped.
 #[derive(Debug)]
-pub(super) struct Reader(pub(super) Rc<Pipe>);
+pub(super) struct PipeReader(pub(super) Rc<Pipe>);
 
-/// The end of a pipe that is written to; the other end hears when it is dropped.
+/// Writing end of a pipe. The other end is notified when it is dropped.
 #[derive(Debug)]
-pub(super) struct Writer(pub(super) Rc<Pipe>);
+pub(super) struct PipeWriter(pub(super) Rc<Pipe>);
 
-impl Reader {
-    pub(super) fn ready(&self) -> Ready {
-        let hangup = !self.0.is_written.get();
-        Ready { input: hangup || !self.0.bytes.borrow().is_empty(), output: false, hangup }
+impl PipeReader {
+    pub(super) fn readiness(&self) -> Readiness {
+        let hangup = !self.0.has_writer.get();
+        Readiness { input: hangup || !self.0.bytes.borrow().is_empty(), output: false, hangup }
     }
 
     pub(super) fn read(&self, len: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = self.0.bytes.borrow_mut();
-        if bytes.is_empty() && self.0.is_written.get() && len > 0 {
+        if bytes.is_empty() && self.0.has_writer.get() && len > 0 {
             return Err(Errno::AGAIN);
         }
         let len = len.min(bytes.len());
         let taken = bytes.drain(..len).collect();
-        self.0.edges.output();
+        self.0.edges.bump_output();
         Ok(taken)
     }
 }
 
-impl Writer {
-    pub(super) fn ready(&self) -> Ready {
-        let hangup = !self.0.is_read.get();
+impl PipeWriter {
+    pub(super) fn readiness(&self) -> Readiness {
+        let hangup = !self.0.has_reader.get();
         let output = hangup || self.0.bytes.borrow().len() < CAPACITY;
-        Ready { input: false, output, hangup }
+        Readiness { input: false, output, hangup }
     }
 
     pub(super) fn write(&self, from: &[u8]) -> Result<usize, Errno> {
-        if !self.0.is_read.get() {
+        if !self.0.has_reader.get() {
             return Err(Errno::PIPE);
         }
         let mut bytes = self.0.bytes.borrow_mut();
@@ -95,52 +95,52 @@ impl Writer {
             return Err(Errno::AGAIN);
         }
         bytes.extend(&from[..len]);
-        self.0.edges.input();
+        self.0.edges.bump_input();
         Ok(len)
     }
 }
 
-impl Drop for Reader {
+impl Drop for PipeReader {
     fn drop(&mut self) {
-        self.0.is_read.set(false);
-        self.0.edges.output();
+        self.0.has_reader.set(false);
+        self.0.edges.bump_output();
     }
 }
 
-impl Drop for Writer {
+impl Drop for PipeWriter {
     fn drop(&mut self) {
-        self.0.is_written.set(false);
-        self.0.edges.input();
+        self.0.has_writer.set(false);
+        self.0.edges.bump_input();
     }
 }
 
-/// A counter that is read and reset, and added to.
+/// The counter of an `eventfd`.
 #[derive(Debug)]
-pub(super) struct Counter {
+pub(super) struct EventCounter {
     count: Cell<u64>,
-    /// Whether reading takes one, and not all.
-    pub(super) takes_one: bool,
-    pub(super) edges: Edges,
+    /// Whether reading subtracts one instead of resetting the counter.
+    pub(super) is_semaphore: bool,
+    pub(super) edges: EdgeCounts,
 }
 
-impl Counter {
-    pub(super) fn new(count: u64, takes_one: bool) -> Self {
-        Self { count: Cell::new(count), takes_one, edges: Edges::default() }
+impl EventCounter {
+    pub(super) fn new(count: u64, is_semaphore: bool) -> Self {
+        Self { count: Cell::new(count), is_semaphore, edges: EdgeCounts::default() }
     }
 
-    pub(super) fn ready(&self) -> Ready {
+    pub(super) fn readiness(&self) -> Readiness {
         let count = self.count.get();
-        Ready { input: count > 0, output: count < u64::MAX - 1, hangup: false }
+        Readiness { input: count > 0, output: count < u64::MAX - 1, hangup: false }
     }
 
     pub(super) fn read(&self) -> Result<u64, Errno> {
         let count = self.count.get();
-        let taken = if self.takes_one { count.min(1) } else { count };
+        let taken = if self.is_semaphore { count.min(1) } else { count };
         if taken == 0 {
             return Err(Errno::AGAIN);
         }
         self.count.set(count - taken);
-        self.edges.output();
+        self.edges.bump_output();
         Ok(taken)
     }
 
@@ -150,7 +150,7 @@ impl Counter {
         }
         let sum = self.count.get().checked_add(more).filter(|it| *it < u64::MAX);
         self.count.set(sum.ok_or(Errno::AGAIN)?);
-        self.edges.input();
+        self.edges.bump_input();
         Ok(())
     }
 }

@@ -3,32 +3,32 @@ use proptest::prelude::*;
 use rustix::io::Errno;
 
 use super::{
-    Call, End, Kernel, Step,
-    drive::{PAGES, Still, drive, small_kernel as kernel},
+    Call, CallOutcome, GuestExit, Kernel,
+    fuzz::{FakeHost, PAGES, fuzz_kernel, small_kernel as kernel},
 };
 use crate::backend::kvm_process::{ram::PAGE, space::USER};
 
 #[track_caller]
-fn call(kernel: &mut Kernel<Still>, number: i64, args: &[u64]) -> Result<u64, Errno> {
+fn call(kernel: &mut Kernel<FakeHost>, number: i64, args: &[u64]) -> Result<u64, Errno> {
     let mut all = [0; 6];
     all[..args.len()].copy_from_slice(args);
     match kernel.call(Call { number: number as u64, args: all }) {
-        Step::Return(value) if value.cast_signed() < 0 && value.cast_signed() > -4096 => {
+        CallOutcome::Return(value) if value.cast_signed() < 0 && value.cast_signed() > -4096 => {
             Err(Errno::from_raw_os_error(-(value as i32)))
         }
-        Step::Return(value) => Ok(value),
+        CallOutcome::Return(value) => Ok(value),
         other => panic!("{other:?}"),
     }
 }
 
-fn text(kernel: &mut Kernel<Still>, text: &str) -> u64 {
+fn text(kernel: &mut Kernel<FakeHost>, text: &str) -> u64 {
     kernel.space.write(PAGES, text.as_bytes()).unwrap();
     kernel.space.write(PAGES + text.len() as u64, b"\0").unwrap();
     PAGES
 }
 
 #[test]
-fn memory_is_mapped_within_its_bounds_and_never_for_both() {
+fn mappings_are_bounded_and_never_writable_and_executable() {
     let mut kernel = kernel();
     let (none, both) = (0, (libc::PROT_WRITE | libc::PROT_EXEC) as u64);
     let (rw, rx) =
@@ -57,7 +57,7 @@ fn memory_is_mapped_within_its_bounds_and_never_for_both() {
 }
 
 #[test]
-fn files_go_through_descriptors() {
+fn files_are_accessed_through_descriptors() {
     let mut kernel = kernel();
     let path = text(&mut kernel, "note");
     let flags = (libc::O_RDWR | libc::O_CREAT) as u64;
@@ -67,8 +67,8 @@ fn files_go_through_descriptors() {
     assert_eq!(call(&mut kernel, libc::SYS_write, &[fd, PAGES, 5]), Ok(5));
     assert_eq!(call(&mut kernel, libc::SYS_lseek, &[fd, 1, 0]), Ok(1));
     assert_eq!(call(&mut kernel, libc::SYS_read, &[fd, PAGES + 100, 50]), Ok(4));
-    assert_eq!(kernel.bytes(PAGES + 100, 4).unwrap(), b"ello");
-    // A file that cannot be paid for is written as far as there is room.
+    assert_eq!(kernel.read_bytes(PAGES + 100, 4).unwrap(), b"ello");
+    // A write far beyond the end of the file does not fit on the disk.
     assert_eq!(call(&mut kernel, libc::SYS_pwrite64, &[fd, PAGES, 5, 1 << 40]), Err(Errno::NOSPC));
     for path in ["/etc/passwd", "/proc/self/exe", "/dev/kvm", "../etc", ""] {
         let path = text(&mut kernel, path);
@@ -79,7 +79,7 @@ fn files_go_through_descriptors() {
 }
 
 #[test]
-fn a_channel_that_was_told_of_is_told_of_again_when_there_is_news() {
+fn channel_is_reported_again_after_new_input() {
     let mut kernel = kernel();
     let poll = call(&mut kernel, libc::SYS_epoll_create1, &[0]).unwrap();
     let event = [(libc::EPOLLIN | libc::EPOLLET) as u32, 42, 0].map(u32::to_le_bytes).concat();
@@ -89,20 +89,20 @@ fn a_channel_that_was_told_of_is_told_of_again_when_there_is_news() {
         .unwrap();
     let wait = |kernel: &mut _| call(kernel, libc::SYS_epoll_wait, &[poll, PAGES, 8, 0]);
     assert_eq!(wait(&mut kernel), Ok(0));
-    kernel.outside.inbox.extend(b"twelve bytes");
+    kernel.host.inbox.extend(b"twelve bytes");
     assert_eq!(wait(&mut kernel), Ok(1));
-    assert_eq!(kernel.bytes(PAGES + 4, 8).unwrap(), 42_u64.to_le_bytes());
-    assert_eq!(wait(&mut kernel), Ok(0), "told twice");
+    assert_eq!(kernel.read_bytes(PAGES + 4, 8).unwrap(), 42_u64.to_le_bytes());
+    assert_eq!(wait(&mut kernel), Ok(0), "reported twice");
     assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 6]), Ok(6));
-    assert_eq!(wait(&mut kernel), Ok(0), "told though it can go on reading");
+    assert_eq!(wait(&mut kernel), Ok(0), "reported although it can continue reading");
     assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 100]), Ok(6));
     assert_eq!(call(&mut kernel, libc::SYS_read, &[0, PAGES, 100]), Err(Errno::AGAIN));
-    kernel.outside.inbox.extend(b"more");
+    kernel.host.inbox.extend(b"more");
     assert_eq!(wait(&mut kernel), Ok(1));
 }
 
 #[test]
-fn whoever_sent_less_than_it_wanted_hears_when_there_is_room() {
+fn short_write_is_followed_by_a_writable_event() {
     let mut kernel = kernel();
     let poll = call(&mut kernel, libc::SYS_epoll_create1, &[0]).unwrap();
     let event = [(libc::EPOLLOUT | libc::EPOLLET) as u32, 0, 0].map(u32::to_le_bytes).concat();
@@ -110,9 +110,9 @@ fn whoever_sent_less_than_it_wanted_hears_when_there_is_room() {
     call(&mut kernel, libc::SYS_epoll_ctl, &[poll, libc::EPOLL_CTL_ADD as u64, 0, PAGES]).unwrap();
     let wait = |kernel: &mut _| call(kernel, libc::SYS_epoll_wait, &[poll, PAGES, 8, 0]);
     assert_eq!((wait(&mut kernel), wait(&mut kernel)), (Ok(1), Ok(0)));
-    // More than one call moves, though the channel would take it all.
-    let pieces = [PAGES, PAGE].map(u64::to_le_bytes).concat().repeat(512);
-    kernel.space.write(PAGES + PAGE, &pieces).unwrap();
+    // More than one call transfers, although the channel would accept everything.
+    let iovecs = [PAGES, PAGE].map(u64::to_le_bytes).concat().repeat(512);
+    kernel.space.write(PAGES + PAGE, &iovecs).unwrap();
     assert_eq!(call(&mut kernel, libc::SYS_writev, &[0, PAGES + PAGE, 512]), Ok(1 << 20));
     assert_eq!((wait(&mut kernel), wait(&mut kernel)), (Ok(1), Ok(0)));
     assert_eq!(call(&mut kernel, libc::SYS_write, &[0, PAGES, 5]), Ok(5));
@@ -120,7 +120,7 @@ fn whoever_sent_less_than_it_wanted_hears_when_there_is_room() {
 }
 
 #[test]
-fn whoever_waits_for_itself_is_ended() {
+fn waiting_for_another_thread_ends_the_guest() {
     let mut kernel = kernel();
     let waits = [
         (libc::SYS_futex, [PAGES, libc::FUTEX_WAIT as u64, 0, 0]),
@@ -128,15 +128,15 @@ fn whoever_waits_for_itself_is_ended() {
     ];
     for (number, [a, b, c, d]) in waits {
         let step = kernel.call(Call { number: number as u64, args: [a, b, c, d, 0, 0] });
-        assert!(matches!(step, Step::End(End::Stuck)), "{step:?}");
+        assert!(matches!(step, CallOutcome::Exit(GuestExit::Deadlock)), "{step:?}");
     }
     call(&mut kernel, libc::SYS_pipe2, &[PAGES, 0]).unwrap();
     let step = kernel.call(Call { number: libc::SYS_read as u64, args: [3, PAGES, 1, 0, 0, 0] });
-    assert!(matches!(step, Step::End(End::Stuck)), "{step:?}");
+    assert!(matches!(step, CallOutcome::Exit(GuestExit::Deadlock)), "{step:?}");
 }
 
 #[test]
-fn what_is_not_listed_does_not_exist() {
+fn unlisted_calls_fail_with_enosys() {
     let mut kernel = kernel();
     for number in [
         libc::SYS_socket,
@@ -158,9 +158,9 @@ fn what_is_not_listed_does_not_exist() {
 
 proptest! {
     #[test]
-    fn nothing_that_a_guest_does_confuses_the_monitor(
+    fn arbitrary_guest_behaviour_keeps_the_monitor_consistent(
         bytes in proptest::collection::vec(any::<u8>(), 0..4096),
     ) {
-        drive(&bytes);
+        fuzz_kernel(&bytes);
     }
 }

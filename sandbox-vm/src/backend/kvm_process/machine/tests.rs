@@ -1,53 +1,53 @@
-//! Programs of a few instructions that try what a user may not do, in a real VM.
+//! Programs of a few instructions that try what user mode does not permit, in a real VM.
 
 use std::{fs::File, io::Write};
 
 use nix::libc;
 
-use super::{End, Machine};
+use super::{GuestExit, Machine};
 use crate::backend::kvm_process::{
-    DEVICE, boot,
-    disk::Size,
-    elf::{self, Start},
-    kernel::{Kernel, Still},
+    KVM_DEVICE, boot,
+    disk::Capacity,
+    elf::{self, ProgramArgs},
+    kernel::{FakeHost, Kernel},
     ram::Ram,
-    space::{Space, USER},
+    space::{AddressSpace, USER},
 };
 
-/// Lets the tests fail, and not skip, where there is no KVM.
+/// If set, the tests fail instead of being skipped where there is no KVM.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
-/// An address at which the programs map a page.
+/// Address at which the programs map a page.
 const AT: u64 = 0x5000_0000;
 
 const READ: i32 = libc::PROT_READ;
 const WRITE: i32 = libc::PROT_WRITE;
 const EXECUTE: i32 = libc::PROT_EXEC;
 
-/// Runs a program to its end; `None` where the test is to be skipped.
-fn run(code: &[u8]) -> Option<(End, Still)> {
-    let kvm = match File::options().read(true).write(true).open(DEVICE) {
+/// Runs a program until it ends. `None` if the test has to be skipped.
+fn run(code: &[u8]) -> Option<(GuestExit, FakeHost)> {
+    let kvm = match File::options().read(true).write(true).open(KVM_DEVICE) {
         Ok(kvm) => kvm,
         Err(error) => {
-            assert!(std::env::var_os(REQUIRE).is_none(), "{DEVICE}: {error}");
-            // Past the test harness, which shows nothing of a test that passes.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: tests in KVM; {DEVICE}: {error}");
+            assert!(std::env::var_os(REQUIRE).is_none(), "{KVM_DEVICE}: {error}");
+            // Written directly to standard error, because the test harness hides the output of tests that pass.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: tests in KVM; {KVM_DEVICE}: {error}");
             return None;
         }
     };
-    let mut space = Space::new(Ram::new(8 << 20).unwrap(), boot::RESERVED).unwrap();
+    let mut space = AddressSpace::new(Ram::new(8 << 20).unwrap(), boot::RESERVED).unwrap();
     let mut machine = Machine::new(kvm.into(), &mut space).unwrap();
-    let start = Start { args: &["test".to_owned()], random: [0; 16] };
+    let args = ProgramArgs { args: &["test".to_owned()], random: [0; 16] };
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&program(code)).unwrap();
-    let loaded = elf::load(&file, &start, &mut space).unwrap();
-    let size = Size { bytes: 1 << 20, files: 64 };
-    let mut kernel = Kernel::new(space, loaded.heap, size, Still::default());
-    let end = machine.run(loaded.entry, &mut kernel).unwrap();
-    Some((end, kernel.into_outside()))
+    let loaded = elf::load(&file, &args, &mut space).unwrap();
+    let capacity = Capacity { bytes: 1 << 20, files: 64 };
+    let mut kernel = Kernel::new(space, loaded.heap, capacity, FakeHost::default());
+    let exit = machine.run(loaded.entry, &mut kernel).unwrap();
+    Some((exit, kernel.into_host()))
 }
 
-/// The smallest file that is a program.
+/// The smallest executable file.
 fn program(code: &[u8]) -> Vec<u8> {
     const HEADERS: u64 = 120;
     let base = USER.start;
@@ -112,7 +112,7 @@ fn with(at: u64, instruction: &[u8]) -> Vec<u8> {
     [&[0x48, 0xb9][..], &at.to_le_bytes(), instruction].concat()
 }
 
-/// `mov byte [rcx], 0xc3`, which is also a program that returns at once.
+/// `mov byte [rcx], 0xc3`; the byte is also a program that returns immediately.
 fn store(at: u64) -> Vec<u8> {
     with(at, &[0xc6, 0x01, 0xc3])
 }
@@ -131,35 +131,38 @@ fn exit(code: u64) -> Vec<u8> {
     call(libc::SYS_exit_group, &[code])
 }
 
-/// Ends with what was loaded last as its code.
+/// Exits with the last loaded value as its code.
 fn exit_with_loaded() -> Vec<u8> {
     call(libc::SYS_exit_group, &[])
 }
 
 #[track_caller]
-fn faults(name: &str, code: &[u8], words: &str) {
-    // Whoever gets through says so.
-    let Some((end, _)) = run(&[code, &exit(77)].concat()) else { return };
-    assert!(matches!(&end, End::Fault(said) if said.contains(words)), "{name}: {end:?}");
+fn assert_faults(name: &str, code: &[u8], expected: &str) {
+    // Code that gets past the fault exits with 77.
+    let Some((exit, _)) = run(&[code, &exit(77)].concat()) else { return };
+    assert!(
+        matches!(&exit, GuestExit::Fault(message) if message.contains(expected)),
+        "{name}: {exit:?}"
+    );
 }
 
 #[test]
-fn a_program_speaks_and_ends() {
+fn program_writes_and_exits() {
     let text = b"hello, host";
-    // The text stands before the code that sends it: jump over it.
+    // The text precedes the code that sends it: jump over it.
     let mut code = vec![0xeb, text.len() as u8];
     code.extend(text);
     let at = USER.start + 120 + 2;
     code.extend(call(libc::SYS_write, &[0, at, text.len() as u64]));
     code.extend(call(libc::SYS_write, &[2, at, 5]));
     code.extend(exit(7));
-    let Some((end, outside)) = run(&code) else { return };
-    assert_eq!(end, End::Exit(7));
-    assert_eq!((outside.sent.as_slice(), outside.said.as_slice()), (&text[..], &b"hello"[..]));
+    let Some((exit, host)) = run(&code) else { return };
+    assert_eq!(exit, GuestExit::Code(7));
+    assert_eq!((host.sent.as_slice(), host.diagnostics.as_slice()), (&text[..], &b"hello"[..]));
 }
 
 #[test]
-fn what_only_a_kernel_may_do_ends_the_guest() {
+fn privileged_instructions_end_the_guest() {
     const REFUSED: &str = "an instruction that is not allowed";
     let cases: &[(&str, &[u8], &str)] = &[
         ("hlt", &[0xf4], REFUSED),
@@ -188,71 +191,72 @@ fn what_only_a_kernel_may_do_ends_the_guest() {
         ("swapgs", &[0x0f, 0x01, 0xf8], REFUSED),
         ("sysretq", &[0x48, 0x0f, 0x07], REFUSED),
         ("sysexit", &[0x0f, 0x35], REFUSED),
-        // With nowhere to go to they are not allowed, or do not exist: hosts differ.
+        // Without a target these are either not allowed or do not exist, depending on the host.
         ("sysenter", &[0x0f, 0x34], "an instruction that"),
         ("xsetbv", &[0x31, 0xc9, 0x0f, 0x01, 0xd1], REFUSED),
         ("int 0x80", &[0xcd, 0x80], "an instruction that"),
         ("int 14", &[0xcd, 0x0e], "an instruction that"),
         ("far return to the kernel's code", &[0x6a, 0x08, 0x50, 0x48, 0xcb], REFUSED),
-        // The kernel's stack segment, address, flags, code segment and address, and an interrupt's return to it.
+        // Pushes the kernel's stack segment, stack address, flags, code segment and address, and returns to it from an
+        // interrupt.
         (
             "iretq to the kernel's code",
             &[0x6a, 0x10, 0x54, 0x6a, 0x02, 0x6a, 0x08, 0x50, 0x48, 0xcf],
             REFUSED,
         ),
         ("ud2", &[0x0f, 0x0b], "an instruction that does not exist"),
-        ("division by zero", &[0x31, 0xc9, 0xf7, 0xf1], "a division by zero"),
+        ("division by zero", &[0x31, 0xc9, 0xf7, 0xf1], "divided by zero"),
     ];
-    for (name, code, words) in cases {
-        faults(name, code, words);
+    for (name, code, expected) in cases {
+        assert_faults(name, code, expected);
     }
 }
 
 #[test]
-fn what_is_not_the_guests_memory_is_out_of_reach() {
+fn memory_of_the_monitor_is_inaccessible() {
     for (name, at) in [
-        ("nothing", 0),
+        ("address zero", 0),
         ("the descriptor tables", 0x1000),
-        ("the exceptions", 0x2000),
-        ("the stack of exceptions", 0x4fff),
-        ("the code of exceptions", 0x5000),
+        ("the interrupt table", 0x2000),
+        ("the exception stack", 0x4fff),
+        ("the exception handlers", 0x5000),
         ("the page tables", boot::RESERVED),
-        ("the end of its addresses", USER.end),
-        ("a kernel's addresses", 0xffff_8000_0000_0000),
+        ("the end of the user addresses", USER.end),
+        ("kernel addresses", 0xffff_8000_0000_0000),
     ] {
-        let words = format!("reached for {at:#x}");
-        faults(&format!("read {name}"), &load(at), &words);
-        faults(&format!("write {name}"), &store(at), &words);
-        faults(&format!("run {name}"), &jump(at), &words);
+        let expected = format!("accessed {at:#x}");
+        assert_faults(&format!("read {name}"), &load(at), &expected);
+        assert_faults(&format!("write to {name}"), &store(at), &expected);
+        assert_faults(&format!("execute {name}"), &jump(at), &expected);
     }
-    faults("write the code of system calls", &store(0x6000), "reached for 0x6000");
-    faults("write its own code", &store(USER.start), "reached for 0x400000");
-    faults("read no address", &load(1 << 63), "");
-    faults("run no address", &jump(1 << 63), "");
+    assert_faults("write to the system call code", &store(0x6000), "accessed 0x6000");
+    assert_faults("write to its own code", &store(USER.start), "accessed 0x400000");
+    assert_faults("read a non-canonical address", &load(1 << 63), "");
+    assert_faults("execute a non-canonical address", &jump(1 << 63), "");
     // `jmp rsp`
-    faults("run its stack", &[0xff, 0xe4], "reached for 0x7f");
+    assert_faults("execute its stack", &[0xff, 0xe4], "accessed 0x7f");
 }
 
 #[test]
-fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
-    let reached = format!("reached for {AT:#x}");
+fn page_access_follows_the_requested_rights() {
+    let reached = format!("accessed {AT:#x}");
     let cases = [
         (
-            "write what was made read-only",
+            "write to a page made read-only",
             vec![map(READ | WRITE), store(AT), protect(READ), load(AT), store(AT)],
         ),
-        ("run what can be written", vec![map(READ | WRITE), store(AT), jump(AT)]),
-        ("read what was closed", vec![map(READ | WRITE), store(AT), protect(0), load(AT)]),
+        ("execute a writable page", vec![map(READ | WRITE), store(AT), jump(AT)]),
+        ("read a page made inaccessible", vec![map(READ | WRITE), store(AT), protect(0), load(AT)]),
         (
-            "read what was unmapped",
+            "read an unmapped page",
             vec![map(READ | WRITE), store(AT), call(libc::SYS_munmap, &[AT, 4096]), load(AT)],
         ),
         (
-            "write what can be run",
+            "write to an executable page",
             vec![map(READ | WRITE), store(AT), protect(READ | EXECUTE), jump(AT), store(AT)],
         ),
         (
-            "run what can be written again",
+            "execute a page that is writable again",
             vec![
                 map(READ | WRITE),
                 store(AT),
@@ -265,16 +269,16 @@ fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
         ),
     ];
     for (name, parts) in cases {
-        faults(name, &parts.concat(), &reached);
+        assert_faults(name, &parts.concat(), &reached);
     }
     let cases = [
         (
-            "it keeps what was written",
+            "protection changes keep the content",
             vec![map(READ | WRITE), store(AT), protect(0), protect(READ), load(AT)],
             0xc3,
         ),
         (
-            "it is empty once it was given back",
+            "MADV_DONTNEED zeroes the page",
             vec![
                 map(READ | WRITE),
                 store(AT),
@@ -284,7 +288,7 @@ fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
             0,
         ),
         (
-            "it is empty when it is new",
+            "a new mapping is zero",
             vec![
                 map(READ | WRITE),
                 store(AT),
@@ -295,22 +299,22 @@ fn what_a_page_may_be_used_for_is_what_the_guest_asked_for() {
             0,
         ),
         (
-            "no page is for both",
+            "writable and executable together is rejected",
             vec![map(READ | WRITE), store(AT), protect(WRITE | EXECUTE), store(AT), load(AT)],
             0xc3,
         ),
     ];
     for (name, parts, code) in cases {
-        let Some((end, _)) = run(&[parts.concat(), exit_with_loaded()].concat()) else { return };
-        assert_eq!(end, End::Exit(code), "{name}");
+        let Some((exit, _)) = run(&[parts.concat(), exit_with_loaded()].concat()) else { return };
+        assert_eq!(exit, GuestExit::Code(code), "{name}");
     }
 }
 
 #[test]
-fn a_call_returns_to_the_guest_alone() {
-    // `mov rax, 0x6000; jmp rax`, with the address that the call is to return to in `rcx`.
+fn system_calls_return_only_to_guest_memory() {
+    // `mov rax, 0x6000; jmp rax`, with the address that the call has to return to in `rcx`.
     for at in [0x5000, 0x6000, USER.end, 0xffff_8000_0000_0000, 1 << 63] {
         let code = with(at, &[0x48, 0xc7, 0xc0, 0, 0x60, 0, 0, 0xff, 0xe0]);
-        faults(&format!("return to {at:#x}"), &code, "");
+        assert_faults(&format!("return to {at:#x}"), &code, "");
     }
 }

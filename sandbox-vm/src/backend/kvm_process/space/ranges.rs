@@ -1,24 +1,24 @@
-//! Which addresses are taken: ranges that neither touch nor overlap.
+//! The set of addresses in use, as ranges that neither touch nor overlap.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// How many there may be: what the guest does is not to fill the monitor's memory.
-const MAX: usize = 1 << 16;
+/// Maximum number of ranges, so that a guest cannot fill the monitor's memory.
+const MAX_RANGES: usize = 1 << 16;
 
-/// A set of addresses, as ranges.
+/// A set of addresses, stored as ranges.
 #[derive(Debug, Default)]
-pub(super) struct Ranges {
-    /// Ends by starts.
+pub(super) struct RangeSet {
+    /// End of each range, by its start.
     taken: BTreeMap<u64, u64>,
 }
 
-impl Ranges {
-    /// Takes a range, though parts of it be taken. `None` where there are too many ranges.
-    pub(super) fn take(&mut self, mut range: Range<u64>) -> Option<()> {
+impl RangeSet {
+    /// Adds a range, parts of which may already be in the set. `None` if there are too many ranges.
+    pub(super) fn insert(&mut self, mut range: Range<u64>) -> Option<()> {
         let touching = self.taken.range(..=range.end).rev();
         let touching = touching.take_while(|(_, end)| **end >= range.start);
         let merged: Vec<_> = touching.map(|(start, end)| (*start, *end)).collect();
-        if merged.is_empty() && self.taken.len() >= MAX {
+        if merged.is_empty() && self.taken.len() >= MAX_RANGES {
             return None;
         }
         for (start, end) in merged {
@@ -29,12 +29,12 @@ impl Ranges {
         Some(())
     }
 
-    /// Frees a range, though parts of it be free. `None` where there would be too many ranges.
-    pub(super) fn free(&mut self, range: &Range<u64>) -> Option<()> {
+    /// Removes a range, parts of which may not be in the set. `None` if there would be too many ranges.
+    pub(super) fn remove(&mut self, range: &Range<u64>) -> Option<()> {
         let overlapping = self.taken.range(..range.end).rev();
         let overlapping = overlapping.take_while(|(_, end)| **end > range.start);
         let cut: Vec<_> = overlapping.map(|(start, end)| (*start, *end)).collect();
-        if !cut.is_empty() && self.taken.len() >= MAX {
+        if !cut.is_empty() && self.taken.len() >= MAX_RANGES {
             return None;
         }
         for (start, end) in cut {
@@ -49,20 +49,20 @@ impl Ranges {
         Some(())
     }
 
-    /// Whether all of it is taken.
+    /// Returns whether the complete range is in the set.
     pub(super) fn covers(&self, range: &Range<u64>) -> bool {
         let before = self.taken.range(..=range.start).next_back();
         before.is_some_and(|(_, end)| *end >= range.end)
     }
 
-    /// Whether none of it is taken.
+    /// Returns whether no part of the range is in the set.
     pub(super) fn is_free(&self, range: &Range<u64>) -> bool {
         let before = self.taken.range(..range.end).next_back();
         before.is_none_or(|(_, end)| *end <= range.start)
     }
 
-    /// The first free range of this length in the window.
-    pub(super) fn gap(&self, len: u64, window: Range<u64>) -> Option<Range<u64>> {
+    /// Returns the first free range of this length in the window.
+    pub(super) fn find_gap(&self, len: u64, window: Range<u64>) -> Option<Range<u64>> {
         let mut start = window.start;
         for (taken, end) in &self.taken {
             if *end <= start {
@@ -80,23 +80,23 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
-    use super::Ranges;
+    use super::RangeSet;
 
     #[test]
     fn ranges_merge_split_and_leave_gaps() {
-        let mut ranges = Ranges::default();
+        let mut ranges = RangeSet::default();
         for range in [10..20, 30..40, 20..25] {
-            ranges.take(range).unwrap();
+            ranges.insert(range).unwrap();
         }
         assert!(ranges.covers(&(10..25)) && !ranges.covers(&(10..31)) && ranges.is_free(&(25..30)));
-        assert_eq!(ranges.gap(5, 10..100), Some(25..30));
-        assert_eq!(ranges.gap(6, 10..100), Some(40..46));
-        assert_eq!(ranges.gap(6, 10..45), None);
-        ranges.free(&(12..35)).unwrap();
+        assert_eq!(ranges.find_gap(5, 10..100), Some(25..30));
+        assert_eq!(ranges.find_gap(6, 10..100), Some(40..46));
+        assert_eq!(ranges.find_gap(6, 10..45), None);
+        ranges.remove(&(12..35)).unwrap();
         assert!(ranges.covers(&(10..12)) && ranges.covers(&(35..40)) && ranges.is_free(&(12..35)));
-        ranges.take(0..100).unwrap();
+        ranges.insert(0..100).unwrap();
         assert!(ranges.covers(&(0..100)));
-        ranges.free(&(0..100)).unwrap();
+        ranges.remove(&(0..100)).unwrap();
         assert!(ranges.is_free(&(0..u64::MAX)));
     }
 }

@@ -1,14 +1,14 @@
-//! Frames that something is done with together.
+//! Groups of frames that are processed together.
 
 use std::ops::Range;
 
 use crate::backend::kvm_process::ram::PAGE;
 
-/// Frames, as ranges where they follow one another.
+/// Frames, merged into ranges where they are adjacent.
 #[derive(Debug, Default)]
-pub(super) struct Runs(pub(super) Vec<Range<u64>>);
+pub(super) struct FrameRuns(pub(super) Vec<Range<u64>>);
 
-impl Runs {
+impl FrameRuns {
     pub(super) fn add(&mut self, frame: u64) {
         match self.0.last_mut() {
             Some(run) if run.end == frame => run.end += PAGE,

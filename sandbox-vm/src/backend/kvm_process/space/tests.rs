@@ -1,16 +1,16 @@
 use rustix::io::Errno;
 
-use super::{Access, NO_EXECUTE, PRESENT, Ram, Space, USER, WRITABLE};
+use super::{Access, AddressSpace, NO_EXECUTE, PRESENT, Ram, USER, WRITABLE};
 use crate::backend::kvm_process::ram::PAGE;
 
 const START: u64 = USER.start;
 
-fn space(pages: u64) -> Space {
-    Space::new(Ram::new(pages * PAGE).unwrap(), PAGE).unwrap()
+fn space(pages: u64) -> AddressSpace {
+    AddressSpace::new(Ram::new(pages * PAGE).unwrap(), PAGE).unwrap()
 }
 
 #[test]
-fn the_monitor_reaches_what_the_guest_could_reach_and_nothing_else() {
+fn monitor_accesses_only_what_the_guest_can_access() {
     let mut space = space(64);
     space.map(&(START..START + 2 * PAGE), Access::Write).unwrap();
     space.write(START + PAGE - 2, b"over").unwrap();
@@ -25,14 +25,14 @@ fn the_monitor_reaches_what_the_guest_could_reach_and_nothing_else() {
         assert_eq!(space.read(at, &mut bytes), Err(Errno::FAULT), "{at:#x}");
         assert_eq!(space.write(at, &bytes), Err(Errno::FAULT), "{at:#x}");
     }
-    // What was there is still there.
+    // The content is still there.
     space.protect(&(START..START + PAGE), Access::Read).unwrap();
     space.read(START + PAGE - 2, &mut bytes).unwrap();
     assert_eq!(&bytes, b"over");
 }
 
 #[test]
-fn pages_come_empty_and_go_back() {
+fn pages_are_zeroed_and_reused() {
     let mut space = space(64);
     let range = START..START + 40 * PAGE;
     for _ in 0..10 {
@@ -43,18 +43,18 @@ fn pages_come_empty_and_go_back() {
         space.write(range.end - 1, b"x").unwrap();
         space.unmap(&range).unwrap();
     }
-    assert!(!space.is_starved());
+    assert!(!space.ran_out_of_memory());
     let large = START..START + 64 * PAGE;
     assert_eq!(space.map(&large, Access::Write), Err(Errno::NOMEM));
-    assert!(space.is_starved());
-    // Room that nobody may use costs none.
+    assert!(space.ran_out_of_memory());
+    // Reserving inaccessible memory costs no frames.
     space.map(&(START..START + (1 << 40)), Access::None).unwrap();
     space.unmap(&(START..START + (1 << 40))).unwrap();
     space.map(&range, Access::Write).unwrap();
 }
 
 #[test]
-fn only_whole_pages_of_the_guest_are_mapped() {
+fn only_whole_guest_pages_can_be_mapped() {
     let mut space = space(64);
     for range in [
         0..PAGE,
@@ -72,7 +72,7 @@ fn only_whole_pages_of_the_guest_are_mapped() {
 }
 
 #[test]
-fn nothing_is_writable_and_executable() {
+fn no_access_is_writable_and_executable() {
     for access in [Access::None, Access::Read, Access::Write, Access::Execute] {
         let bits = access.bits();
         let (writable, executable) =

@@ -1,70 +1,70 @@
-//! A guest that does whatever some bytes say: what a fuzzer and a property test drive the kernel with.
+//! A guest that is driven by a byte string, for the fuzzer and the property test of the kernel.
 
 use std::{collections::VecDeque, time::Duration};
 
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{Call, Clock, Kernel, Outside, Ready, Step};
+use super::{Call, CallOutcome, Clock, HostIo, Kernel, Readiness};
 use crate::backend::kvm_process::{
     boot,
-    disk::Size,
+    disk::Capacity,
     ram::{PAGE, Ram},
-    space::{Access, Space, USER},
+    space::{Access, AddressSpace, USER},
 };
 
-/// Where the guest has its memory, and its heap.
+/// Address of the guest's memory, and of its heap.
 pub(super) const PAGES: u64 = USER.start;
 pub(super) const HEAP: u64 = USER.start + 0x10_0000;
 
-/// How much one guest does at most: more would only make it slow to find out what went wrong.
-const MOST: usize = 200;
+/// Maximum number of actions of one guest: longer scripts only make failures harder to analyse.
+const MAX_ACTIONS: usize = 200;
 
-/// Lets a guest do what the bytes say, its calls, its writes to its own memory and what the host sends meanwhile, and
-/// panics where the monitor loses count of its memory or its files.
-pub fn drive(bytes: &[u8]) {
+/// Runs a guest that does what the bytes say: system calls, writes to its own memory, and data sent by the host. Panics
+/// if the bookkeeping of memory or files becomes inconsistent.
+pub fn fuzz_kernel(bytes: &[u8]) {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);
-    // Something for pointers to lead to: paths, and a piece of memory as vectors have them.
+    // Targets for pointers: paths, and an I/O vector.
     let texts = b"/tmp/a\0b/../c\0../x\0/workspace\0";
     let piece = [PAGES + PAGE, 4096].map(u64::to_le_bytes).concat();
-    for (page, words) in [(1, &texts[..]), (2, &piece)] {
-        let _ = kernel.space.write(PAGES + page * PAGE, words);
+    for (page, content) in [(1, &texts[..]), (2, &piece)] {
+        let _ = kernel.space.write(PAGES + page * PAGE, content);
     }
-    for _ in 0..MOST {
+    for _ in 0..MAX_ACTIONS {
         if script.0.is_empty() || act(&mut kernel, &mut script).is_none() {
             break;
         }
     }
     kernel.space.audit();
-    let (all, free) = kernel.disk.room();
+    let (all, free) = kernel.disk.capacity_and_free();
     assert!(free.bytes <= all.bytes && free.files <= all.files, "{free:?} of {all:?} are free");
 }
 
-/// A kernel with little of everything, so that every bound is met soon.
-pub(super) fn small_kernel() -> Kernel<Still> {
-    let ram = Ram::new(1 << 20).expect("a machine has a megabyte");
-    let mut space = Space::new(ram, boot::RESERVED).expect("the tables have room in it");
-    space.map(&(PAGES..PAGES + 4 * PAGE), Access::Write).expect("four pages have room in it");
-    Kernel::new(space, HEAP, Size { bytes: 64 << 10, files: 32 }, Still::default())
+/// A kernel with little of everything, so that every limit is reached soon.
+pub(super) fn small_kernel() -> Kernel<FakeHost> {
+    let ram = Ram::new(1 << 20).expect("a megabyte can be reserved");
+    let mut space = AddressSpace::new(ram, boot::RESERVED).expect("the tables fit");
+    space.map(&(PAGES..PAGES + 4 * PAGE), Access::Write).expect("four pages fit");
+    Kernel::new(space, HEAP, Capacity { bytes: 64 << 10, files: 32 }, FakeHost::default())
 }
 
-/// Does one thing; `None` where the guest has ended.
-fn act(kernel: &mut Kernel<Still>, script: &mut Script<'_>) -> Option<()> {
+/// Performs one action. `None` once the guest has ended.
+fn act(kernel: &mut Kernel<FakeHost>, script: &mut Script<'_>) -> Option<()> {
     match script.byte() % 8 {
         0 => {
             let (at, len) = (script.argument(), script.byte());
-            // A fault would be the guest's own affair.
+            // A fault only concerns the guest itself.
             let _ = kernel.space.write(at, script.take(len.into()));
         }
         1 => {
             let len = script.byte();
-            kernel.outside.inbox.extend(script.take(len.into()));
+            kernel.host.inbox.extend(script.take(len.into()));
         }
         _ => {
             let number = u64::from(u16::from_le_bytes([script.byte(), script.byte()])) % 340;
             let args = std::array::from_fn(|_| script.argument());
-            if let Step::End(_) = kernel.call(Call { number, args }) {
+            if let CallOutcome::Exit(_) = kernel.call(Call { number, args }) {
                 return None;
             }
         }
@@ -72,7 +72,7 @@ fn act(kernel: &mut Kernel<Still>, script: &mut Script<'_>) -> Option<()> {
     Some(())
 }
 
-/// The bytes that are left to be followed.
+/// The bytes that have not been used yet.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -82,12 +82,12 @@ impl<'a> Script<'a> {
         taken
     }
 
-    /// The next byte; nothing but zeros follows the last.
+    /// Returns the next byte, or zero after the last one.
     fn byte(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// A number that leads somewhere, or one that has broken kernels before.
+    /// Returns an argument: a valid pointer, a small number, or an edge case that has broken kernels before.
     fn argument(&mut self) -> u64 {
         const EDGES: [u64; 16] = [
             u64::MAX,
@@ -119,16 +119,16 @@ impl<'a> Script<'a> {
     }
 }
 
-/// An outside that never waits: whoever would, moves its clock.
+/// A host that never blocks: waiting advances its clock.
 #[derive(Debug, Default)]
-pub(in crate::backend::kvm_process) struct Still {
+pub(in crate::backend::kvm_process) struct FakeHost {
     pub(in crate::backend::kvm_process) inbox: VecDeque<u8>,
     pub(in crate::backend::kvm_process) sent: Vec<u8>,
-    pub(in crate::backend::kvm_process) said: Vec<u8>,
+    pub(in crate::backend::kvm_process) diagnostics: Vec<u8>,
     now: Duration,
 }
 
-impl Outside for Still {
+impl HostIo for FakeHost {
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
         if self.inbox.is_empty() && !into.is_empty() {
             return Err(Errno::AGAIN);
@@ -145,23 +145,23 @@ impl Outside for Still {
         Ok(from.len())
     }
 
-    fn wait(&mut self, wanted: Ready, patience: Option<Duration>) -> Ready {
-        let ready = Ready { input: !self.inbox.is_empty(), output: true, hangup: false };
+    fn wait(&mut self, wanted: Readiness, timeout: Option<Duration>) -> Readiness {
+        let ready = Readiness { input: !self.inbox.is_empty(), output: true, hangup: false };
         let is_ready = wanted.input && ready.input || wanted.output;
-        match patience {
+        match timeout {
             _ if is_ready => {}
-            Some(patience) => self.now = self.now.saturating_add(patience),
-            // Whoever waits for ever hears something at last.
+            Some(timeout) => self.now = self.now.saturating_add(timeout),
+            // A wait without a timeout ends with input.
             None => self.inbox.push_back(b'!'),
         }
         ready
     }
 
-    fn say(&mut self, words: &[u8]) {
-        self.said.extend(words);
+    fn write_diagnostics(&mut self, bytes: &[u8]) {
+        self.diagnostics.extend(bytes);
     }
 
-    fn random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
+    fn fill_random(&mut self, into: &mut [u8]) -> Result<(), Errno> {
         into.fill(7);
         Ok(())
     }

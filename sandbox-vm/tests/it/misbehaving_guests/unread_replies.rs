@@ -1,4 +1,4 @@
-//! Guests that do not read: what they ask for does not pile up at the host.
+//! Replies to guests that do not read them must not accumulate on the host.
 
 use std::{
     collections::BTreeMap,
@@ -18,90 +18,92 @@ use serde_json::Map;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_does_not_read_holds_nobody_up() {
-    let (sandboxes, _folder, _) = open(Script { hears: Hears::Greeting, ..Script::SILENT }).await;
+async fn guest_that_does_not_read_blocks_no_caller() {
+    let (sandboxes, _dir, _) = open(Script { reads: Reads::Hello, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
-    // More orders than the channel and the host's queue can hold.
-    let mut orders = tokio::task::JoinSet::new();
+    // More commands than the channel and the host's outbox can hold.
+    let mut commands = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let sandbox = sandbox.clone();
-        orders.spawn(async move { sandbox.fs().write("x", vec![0; 100 << 10]).await });
+        commands.spawn(async move { sandbox.fs().write("x", vec![0; 100 << 10]).await });
     }
-    orders.spawn(async move { sandbox.run_graph(GraphRun::new("g")).await.map(drop) });
-    let all = tokio::time::timeout(Duration::from_secs(90), orders.join_all());
-    let outcomes = all.await.expect("somebody waits though the time for an answer is over");
-    assert!(outcomes.iter().all(|it| matches!(it, Err(Error::NoAnswer { .. }))), "{outcomes:?}");
+    commands.spawn(async move { sandbox.run_graph(GraphRun::new("g")).await.map(drop) });
+    let all = tokio::time::timeout(Duration::from_secs(90), commands.join_all());
+    let outcomes = all.await.expect("a caller still waits after the reply timeout");
+    assert!(outcomes.iter().all(|it| matches!(it, Err(Error::Timeout { .. }))), "{outcomes:?}");
 }
 
-/// A graph whose guest asks this and reads nothing is taken down.
-async fn taken_down_for_not_reading(answer: fn(u64) -> Vec<u8>, run: GraphRun) {
-    let script = Script { answer, hears: Hears::FirstOrder, ..Script::SILENT };
-    let (sandboxes, _folder, killed) = open(script).await;
+/// Asserts that a guest that makes these calls for a graph and reads nothing is terminated.
+async fn assert_terminated_for_not_reading(answer: fn(u64) -> Vec<u8>, run: GraphRun) {
+    let script = Script { answer, reads: Reads::FirstCommand, ..Script::SILENT };
+    let (sandboxes, _dir, killed) = open(script).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
     let error = sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err();
-    let deaf = Gone::Protocol(ProtocolError::OutOfTurn("it does not read its answers"));
-    assert!(matches!(&error, Error::Gone { why, .. } if *why == deaf), "{error}");
+    let expected = TerminationReason::ProtocolViolation(ProtocolError::UnexpectedMessage(
+        "it does not read its replies",
+    ));
+    assert!(matches!(&error, Error::Terminated { reason, .. } if *reason == expected), "{error}");
     assert!(killed.load(Ordering::SeqCst));
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_that_are_asked_for_and_not_read_do_not_pile_up() {
-    let saver = Arc::new(Counted::default());
-    saver.inner.put(state_of(30 << 20)).await.unwrap();
-    let asks = |id| {
-        let get = |nth| ask(id, nth, Wish::Get(Lookup::head("t", "")));
+async fn unread_checkpoints_do_not_accumulate() {
+    let saver = Arc::new(CountingSaver::default());
+    saver.inner.put(checkpoint_of(30 << 20)).await.unwrap();
+    let calls = |id| {
+        let get = |nth| host_request(id, nth, HostCall::Get(Lookup::head("t", "")));
         (0..500).flat_map(get).collect()
     };
-    taken_down_for_not_reading(asks, GraphRun::new("g").thread("t", saver.clone())).await;
-    // Four wait to be written, one is half written, and two wait for room.
+    assert_terminated_for_not_reading(calls, GraphRun::new("g").thread("t", saver.clone())).await;
+    // Four are in the outbox, one is partially written, and two wait for space.
     let reads = saver.reads.load(Ordering::SeqCst);
-    assert!((2..=8).contains(&reads), "{reads} states of 30 MiB");
+    assert!((2..=8).contains(&reads), "{reads} checkpoints of 30 MiB were read");
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_whose_answers_nobody_reads_are_not_made() {
-    let asks = |id| (0..1000).flat_map(|nth| question(id, nth, Value::Null)).collect();
+async fn calls_are_not_made_while_answers_are_unread() {
+    let calls = |id| (0..1000).flat_map(|nth| host_call(id, nth, Value::Null)).collect();
     let long = async |_: String, _: Value| Ok(json!("x".repeat(32 << 10)));
-    // There is room for 32 answers that may be so large.
-    let gate = Gate::new(long).allow("slow").max_answer(8 << 20);
-    taken_down_for_not_reading(asks, GraphRun::new("g").gate(gate.clone())).await;
-    // As many are in the channel, and 64 wait to be written.
-    let made = gate.made();
-    assert!((96..=160).contains(&made), "{made} calls");
+    // There is space for 32 answers of this maximum size.
+    let policy = CallPolicy::new(long).allow("slow").max_answer(8 << 20);
+    assert_terminated_for_not_reading(calls, GraphRun::new("g").call_policy(policy.clone())).await;
+    // As many are in the channel, and 64 are in the outbox.
+    let made = policy.calls_made();
+    assert!((96..=160).contains(&made), "{made} calls were made");
 }
 
-/// While it is paused nobody expects it to read.
+/// A paused guest is not expected to read.
 #[tokio::test(start_paused = true)]
-async fn a_paused_guest_is_not_taken_for_a_deaf_one() {
-    let asks = |id| {
-        let get = |nth| ask(id, nth, Wish::Get(Lookup::head("t", "")));
+async fn paused_guest_is_not_terminated_for_not_reading() {
+    let calls = |id| {
+        let get = |nth| host_request(id, nth, HostCall::Get(Lookup::head("t", "")));
         (0..20).flat_map(get).collect()
     };
-    let saver = Arc::new(Counted::default());
-    saver.inner.put(state_of(30 << 20)).await.unwrap();
-    let script = Script { answer: asks, hears: Hears::FirstOrder, ..Script::SILENT };
-    let (sandboxes, _folder, _) = open(script).await;
+    let saver = Arc::new(CountingSaver::default());
+    saver.inner.put(checkpoint_of(30 << 20)).await.unwrap();
+    let script = Script { answer: calls, reads: Reads::FirstCommand, ..Script::SILENT };
+    let (sandboxes, _dir, _) = open(script).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
     let running = sandbox.run_graph(GraphRun::new("g").thread("t", saver)).await.unwrap();
     sandbox.pause().await.unwrap();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert!(sandbox.gone().is_none());
+    assert!(sandbox.termination_reason().is_none());
     assert!(matches!(sandbox.ping().await, Err(Error::Paused { .. })));
-    assert!(sandbox.gone().is_none());
+    assert!(sandbox.termination_reason().is_none());
     sandbox.resume().await.unwrap();
     let error = running.finish().await.unwrap_err();
-    assert!(matches!(error, Error::Gone { .. }), "{error}");
+    assert!(matches!(error, Error::Terminated { .. }), "{error}");
 }
 
-/// Checkpoints in memory whose reading is counted. A guest that only reads needs nothing else.
+/// An in-memory checkpointer that counts reads. The guests here only read, so nothing else is implemented.
 #[derive(Debug, Default)]
-struct Counted {
+struct CountingSaver {
     inner: MemorySaver,
     reads: AtomicUsize,
 }
 
 #[async_trait]
-impl Checkpointer for Counted {
+impl Checkpointer for CountingSaver {
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.inner.get(at).await
@@ -148,12 +150,12 @@ impl Checkpointer for Counted {
     }
 }
 
-fn ask(run: u64, nth: u64, what: Wish) -> Vec<u8> {
-    write(Kind::Request, nth, &rmp_serde::to_vec_named(&Ask { run, what }).unwrap())
+fn host_request(run: u64, nth: u64, call: HostCall) -> Vec<u8> {
+    encode(Kind::Request, nth, &rmp_serde::to_vec_named(&HostCallRequest { run, call }).unwrap())
 }
 
-/// A checkpoint with so many bytes.
-fn state_of(bytes: usize) -> NewCheckpoint {
+/// Returns a checkpoint of about this size in bytes.
+fn checkpoint_of(bytes: usize) -> NewCheckpoint {
     let id = CheckpointId::next();
     let text = Value::from("x".repeat(bytes));
     NewCheckpoint {

@@ -1,4 +1,5 @@
-//! Open files that go to another process over a socket: it may have no right to open them, and no way to.
+//! Passes open files to another process over a Unix socket, because that process may be unable or not permitted to open
+//! them.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -11,23 +12,23 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// How many go at once, at most.
-const MOST: usize = 4;
+/// Maximum number of files in one message.
+const MAX_FDS: usize = 4;
 
-/// Sends files together with some bytes, which have to be few enough to go at once.
+/// Sends files together with `bytes`, which have to be short enough for a single `sendmsg`.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut buffer);
     if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty())?)
 }
 
-/// Receives the files that came with one byte. Nothing of what comes after it is touched.
+/// Receives the files that were sent together with a single byte. Bytes after it stay in the socket.
 pub(super) fn receive<const N: usize>(socket: impl AsFd) -> io::Result<[OwnedFd; N]> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut buffer);
     let mut byte = [0];
     let mut bytes = [IoSliceMut::new(&mut byte)];
     recvmsg(socket, &mut bytes, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
@@ -49,7 +50,7 @@ mod tests {
     };
 
     #[test]
-    fn files_arrive_in_order_and_what_follows_stays() {
+    fn files_arrive_in_order_and_later_bytes_stay() {
         let (mut host, mut guest) = UnixStream::pair().unwrap();
         let files = ["one", "two"].map(|text| {
             let file = tempfile::NamedTempFile::new().unwrap();
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_files_is_refused() {
+    fn wrong_number_of_files_is_rejected() {
         let (host, guest) = UnixStream::pair().unwrap();
         super::send(&host, b"x", &[host.as_fd()]).unwrap();
         assert!(super::receive::<2>(&guest).is_err());

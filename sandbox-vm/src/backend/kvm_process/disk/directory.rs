@@ -1,19 +1,19 @@
-//! A folder of the guest's files.
+//! A directory of the guest's files.
 
 use std::{collections::BTreeMap, rc::Rc};
 
-/// Entries have numbers that grow, so that a listing goes on where it was though entries come and go.
+/// Entries have increasing numbers, so that a listing can continue while entries are added and removed.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct Directory {
     pub(super) parent: u64,
     pub(super) names: BTreeMap<Rc<[u8]>, u64>,
     pub(super) entries: BTreeMap<u64, (Rc<[u8]>, u64)>,
     next: u64,
 }
 
-impl Folder {
+impl Directory {
     pub(super) fn new(parent: u64) -> Self {
-        // The first two numbers are those of the folder itself and of the one above it.
+        // The first two numbers belong to the directory itself and to its parent.
         Self { parent, names: BTreeMap::new(), entries: BTreeMap::new(), next: 3 }
     }
 

@@ -1,4 +1,4 @@
-//! An agent that is greeted again, as after a snapshot was restored, starts afresh.
+//! A second hello message, as after a restored snapshot, resets the agent.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -7,8 +7,8 @@ use sandbox_vm::{
     guest::Agent,
     protocol::{
         self, Frame, Kind,
-        frame::write,
-        message::{Exec, GuestHello, HostHello, Order},
+        frame::encode,
+        message::{Exec, GuestCommand, GuestHello, HostHello},
     },
 };
 use serde::Serialize;
@@ -20,27 +20,27 @@ async fn until(holds: impl Fn() -> bool) {
     }
 }
 
-async fn say(stream: &mut DuplexStream, kind: Kind, id: u64, message: &impl Serialize) {
+async fn send(stream: &mut DuplexStream, kind: Kind, id: u64, message: &impl Serialize) {
     let payload = rmp_serde::to_vec_named(message).unwrap();
-    stream.write_all(&write(kind, id, &payload)).await.unwrap();
+    stream.write_all(&encode(kind, id, &payload)).await.unwrap();
 }
 
-async fn greet(stream: &mut DuplexStream, nonce: u64) -> GuestHello {
+async fn handshake(stream: &mut DuplexStream, nonce: u64) -> GuestHello {
     let hello = HostHello { version: protocol::VERSION, nonce };
-    say(stream, Kind::Hello, 0, &hello).await;
+    send(stream, Kind::Hello, 0, &hello).await;
     let frame = Frame::read(stream).await.unwrap().unwrap();
     assert_eq!(frame.kind, Kind::Hello, "{frame:?}");
     rmp_serde::from_slice(&frame.payload).unwrap()
 }
 
 #[tokio::test]
-async fn what_an_earlier_host_asked_for_is_ended_and_forgotten() {
+async fn second_hello_cancels_commands_of_earlier_host() {
     let workspace = tempfile::tempdir().unwrap();
     let (mut host, guest) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(guest);
     let agent = tokio::spawn(Agent::new().workspace(workspace.path()).serve(reader, writer));
 
-    assert_eq!(greet(&mut host, 1).await.nonce, 1);
+    assert_eq!(handshake(&mut host, 1).await.nonce, 1);
     let exec = Exec {
         program: "sh".to_owned(),
         args: ["-c", "echo $$ > started; mv started pid; exec sleep 1000"]
@@ -50,16 +50,16 @@ async fn what_an_earlier_host_asked_for_is_ended_and_forgotten() {
         input: Vec::new(),
         limits: ExecLimits::default(),
     };
-    say(&mut host, Kind::Request, 7, &Order::Exec(exec)).await;
+    send(&mut host, Kind::Request, 7, &GuestCommand::Exec(exec)).await;
     let pid = workspace.path().join("pid");
     until(|| pid.exists()).await;
     let process = Path::new("/proc").join(fs::read_to_string(pid).unwrap().trim());
     assert!(process.exists());
 
-    assert_eq!(greet(&mut host, 2).await.nonce, 2);
+    assert_eq!(handshake(&mut host, 2).await.nonce, 2);
     until(|| !process.exists()).await;
-    // The number is free again, and the one answer to it is to the second question.
-    say(&mut host, Kind::Request, 7, &Order::Ping).await;
+    // The request id can be reused, and the only reply with it belongs to the second request.
+    send(&mut host, Kind::Request, 7, &GuestCommand::Ping).await;
     let frame = Frame::read(&mut host).await.unwrap().unwrap();
     assert_eq!((frame.kind, frame.id), (Kind::Reply, 7));
     rmp_serde::from_slice::<()>(&frame.payload).unwrap();

@@ -1,13 +1,13 @@
-//! The list of system calls that are answered. Any other fails as if there were no such call.
+//! The list of supported system calls. All others fail with `ENOSYS`.
 
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{Answer, Call, End, Kernel, Outside, files::AT_CWD};
+use super::{Call, CallResult, GuestExit, HostIo, Kernel, files::AT_CWD};
 
-impl<O: Outside> Kernel<O> {
+impl<O: HostIo> Kernel<O> {
     /// Answers a system call that is on the list.
-    pub(super) fn answer(&mut self, call: Call) -> Answer {
+    pub(super) fn dispatch(&mut self, call: Call) -> CallResult {
         let [a, b, c, d, e, f] = call.args;
         let Ok(number) = i64::try_from(call.number) else { return Err(Errno::NOSYS.into()) };
         match number {
@@ -31,7 +31,7 @@ impl<O: Outside> Kernel<O> {
             libc::SYS_epoll_wait | libc::SYS_epoll_pwait => self.epoll_wait(a, b, c, d),
             libc::SYS_poll => self.poll(a, b, c),
 
-            // Bytes.
+            // Reading and writing.
             libc::SYS_read => self.read(a, b, c),
             libc::SYS_write => self.write(a, b, c),
             libc::SYS_readv => self.read_vector(a, b, c),
@@ -48,9 +48,9 @@ impl<O: Outside> Kernel<O> {
             libc::SYS_fstat => self.fstat(a, b),
             libc::SYS_newfstatat => self.stat_at(a, b, c, d),
             libc::SYS_statx => self.statx(a, b, c, e),
-            libc::SYS_getdents64 => self.list(a, b, c),
-            libc::SYS_mkdir => self.make_folder(AT_CWD, a, b),
-            libc::SYS_mkdirat => self.make_folder(a, b, c),
+            libc::SYS_getdents64 => self.getdents(a, b, c),
+            libc::SYS_mkdir => self.make_dir(AT_CWD, a, b),
+            libc::SYS_mkdirat => self.make_dir(a, b, c),
             libc::SYS_unlink => self.unlink_at(AT_CWD, a, 0),
             libc::SYS_rmdir => self.unlink_at(AT_CWD, a, libc::AT_REMOVEDIR as u64),
             libc::SYS_unlinkat => self.unlink_at(a, b, c),
@@ -62,14 +62,14 @@ impl<O: Outside> Kernel<O> {
             libc::SYS_readlinkat => self.read_link(a, b, c, d),
             libc::SYS_access => self.access(AT_CWD, a),
             libc::SYS_faccessat | libc::SYS_faccessat2 => self.access(a, b),
-            libc::SYS_chmod => self.change_mode(AT_CWD, a, b),
-            libc::SYS_fchmodat => self.change_mode(a, b, c),
+            libc::SYS_chmod => self.chmod(AT_CWD, a, b),
+            libc::SYS_fchmodat => self.chmod(a, b, c),
             libc::SYS_ftruncate => self.truncate(a, b),
             libc::SYS_fsync | libc::SYS_fdatasync => self.open(a).map(|_| 0).map_err(Into::into),
             libc::SYS_statfs => self.statfs(b),
             libc::SYS_fstatfs => self.open(a).map_err(Into::into).and_then(|_| self.statfs(b)),
-            libc::SYS_getcwd => self.current_folder(a, b),
-            libc::SYS_chdir => self.change_folder(a),
+            libc::SYS_getcwd => self.getcwd(a, b),
+            libc::SYS_chdir => self.chdir(a),
 
             // Time, randomness, waiting.
             libc::SYS_clock_gettime => self.clock_gettime(a, b),
@@ -79,7 +79,7 @@ impl<O: Outside> Kernel<O> {
             libc::SYS_getrandom => self.getrandom(a, b),
             libc::SYS_futex => self.futex(a, b, c, d),
 
-            // What there is one of: a process, a thread, a user, a processor.
+            // Things that exist once: process, thread, user, processor.
             libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address => Ok(process_id()),
             libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => {
                 Ok(65_534)
@@ -89,22 +89,22 @@ impl<O: Outside> Kernel<O> {
             libc::SYS_getrusage => self.usage(b),
             libc::SYS_uname => self.uname(a),
             libc::SYS_set_robust_list | libc::SYS_sched_yield => Ok(0),
-            // A thread too many is something that programs know; another process is something that does not exist.
+            // Programs handle a failure to create another thread; creating a process is not supported at all.
             libc::SYS_clone if a & libc::CLONE_THREAD as u64 != 0 => Err(Errno::AGAIN.into()),
 
-            // There is nobody to send a signal but the guest itself, and that ends it.
-            libc::SYS_rt_sigaction => self.no_signals(c, 32),
-            libc::SYS_rt_sigprocmask => self.no_signals(c, 8),
-            libc::SYS_sigaltstack => self.no_signals(b, 24),
-            libc::SYS_kill | libc::SYS_tkill => self.signal(a, b),
-            libc::SYS_tgkill => self.signal(b, c),
-            libc::SYS_exit | libc::SYS_exit_group => Self::end(End::Exit(a as u8 as i32)),
+            // Only the guest itself can send a signal, and that ends it.
+            libc::SYS_rt_sigaction => self.ignore_signal_setup(c, 32),
+            libc::SYS_rt_sigprocmask => self.ignore_signal_setup(c, 8),
+            libc::SYS_sigaltstack => self.ignore_signal_setup(b, 24),
+            libc::SYS_kill | libc::SYS_tkill => self.send_signal(a, b),
+            libc::SYS_tgkill => self.send_signal(b, c),
+            libc::SYS_exit | libc::SYS_exit_group => Self::exit(GuestExit::Code(a as u8 as i32)),
             _ => Err(Errno::NOSYS.into()),
         }
     }
 }
 
-/// Not the first process, for that one would wait for the orphans of others.
+/// Not 1, because process 1 would be expected to wait for orphaned processes.
 pub(super) fn process_id() -> u64 {
     2
 }

@@ -1,0 +1,90 @@
+//! Finds the files that QEMU's root has to contain, and no others.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::qemu::PROGRAM;
+use crate::backend;
+
+/// Where distributions install the modules that QEMU loads on demand.
+const MODULE_DIRS: [&str; 3] =
+    ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib64/qemu", "/usr/lib/qemu"];
+
+/// The only modules that are needed: those that run instructions.
+const ACCELERATOR_PREFIX: &str = "accel-";
+
+/// Where distributions install firmware; links lead from one of these directories to another.
+const DATA_DIRS: [&str; 3] = ["/usr/share/qemu", "/usr/share/seabios", "/usr/share/qboot"];
+
+/// Tells the loader about libraries outside the standard directories.
+const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
+
+/// The files and directories of an installed QEMU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct QemuFiles {
+    pub(super) program: PathBuf,
+    /// All of them, including the program.
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl QemuFiles {
+    /// Finds the installed QEMU and everything it needs.
+    pub(super) fn find() -> io::Result<Self> {
+        let path = backend::find_in_path(PROGRAM).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, format!("{PROGRAM} is not installed"))
+        })?;
+        let program = path.canonicalize()?;
+        let mut paths = vec![program.clone()];
+        paths.extend(libraries(&program)?);
+        paths.extend(accelerators());
+        // QEMU looks for its data relative to its own directory.
+        let relative = program.parent().map(|it| it.join("../share/qemu"));
+        let data = relative.and_then(|it| it.canonicalize().ok()).into_iter();
+        let standard = DATA_DIRS.iter().chain(&[LIBRARY_CACHE]).map(PathBuf::from);
+        paths.extend(data.chain(standard.filter(|it| it.exists())));
+        paths.sort();
+        paths.dedup();
+        Ok(Self { program, paths })
+    }
+}
+
+/// Asks the dynamic loader, which lists the libraries instead of starting the program. A statically linked program
+/// ignores the variable and prints its version.
+fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut command = Command::new(program);
+    command.arg("--version").env_clear().env("LD_TRACE_LOADED_OBJECTS", "1").current_dir("/");
+    let output = command.output()?;
+    Ok(parse_loader_output(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Returns the paths in lines like `libz.so.1 => /lib/libz.so.1 (0x7f00)` and `/lib64/ld-linux-x86-64.so.2 (0x7f00)`.
+fn parse_loader_output(lines: &str) -> Vec<PathBuf> {
+    let path =
+        |line: &str| line.split_whitespace().find(|it| it.starts_with('/')).map(PathBuf::from);
+    lines.lines().filter_map(path).collect()
+}
+
+fn accelerators() -> Vec<PathBuf> {
+    let files = MODULE_DIRS.iter().filter_map(|it| fs::read_dir(it).ok()).flatten().flatten();
+    let modules =
+        files.filter(|it| it.file_name().to_string_lossy().starts_with(ACCELERATOR_PREFIX));
+    modules.map(|it| it.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    #[test]
+    fn libraries_are_parsed_from_loader_output() {
+        let lines = "\tlinux-vdso.so.1 (0x01)\n\tlibz.so.1 => /lib/libz.so.1 (0x02)\n\tgone.so => not found\n\
+                     \t/lib64/ld-linux-x86-64.so.2 (0x03)\nQEMU emulator version 7.2\n";
+        let expected = ["/lib/libz.so.1", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);
+        assert_eq!(super::parse_loader_output(lines), expected);
+    }
+}

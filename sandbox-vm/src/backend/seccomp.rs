@@ -1,0 +1,77 @@
+//! Seccomp filters: the system calls that a guest may make, kept as data in `policy/calls.json`.
+//!
+//! Any other call fails with `ENOSYS`, as if the kernel did not have it, so that programs use their fallback.
+
+use seccompiler::{BpfProgram, TargetArch};
+use serde_json::{Value, json};
+
+const GUEST_POLICY: &str = include_str!("../../policy/calls.json");
+
+/// The calls that the monitor of a VM may make. It cannot start programs or open files.
+#[cfg(target_arch = "x86_64")]
+const MONITOR_POLICY: &str = include_str!("../../policy/monitor.json");
+
+/// What limits the memory of all processes of a guest together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemoryEnforcement {
+    /// A kernel: a control group limits it, or the machine has no more memory.
+    Kernel,
+    /// Only the agent, which measures each process. So memory that belongs to no process must not exist: shared memory
+    /// can outlive its processes, and a memory file lives as long as it is open.
+    Agent,
+}
+
+/// Compiles the allow list for guests.
+pub(super) fn guest_filter(
+    memory: MemoryEnforcement,
+) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    compile(GUEST_POLICY, std::env::consts::ARCH, memory)
+}
+
+/// Compiles the allow list for the monitor of a VM.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn monitor_filter() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    compile(MONITOR_POLICY, std::env::consts::ARCH, MemoryEnforcement::Kernel)
+}
+
+/// Restricts this process, and all processes that it starts, to the calls of the filter.
+pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
+    seccompiler::apply_filter(filter)
+}
+
+fn compile(
+    policy: &str,
+    arch: &str,
+    memory: MemoryEnforcement,
+) -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
+    let policy: Value = serde_json::from_str(policy)?;
+    let rules_of = |part: &str| policy[part].as_array().cloned().unwrap_or_default();
+    let memory = match memory {
+        MemoryEnforcement::Kernel => "bounded",
+        MemoryEnforcement::Agent => "unbounded",
+    };
+    let rules = [rules_of("common"), rules_of(arch), rules_of(memory)].concat();
+    let enosys = rustix::io::Errno::NOSYS.raw_os_error();
+    let filter = json!({ "guest": {
+        "mismatch_action": { "errno": enosys },
+        "match_action": "allow",
+        "filter": rules,
+    }});
+    let arch = TargetArch::try_from(arch)?;
+    let mut filters = seccompiler::compile_from_json(filter.to_string().as_bytes(), arch)?;
+    filters.remove("guest").ok_or_else(|| "the compiled policy contains no filter".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GUEST_POLICY, MemoryEnforcement, compile};
+
+    #[test]
+    fn policy_compiles_for_both_architectures() {
+        for arch in ["x86_64", "aarch64"] {
+            for memory in [MemoryEnforcement::Kernel, MemoryEnforcement::Agent] {
+                assert!(compile(GUEST_POLICY, arch, memory).unwrap().len() > 100, "{arch}");
+            }
+        }
+    }
+}

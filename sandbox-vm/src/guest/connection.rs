@@ -1,0 +1,190 @@
+//! The guest's end of the channel: sends events and host calls.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde::de::DeserializeOwned;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use crate::protocol::{
+    self, EVENT_WINDOW, Kind, MAX_EVENT_MEMORY, MAX_PENDING_CALL_MEMORY, decode, frame,
+    message::{Fault, FaultCode, GraphEvent, HostCall, HostCallRequest},
+    shape,
+};
+
+/// Maximum number of host calls in flight; further calls wait. A large call takes several permits, so that all calls in
+/// flight together never need more of the host's memory than [`MAX_PENDING_CALL_MEMORY`].
+const CALL_WINDOW: u32 = 256;
+
+/// Host memory in bytes that one permit stands for.
+const MEMORY_PER_PERMIT: u64 = MAX_PENDING_CALL_MEMORY / CALL_WINDOW as u64;
+
+/// The guest's end of the channel. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    outbox: mpsc::Sender<Vec<u8>>,
+    // Std mutexes: held briefly, never across an await.
+    pending: Mutex<BTreeMap<u64, PendingCall>>,
+    credits: Mutex<BTreeMap<u64, Arc<Semaphore>>>,
+    /// Senders through which host calls of a run wait until the run's earlier events are sent.
+    flush_requests: Mutex<BTreeMap<u64, mpsc::UnboundedSender<FlushAck>>>,
+    permits: Arc<Semaphore>,
+    next: AtomicU64,
+}
+
+/// Acknowledges that all earlier events were sent.
+pub(super) type FlushAck = oneshot::Sender<()>;
+
+/// A host call in flight.
+#[derive(Debug)]
+struct PendingCall {
+    run: u64,
+    reply: oneshot::Sender<Result<Vec<u8>, Fault>>,
+    /// Held until the reply arrives, even if the caller was dropped, because the host is still working on the call.
+    _permits: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    pub(super) fn new(outbox: mpsc::Sender<Vec<u8>>) -> Self {
+        let shared = Shared {
+            outbox,
+            pending: Mutex::default(),
+            credits: Mutex::default(),
+            flush_requests: Mutex::default(),
+            permits: Arc::new(Semaphore::new(CALL_WINDOW as usize)),
+            next: AtomicU64::new(1),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub(super) async fn send(&self, kind: Kind, id: u64, payload: &[u8]) {
+        // If the writer has stopped, the host is gone; the reader notices that too and stops the agent.
+        let _ = self.shared.outbox.send(frame::encode(kind, id, payload)).await;
+    }
+
+    /// Makes a host call for the run that was started by the host's request `run`.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        run: u64,
+        call: HostCall,
+    ) -> Result<T, Fault> {
+        let terminal = |error| Fault::new(FaultCode::Terminal, error);
+        let disconnected = || Fault::new(FaultCode::Failed, "the host has disconnected");
+        let payload = protocol::encode(&HostCallRequest { run, call }).map_err(terminal)?;
+        let memory = check_memory(
+            &payload,
+            MAX_PENDING_CALL_MEMORY,
+            "a host call",
+            "store or send less at once",
+        )?;
+        self.flush_events(run).await;
+        let permits = u32::try_from(memory.div_ceil(MEMORY_PER_PERMIT)).unwrap_or(CALL_WINDOW);
+        let permits = self.shared.permits.clone().acquire_many_owned(permits).await;
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let (reply, received) = oneshot::channel();
+        let pending = PendingCall { run, reply, _permits: permits.map_err(|_| disconnected())? };
+        // If the caller is dropped while waiting for the outbox, no call was made.
+        let slot = self.shared.outbox.reserve().await.map_err(|_| disconnected())?;
+        lock(&self.shared.pending).insert(id, pending);
+        slot.send(frame::encode(Kind::Request, id, &payload));
+        decode("reply", &received.await.map_err(|_| disconnected())??).map_err(terminal)
+    }
+
+    /// Returns a receiver of flush requests for a run. Its owner acknowledges each request once all earlier events were
+    /// sent.
+    ///
+    /// A host call is sent only after that, so the host has received every event that preceded the call, even if the
+    /// guest dies during the call.
+    pub(super) fn flush_requests(&self, run: u64) -> mpsc::UnboundedReceiver<FlushAck> {
+        let (sender, requests) = mpsc::unbounded_channel();
+        lock(&self.shared.flush_requests).insert(run, sender);
+        requests
+    }
+
+    async fn flush_events(&self, run: u64) {
+        let requests = lock(&self.shared.flush_requests).get(&run).cloned();
+        let (ack, flushed) = oneshot::channel();
+        if requests.is_some_and(|it| it.send(ack).is_ok()) {
+            // A dropped sender means that the run has no more events.
+            let _ = flushed.await;
+        }
+    }
+
+    /// Delivers the reply to a host call.
+    pub(super) fn deliver_reply(&self, id: u64, reply: Result<Vec<u8>, Fault>) {
+        if let Some(pending) = lock(&self.shared.pending).remove(&id) {
+            let _ = pending.reply.send(reply);
+        }
+    }
+
+    /// Sends an event once the host has granted credit for it.
+    pub(super) async fn send_event(&self, run: u64, event: &GraphEvent) -> Result<(), Fault> {
+        let terminal = |error| Fault::new(FaultCode::Terminal, error);
+        let payload = protocol::encode(event).map_err(terminal)?;
+        check_memory(
+            &payload,
+            MAX_EVENT_MEMORY,
+            "an event",
+            "use fewer stream modes or emit less at once",
+        )?;
+        let credit = self.credit_of(run);
+        let permit = credit.acquire().await;
+        permit.map_err(|_| Fault::new(FaultCode::Refused, "the run was cancelled"))?.forget();
+        self.send(Kind::Event, run, &payload).await;
+        Ok(())
+    }
+
+    /// Adds credit: the host can receive this many more events.
+    pub(super) fn add_credit(&self, run: u64, events: u32) {
+        let credit = self.credit_of(run);
+        // The host should never grant more than this, and adding it would panic.
+        if credit.available_permits() < Semaphore::MAX_PERMITS - events as usize {
+            credit.add_permits(events as usize);
+        }
+    }
+
+    /// Drops the state of a finished run, which gets no more replies and no more credit.
+    pub(super) fn close_run(&self, run: u64) {
+        lock(&self.shared.pending).retain(|_, it| it.run != run);
+        lock(&self.shared.credits).remove(&run);
+        lock(&self.shared.flush_requests).remove(&run);
+    }
+
+    /// Drops the state of all runs, because a new host has taken over.
+    pub(super) fn reset(&self) {
+        lock(&self.shared.pending).clear();
+        lock(&self.shared.credits).clear();
+        lock(&self.shared.flush_requests).clear();
+    }
+
+    fn credit_of(&self, run: u64) -> Arc<Semaphore> {
+        let mut credits = lock(&self.shared.credits);
+        credits.entry(run).or_insert_with(|| Arc::new(Semaphore::new(EVENT_WINDOW))).clone()
+    }
+}
+
+/// Checks that the host can hold a payload in `limit` bytes, and returns the estimated memory.
+fn check_memory(payload: &[u8], limit: u64, what: &str, fix: &str) -> Result<u64, Fault> {
+    let memory = shape::check(payload).map_err(|it| Fault::new(FaultCode::Terminal, it))?;
+    if memory <= limit {
+        return Ok(memory);
+    }
+    let problem = format!(
+        "{what} would take {memory} bytes of the host's memory; at most {limit} are allowed; {fix}"
+    );
+    Err(Fault::new(FaultCode::Terminal, problem))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,337 @@
+//! Handles the host calls of a running graph: its checkpoints and its external calls.
+//!
+//! A guest may name any thread in a call; every thread name is checked against the only thread that the run may access.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use graph_core::checkpoint::{
+    Checkpoint, Checkpointer, Event as TaskEvent, History, Lease, Place, TaskRecord, Write,
+};
+use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::quota::{self, Quota};
+use crate::{
+    CallPolicy,
+    call_policy::CallId,
+    protocol::message::{ExternalCall, Fault, FaultCode, HostCall},
+    session::{Session, encode_reply},
+};
+
+/// Maximum number of checkpoints per reply; the guest can request the older ones in further calls.
+const MAX_PAGE_LEN: usize = 256;
+
+/// Maximum total size in bytes of the checkpoints in a reply with more than one checkpoint.
+const MAX_PAGE_BYTES: u64 = 32 << 20;
+
+/// Maximum number of checkpoint reads at once: each may need as much memory as the thread's whole state.
+const MAX_CONCURRENT_READS: usize = 2;
+
+/// Maximum number of bytes of call answers that wait for the guest to read them. A call is not made before there is
+/// space for its answer.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+
+/// Handles the host calls of one run.
+#[derive(Debug)]
+pub(super) struct HostCallHandler {
+    session: Session,
+    thread: String,
+    saver: Arc<dyn Checkpointer>,
+    policy: CallPolicy,
+    quota: Quota,
+    // A std mutex: held briefly, never across an await.
+    lease: Mutex<Option<Lease>>,
+    read_slots: Semaphore,
+    /// One permit per byte.
+    answer_bytes: Semaphore,
+}
+
+impl HostCallHandler {
+    pub(super) fn new(
+        session: Session,
+        thread: String,
+        saver: Arc<dyn Checkpointer>,
+        policy: CallPolicy,
+        quota: Quota,
+    ) -> Self {
+        let (read_slots, answer_bytes) =
+            (Semaphore::new(MAX_CONCURRENT_READS), Semaphore::new(MAX_ANSWER_BYTES));
+        Self {
+            session,
+            thread,
+            saver,
+            policy,
+            quota,
+            lease: Mutex::new(None),
+            read_slots,
+            answer_bytes,
+        }
+    }
+
+    /// Handles one call and replies to it.
+    pub(super) async fn handle(&self, id: u64, call: HostCall) {
+        // Held until the reply is in the outbox, which is bounded itself, so that replies to a guest that does not read
+        // them do not accumulate.
+        let _permit = self.reserve_answer(&call).await;
+        let result = self.execute(call).await;
+        self.session.reply(id, result).await;
+    }
+
+    /// Reserves memory for the answer, if the answer may be large.
+    async fn reserve_answer(&self, call: &HostCall) -> Option<SemaphorePermit<'_>> {
+        let permit = match call {
+            HostCall::External(_) => {
+                let most = self.policy.max_answer_bytes().min(MAX_ANSWER_BYTES);
+                self.answer_bytes.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await
+            }
+            HostCall::Get(_) | HostCall::List(_) | HostCall::Namespaces => {
+                self.read_slots.acquire().await
+            }
+            HostCall::Lease | HostCall::Store(_) => return None,
+        };
+        Some(permit.expect("the handler never closes its semaphores"))
+    }
+
+    async fn execute(&self, call: HostCall) -> Result<Vec<u8>, Fault> {
+        match call {
+            HostCall::External(call) => {
+                let journal =
+                    CallJournal { saver: &*self.saver, policy: &self.policy, quota: &self.quota };
+                encode_reply(&journal.call(&self.thread, *call).await?)
+            }
+            HostCall::Lease => {
+                let lease = self.saver.lease(&self.thread).await?;
+                *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
+                encode_reply(&())
+            }
+            HostCall::Store(writes) => {
+                for write in &writes {
+                    self.check_thread(write.thread())?;
+                }
+                self.quota.take(&writes)?;
+                self.saver.write(writes).await?;
+                encode_reply(&())
+            }
+            HostCall::Get(lookup) => {
+                self.check_thread(&lookup.thread)?;
+                encode_reply(&self.saver.get(&lookup).await?)
+            }
+            HostCall::List(history) => {
+                self.check_thread(&history.thread)?;
+                encode_reply(&list_page(&*self.saver, history).await?)
+            }
+            HostCall::Namespaces => encode_reply(&self.saver.namespaces(&self.thread).await?),
+        }
+    }
+
+    fn check_thread(&self, thread: &str) -> Result<(), Fault> {
+        if thread == self.thread {
+            return Ok(());
+        }
+        tracing::warn!(own = self.thread, "a guest requested a thread other than its own");
+        Err(Fault::new(FaultCode::Refused, "a graph in a sandbox can access only its own thread"))
+    }
+}
+
+/// Returns the newest of the requested checkpoints, up to the limits of a page. They are loaded one by one, so that a
+/// thread with large states is never held in memory as a whole.
+async fn list_page(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoint>, Fault> {
+    let limit = history.limit.map_or(MAX_PAGE_LEN, |it| it.min(MAX_PAGE_LEN));
+    let mut next = history.limit(1);
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    while page.len() < limit {
+        let Some(checkpoint) = saver.list(&next).await?.pop() else { break };
+        bytes += quota::encoded_size(&checkpoint)?;
+        // Always at least one, so that a guest that continues from the last checkpoint of a page reaches the end.
+        if bytes > MAX_PAGE_BYTES && !page.is_empty() {
+            break;
+        }
+        next.before = Some(checkpoint.place.id);
+        page.push(checkpoint);
+    }
+    Ok(page)
+}
+
+/// Makes external calls and stores their answers in the thread.
+struct CallJournal<'a> {
+    saver: &'a dyn Checkpointer,
+    policy: &'a CallPolicy,
+    quota: &'a Quota,
+}
+
+impl CallJournal<'_> {
+    /// Makes a call and stores its result under its task before the guest receives it: if the guest dies now, its
+    /// replacement finds the answer in the thread.
+    async fn call(&self, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
+        self.quota.check()?;
+        let id = call.checkpoint;
+        let place = Place { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
+        let (call_id, node) = (CallId::of(thread, &call), call.node.clone());
+        let result = self.policy.execute(&call_id, call).await?;
+        if !self.policy.is_recorded(&call_id, &place) {
+            let event = TaskEvent::Effect { key: call_id.key.clone(), result: result.clone() };
+            let record = TaskRecord { task: call_id.task, node, event };
+            let write = vec![Write::Record(place.clone(), vec![record])];
+            self.quota.take(&write)?;
+            self.saver.write(write).await?;
+            self.policy.mark_recorded(&call_id, place);
+        }
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, time::SystemTime};
+
+    use graph_core::{
+        Checkpointer, MemorySaver,
+        checkpoint::{
+            CheckpointId, Cursor, Event, Header, Lookup, NewCheckpoint, Place, Source, TaskId,
+            TaskRecord,
+        },
+    };
+    use serde_json::{Map, Value, json};
+
+    use super::{CallJournal, ExternalCall, History, MAX_PAGE_LEN, Quota, Write, list_page};
+    use crate::{CallError, CallPolicy, protocol::message::FaultCode};
+
+    fn call(checkpoint: CheckpointId) -> ExternalCall {
+        ExternalCall {
+            kind: "llm.chat".to_owned(),
+            request: json!("hello"),
+            key: "llm.chat:1".to_owned(),
+            task: TaskId::of(&[b"task"]),
+            node: "speak".to_owned(),
+            namespace: String::new(),
+            checkpoint,
+        }
+    }
+
+    fn policy() -> CallPolicy {
+        let executor = async |_: String, _: Value| Ok::<_, CallError>(json!("paid"));
+        CallPolicy::new(executor).allow("llm.chat")
+    }
+
+    fn checkpoint(id: CheckpointId) -> NewCheckpoint {
+        NewCheckpoint {
+            place: Place { thread: "t".to_owned(), namespace: String::new(), id },
+            expected_head: None,
+            base: None,
+            header: Header {
+                parent: None,
+                origin: id,
+                step: 0,
+                source: Source::Loop,
+                created_at: SystemTime::now(),
+                run: "r".to_owned(),
+                version: 1,
+                parents: BTreeMap::new(),
+                metadata: Map::new(),
+            },
+            cursor: Cursor::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn answer_is_stored_before_guest_receives_it() {
+        let saver = MemorySaver::new();
+        let id = CheckpointId::next();
+        saver.put(checkpoint(id)).await.unwrap();
+        let (policy, quota) = (policy(), Quota::new(1 << 20));
+        let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
+        let task = call(id).task;
+        let answer = journal.call("t", call(id)).await.unwrap();
+        assert_eq!(answer, "paid");
+        let stored = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
+        let effect = Event::Effect { key: "llm.chat:1".to_owned(), result: json!("paid") };
+        assert_eq!(stored.records[0].task, task);
+        assert_eq!(stored.records[0].event, effect);
+    }
+    /// Returns how many of the calls at these checkpoints succeed with this storage quota.
+    async fn calls_within(bytes: u64, checkpoints: &[CheckpointId]) -> usize {
+        let (saver, policy, quota) = (MemorySaver::new(), policy(), Quota::new(bytes));
+        let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
+        let mut through = 0;
+        for id in checkpoints {
+            match journal.call("t", call(*id)).await {
+                Ok(_) => through += 1,
+                Err(fault) => assert_eq!(fault.code, FaultCode::Refused),
+            }
+        }
+        through
+    }
+
+    #[tokio::test]
+    async fn repeated_answer_is_stored_once_per_checkpoint_within_quota() {
+        let [one, two, three] = [(); 3].map(|()| CheckpointId::next());
+        // Enough for one record, but not for two.
+        assert_eq!(calls_within(800, &[one, one, one]).await, 3);
+        assert_eq!(calls_within(800, &[one, two, three]).await, 1);
+    }
+
+    #[test]
+    fn stored_bytes_and_records_are_bounded() {
+        let write = |bytes: usize| {
+            let mut checkpoint = checkpoint(CheckpointId::next());
+            checkpoint.header.run = "r".repeat(bytes);
+            vec![Write::Put(Box::new(checkpoint))]
+        };
+        let quota = Quota::new(1 << 20);
+        quota.take(&write(1 << 19)).unwrap();
+        assert_eq!(quota.take(&write(1 << 19)).unwrap_err().code, FaultCode::Refused);
+        // After a refusal, smaller writes are refused too.
+        assert!(quota.take(&write(0)).is_err() && quota.check().is_err());
+        // Small records cost more than their bytes.
+        let event = Event::Answered { answers: Vec::new() };
+        let record = TaskRecord { task: TaskId::of(&[b"task"]), node: String::new(), event };
+        let place = checkpoint(CheckpointId::next()).place;
+        let records = vec![Write::Record(place, vec![record; 4096])];
+        assert!(serde_json::to_string(&records).unwrap().len() < 1 << 19);
+        assert!(Quota::new(1 << 20).take(&records).is_err());
+        Quota::new(1 << 21).take(&records).unwrap();
+    }
+
+    #[tokio::test]
+    async fn long_history_is_read_in_pages() {
+        let saver = MemorySaver::new();
+        let mut head = None;
+        for _ in 0..MAX_PAGE_LEN + 1 {
+            let id = CheckpointId::next();
+            let next = NewCheckpoint { expected_head: head, ..checkpoint(id) };
+            saver.put(next).await.unwrap();
+            head = Some(id);
+        }
+        let all = History::of("t", "");
+        let newest = list_page(&saver, all.clone()).await.unwrap();
+        assert_eq!(newest.len(), MAX_PAGE_LEN);
+        assert_eq!(
+            list_page(&saver, all.clone().limit(usize::MAX)).await.unwrap().len(),
+            MAX_PAGE_LEN
+        );
+        let rest = all.before(newest[MAX_PAGE_LEN - 1].place.id);
+        assert_eq!(list_page(&saver, rest).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn page_bytes_are_bounded_and_largest_state_is_alone() {
+        let saver = MemorySaver::new();
+        let mut head = None;
+        for bytes in [40 << 20, 10 << 20, 10 << 20, 10 << 20, 10 << 20] {
+            let mut next = checkpoint(CheckpointId::next());
+            next.expected_head = head.replace(next.place.id);
+            next.header.run = "r".repeat(bytes);
+            saver.put(next).await.unwrap();
+        }
+        let mut pages = Vec::new();
+        let mut next = History::of("t", "");
+        loop {
+            let page = list_page(&saver, next.clone()).await.unwrap();
+            let Some(last) = page.last() else { break };
+            next.before = Some(last.place.id);
+            pages.push(page.len());
+        }
+        assert_eq!(pages, [3, 1, 1]);
+    }
+}

@@ -1,0 +1,281 @@
+//! The reaper: removes the leftovers of owners that no longer exist.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, DirEntry, File, TryLockError},
+    io,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
+};
+
+use super::{
+    CONTAINER_PREFIX, INCOMPLETE_PREFIX, KNOWN_CONTENTS, LEFTOVERS_FILE, LOCK_FILE, Leftover,
+    check_private_dir, default_state_dir, has_sandbox_dir_name, registry::Registry,
+};
+use crate::cgroup;
+
+/// Time that creating a sandbox directory may take. Younger directories are left alone.
+const CREATION_GRACE: Duration = Duration::from_secs(60);
+
+/// How long to wait for leftovers to disappear.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemovalTimeouts {
+    /// Time that the kernel gets to end processes and to release control groups.
+    kernel: Duration,
+    /// How long an engine that does not know the container may still be creating it. `None`: do not contact engines.
+    engine_grace: Option<Duration>,
+}
+
+impl RemovalTimeouts {
+    /// For dropping a sandbox directory, possibly in a task that others wait for.
+    pub(super) const ON_DROP: Self = Self { kernel: Duration::from_millis(50), engine_grace: None };
+    /// For a dedicated thread that starts right after the sandbox directory was dropped.
+    pub(super) const IN_BACKGROUND: Self =
+        Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::from_secs(2)) };
+    /// For leftovers of a crash.
+    const AFTER_CRASH: Self =
+        Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::ZERO) };
+}
+
+/// Removes what crashed owners left in this state directory, in the default one, and in all others where this user has
+/// had sandbox directories. Returns the number of sandboxes removed.
+pub(crate) fn remove_all_orphans(state: &Path) -> usize {
+    let registry = Registry::in_default_dir();
+    let mut dirs = BTreeSet::from([state.to_owned(), default_state_dir()]);
+    dirs.extend(registry.state_dirs());
+    let reaped = dirs.iter().map(|it| remove_orphans(it)).sum();
+    registry.remove_empty_entries();
+    // A state directory may have been deleted together with its lists, which does not delete the control groups that
+    // they named.
+    cgroup::remove_unused(|id| dirs.iter().any(|it| it.join(id).exists()), CREATION_GRACE);
+    reaped
+}
+
+/// Removes what crashed owners left in a state directory and returns the number of sandboxes removed.
+///
+/// A state directory in which another user could have placed files is not read at all, and nothing but sandbox
+/// directories is removed. If something on the list of a sandbox directory cannot be removed, the directory stays, and
+/// the next call tries again.
+pub fn remove_orphans(state: &Path) -> usize {
+    if let Err(error) = check_private_dir(state) {
+        if error.kind() != io::ErrorKind::NotFound {
+            tracing::warn!(dir = %state.display(), %error, "cannot remove leftovers from this state directory");
+        }
+        return 0;
+    }
+    let entries = fs::read_dir(state).into_iter().flatten().flatten();
+    entries.filter(|it| has_sandbox_dir_name(&it.path()) && remove_if_orphaned(it)).count()
+}
+
+/// Removes a sandbox directory if it is orphaned, and returns whether it did.
+fn remove_if_orphaned(entry: &DirEntry) -> bool {
+    let dir = entry.path();
+    let Ok(lock) = File::open(dir.join(LOCK_FILE)) else {
+        return is_past_creation_grace(entry) && remove_orphan_without_lock(&dir);
+    };
+    // The owner is about to take the lock.
+    if entry.file_name().to_string_lossy().starts_with(INCOMPLETE_PREFIX)
+        && !is_past_creation_grace(entry)
+    {
+        return false;
+    }
+    match lock.try_lock() {
+        // Another process removed the directory and released the lock before we acquired it.
+        Ok(()) if lock.metadata().is_ok_and(|it| it.nlink() == 0) => false,
+        Ok(()) => remove_orphan(&dir),
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(error)) => {
+            tracing::warn!(dir = %dir.display(), %error, "cannot lock an orphaned sandbox directory");
+            false
+        }
+    }
+}
+
+fn is_past_creation_grace(entry: &DirEntry) -> bool {
+    let modified = entry.metadata().and_then(|it| it.modified()).ok();
+    modified.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > CREATION_GRACE)
+}
+
+/// Removes a sandbox directory without a lock file. Its owner was killed before it created the lock, or while it
+/// removed the directory. The contents tell it apart from a directory that belongs to something else.
+fn remove_orphan_without_lock(dir: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(dir) else { return false };
+    let names: Vec<_> = entries.flatten().map(|it| it.file_name()).collect();
+    if names.is_empty() {
+        // Nothing is lost by removing an empty directory, and it does not count as a sandbox.
+        let _ = fs::remove_dir(dir);
+        return false;
+    }
+    names.iter().all(|it| KNOWN_CONTENTS.iter().any(|known| it == known)) && remove_orphan(dir)
+}
+
+fn remove_orphan(dir: &Path) -> bool {
+    let list = fs::read_to_string(dir.join(LEFTOVERS_FILE)).unwrap_or_default();
+    // A line that the crash cut short names something that was never created.
+    let leftovers: Vec<Leftover> =
+        list.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
+    tracing::info!(dir = %dir.display(), leftovers = leftovers.len(), "removing an orphaned sandbox");
+    let left = remove_leftovers(leftovers, RemovalTimeouts::AFTER_CRASH);
+    if left.is_empty() {
+        remove_dir(dir);
+    } else {
+        warn_incomplete_removal(dir, &left);
+    }
+    left.is_empty()
+}
+
+/// Removes a sandbox directory, its lock file last: if this process ends halfway, the next start still finds an orphan.
+pub(super) fn remove_dir(dir: &Path) {
+    let remove = || {
+        // Read all entries before removing any: a listing of a directory that changes meanwhile may be incomplete.
+        let entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+        for entry in entries {
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false if entry.file_name() == LOCK_FILE => {}
+                false => fs::remove_file(entry.path())?,
+            }
+        }
+        match fs::remove_file(dir.join(LOCK_FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => fs::remove_dir(dir),
+        }
+    };
+    if let Err(error) = remove() {
+        tracing::warn!(dir = %dir.display(), %error, "cannot remove the directory of a sandbox");
+    }
+}
+
+pub(super) fn warn_incomplete_removal(dir: &Path, left: &[Leftover]) {
+    tracing::warn!(
+        dir = %dir.display(),
+        ?left,
+        "cannot remove all leftovers of a sandbox; the next start tries again"
+    );
+}
+
+/// Removes leftovers and returns those that still exist.
+pub(super) fn remove_leftovers(
+    leftovers: Vec<Leftover>,
+    timeouts: RemovalTimeouts,
+) -> Vec<Leftover> {
+    let deadline = Instant::now() + timeouts.kernel;
+    for leftover in &leftovers {
+        // A frozen process cannot die.
+        if let Leftover::Cgroup(dir) = leftover
+            && cgroup::is_ours(dir)
+        {
+            cgroup::thaw(dir);
+        }
+    }
+    // A control group can be removed only after its processes.
+    let (processes, others): (Vec<_>, Vec<_>) = leftovers
+        .into_iter()
+        .partition(|it| matches!(it, Leftover::Process { .. } | Leftover::ProcessGroup { .. }));
+    let all = processes.into_iter().chain(others);
+    all.filter(|it| !remove_leftover(it, deadline, timeouts.engine_grace)).collect()
+}
+
+/// Removes one leftover and returns whether it is gone.
+fn remove_leftover(leftover: &Leftover, deadline: Instant, engine_grace: Option<Duration>) -> bool {
+    match leftover {
+        Leftover::Process { boot, .. } | Leftover::ProcessGroup { boot, .. }
+            if is_from_earlier_boot(boot) =>
+        {
+            true
+        }
+        Leftover::Process { pid, started, .. } => {
+            kill_process(*pid, *started, deadline, KillScope::Process)
+        }
+        Leftover::ProcessGroup { pid, started, .. } => {
+            kill_process(*pid, *started, deadline, KillScope::Group)
+        }
+        Leftover::Cgroup(dir) if cgroup::is_ours(dir) => cgroup::remove_dir(dir, deadline),
+        Leftover::Container { host, name } if name.starts_with(CONTAINER_PREFIX) => {
+            engine_grace.is_some_and(|grace| remove_container(host, name, grace))
+        }
+        // Our own lists never contain this, so leave it alone.
+        Leftover::Cgroup(_) | Leftover::Container { .. } => {
+            tracing::warn!(?leftover, "ignoring a leftover that does not belong to a sandbox");
+            true
+        }
+    }
+}
+
+#[cfg(feature = "docker")]
+fn remove_container(host: &str, name: &str, grace: Duration) -> bool {
+    crate::backend::docker::remove_leftover(host, name, grace)
+}
+
+#[cfg(not(feature = "docker"))]
+fn remove_container(host: &str, name: &str, _: Duration) -> bool {
+    tracing::warn!(
+        host,
+        name,
+        "cannot remove a container: this program was built without the back end `docker`"
+    );
+    false
+}
+
+/// Which processes to kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KillScope {
+    Process,
+    /// The process and the group that it leads.
+    Group,
+}
+
+/// Kills a process if it still is the recorded one, waits until the deadline for its end, and returns whether it is
+/// gone.
+fn kill_process(pid: u32, started: u64, deadline: Instant, scope: KillScope) -> bool {
+    let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    // Open the pidfd before reading the start time: from here on it refers to this process, even if the id is reused.
+    let process = match pidfd_open(raw, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(error) => return error == Errno::SRCH,
+    };
+    if start_time(pid) != Some(started) {
+        return true;
+    }
+    if scope == KillScope::Group {
+        // While the leader exists, no other process can have its id, so the group is the recorded one.
+        let _ = kill_process_group(raw, Signal::KILL);
+    }
+    match pidfd_send_signal(&process, Signal::KILL) {
+        Ok(()) => {}
+        Err(error) => return error == Errno::SRCH,
+    }
+    wait_for_exit(&process, deadline.saturating_duration_since(Instant::now()))
+}
+
+/// Waits for a killed process and returns whether it has ended.
+pub(crate) fn wait_for_exit(process: &OwnedFd, timeout: Duration) -> bool {
+    let timeout = Timespec::try_from(timeout).ok();
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut watched, timeout.as_ref()).is_ok_and(|it| it > 0)
+}
+
+/// Returns the start time of a process in clock ticks since boot.
+pub(super) fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Returns the boot id of the running kernel, or an empty string if it is not available.
+pub(super) fn current_boot_id() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Returns whether a process belongs to an earlier boot of the machine and therefore no longer exists.
+fn is_from_earlier_boot(boot: &str) -> bool {
+    !boot.is_empty() && boot != current_boot_id()
+}

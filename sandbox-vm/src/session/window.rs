@@ -1,0 +1,164 @@
+//! Limits how much a guest may send: for each open request, and for requests that are already closed.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::mpsc;
+
+use super::Incoming;
+use crate::protocol::{
+    Frame, Kind, MAX_EVENT_MEMORY, MAX_MESSAGE, MAX_PENDING_CALL_MEMORY, ProtocolError, shape,
+};
+
+/// Maximum number of host calls in flight. More than the guest's own limit, because the guest receives a reply slightly
+/// before the host counts the call as completed.
+const MAX_HOST_CALLS: usize = 1024;
+
+/// Bytes for unknown requests that are always tolerated: a restored guest may have been sending to an earlier host.
+const LATE_BYTES: u64 = 1 << 20;
+
+/// Cost of a message for an unknown request in addition to its bytes, so that empty messages are bounded too.
+const LATE_MESSAGE_OVERHEAD: u64 = 64;
+
+/// The requests in flight.
+pub(super) struct OpenRequests {
+    pub(super) open: BTreeMap<u64, OpenRequest>,
+    /// Number of bytes that may still arrive for requests that are no longer open.
+    late_bytes: u64,
+}
+
+impl Default for OpenRequests {
+    fn default() -> Self {
+        Self { open: BTreeMap::new(), late_bytes: LATE_BYTES }
+    }
+}
+
+/// A request in flight.
+pub(super) struct OpenRequest {
+    pub(super) queue: mpsc::UnboundedSender<Incoming>,
+    pub(super) window: ReceiveWindow,
+    /// Estimated memory of each host call that has no reply yet, by the id of the call.
+    pending_calls: BTreeMap<u64, u64>,
+}
+
+impl OpenRequest {
+    pub(super) fn new(queue: mpsc::UnboundedSender<Incoming>, window: ReceiveWindow) -> Self {
+        Self { queue, window, pending_calls: BTreeMap::new() }
+    }
+}
+
+/// How much a guest may send for a request before its reply.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReceiveWindow {
+    /// Number of events; grows as events are read.
+    pub(crate) events: u64,
+    /// Bytes of program output.
+    pub(crate) output: u64,
+    /// Number of further host calls.
+    pub(crate) host_calls: usize,
+}
+
+impl ReceiveWindow {
+    /// Returns the window of a graph run.
+    pub(crate) fn for_graph(events: u64) -> Self {
+        Self { events, output: 0, host_calls: MAX_HOST_CALLS }
+    }
+
+    /// Returns the window of a program.
+    pub(crate) fn for_output(bytes: u64) -> Self {
+        Self { output: bytes, ..Self::default() }
+    }
+
+    /// Returns the number of bytes that the window still allows.
+    fn bytes(&self) -> u64 {
+        let calls = if self.host_calls > 0 { MAX_PENDING_CALL_MEMORY } else { 0 };
+        self.events
+            .saturating_mul(MAX_EVENT_MEMORY)
+            .saturating_add(self.output)
+            .saturating_add(calls)
+    }
+}
+
+impl OpenRequests {
+    /// Consumes the part of the window that a message needs. Returns whether the request is open.
+    pub(super) fn admit(&mut self, id: u64, message: &Frame) -> Result<bool, ProtocolError> {
+        let is_pending = self.open.values().any(|it| it.pending_calls.contains_key(&message.id));
+        if message.kind == Kind::Request && is_pending {
+            return Err(ProtocolError::UnexpectedMessage(
+                "a host call with the id of a pending call",
+            ));
+        }
+        match self.open.get_mut(&id) {
+            Some(request) => {
+                request.admit(message).map(|()| true).map_err(ProtocolError::UnexpectedMessage)
+            }
+            None => self.drop_late(message).map(|()| false),
+        }
+    }
+
+    /// Releases the memory of a host call that has its reply.
+    pub(super) fn finish_host_call(&mut self, id: u64) {
+        for request in self.open.values_mut() {
+            request.pending_calls.remove(&id);
+        }
+    }
+
+    /// Removes a request that has its reply. What its window still allowed may be in transit.
+    pub(super) fn remove(&mut self, id: u64) {
+        if let Some(request) = self.open.remove(&id) {
+            self.late_bytes = self.late_bytes.saturating_add(request.window.bytes());
+        }
+    }
+
+    /// Removes a request that was cancelled. Its reply may be in transit too.
+    pub(super) fn cancel(&mut self, id: u64) {
+        if self.open.contains_key(&id) {
+            self.late_bytes = self.late_bytes.saturating_add(MAX_MESSAGE as u64);
+            self.remove(id);
+        }
+    }
+
+    /// Discards a message for a request that is not open. Fails once too much was discarded.
+    fn drop_late(&mut self, message: &Frame) -> Result<(), ProtocolError> {
+        let cost = LATE_MESSAGE_OVERHEAD + message.payload.len() as u64;
+        let left = self.late_bytes.checked_sub(cost);
+        self.late_bytes =
+            left.ok_or(ProtocolError::UnexpectedMessage("too many messages for unknown requests"))?;
+        Ok(())
+    }
+}
+
+impl OpenRequest {
+    fn admit(&mut self, message: &Frame) -> Result<(), &'static str> {
+        let window = &mut self.window;
+        match message.kind {
+            Kind::Event if memory_estimate(message) > MAX_EVENT_MEMORY => {
+                Err("an event that exceeds the memory limit")
+            }
+            Kind::Event => consume(&mut window.events, 1).ok_or("more events than were granted"),
+            Kind::Stdout | Kind::Stderr => {
+                let bytes = message.payload.len() as u64;
+                consume(&mut window.output, bytes).ok_or("more output than the limit allows")
+            }
+            Kind::Request if window.host_calls == 0 => Err("too many host calls in flight"),
+            Kind::Request => {
+                window.host_calls -= 1;
+                self.pending_calls.insert(message.id, memory_estimate(message));
+                let total: u64 = self.pending_calls.values().sum();
+                let fits = total <= MAX_PENDING_CALL_MEMORY;
+                fits.then_some(()).ok_or("pending host calls that exceed the memory limit")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Subtracts `taken` from `left`; `None` if `left` is too small.
+fn consume(left: &mut u64, taken: u64) -> Option<()> {
+    *left = left.checked_sub(taken)?;
+    Some(())
+}
+
+/// Returns the memory estimate of a message. A message with an invalid shape is refused later, where it is decoded.
+fn memory_estimate(message: &Frame) -> u64 {
+    shape::check(&message.payload).unwrap_or_default()
+}
