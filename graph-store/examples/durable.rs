@@ -51,7 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .branch(fetch, next)
         .checkpointer(SqliteSaver::open(&file)?)
         .compile()?;
-    let thread = graph.thread("crawl", ()).with(RunOptions::new().durability(Durability::Sync));
+    let thread =
+        graph.thread("crawl", ()).with_options(RunOptions::new().durability(Durability::Sync));
     let exit = match thread.state().await? {
         Some(state) if !state.is_done() => {
             println!("resuming after {} pages", state.values.titles.len());

@@ -1,6 +1,8 @@
 //! The stored body of a checkpoint: its header and cursor.
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, Cursor, Header, Place};
+use graph_core::checkpoint::{
+    CheckpointError, CheckpointId, CheckpointKey, FrontierRecord, Header,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{Codec, CodecError};
@@ -10,7 +12,7 @@ use crate::codec::{Codec, CodecError};
 struct BodyRef<'a> {
     id: CheckpointId,
     header: &'a Header,
-    cursor: &'a Cursor,
+    cursor: &'a FrontierRecord,
 }
 
 /// A checkpoint body as read.
@@ -20,7 +22,7 @@ pub(crate) struct Body {
     /// checkpoint.
     id: CheckpointId,
     pub(crate) header: Header,
-    pub(crate) cursor: Cursor,
+    pub(crate) cursor: FrontierRecord,
 }
 
 impl Body {
@@ -28,33 +30,29 @@ impl Body {
         codec: &Codec,
         id: CheckpointId,
         header: &Header,
-        cursor: &Cursor,
+        cursor: &FrontierRecord,
     ) -> Result<Vec<u8>, CodecError> {
         codec.encode(|| format!("the header of checkpoint {id}"), &BodyRef { id, header, cursor })
     }
 
-    /// Decodes the body stored at `place` and verifies its id.
+    /// Decodes the body stored at `key` and verifies its id.
     pub(crate) fn decode(
         codec: &Codec,
-        place: &Place,
+        key: &CheckpointKey,
         bytes: &[u8],
     ) -> Result<Self, CheckpointError> {
         let body: Self =
-            codec.decode(|| "its header".to_owned(), bytes).map_err(|it| damaged(place, &it))?;
-        if body.id != place.id {
+            codec.decode(|| "its header".to_owned(), bytes).map_err(|it| damaged(key, &it))?;
+        if body.id != key.id {
             let problem = format!("the row contains checkpoint {}", body.id);
-            let (thread, id) = (place.thread.clone(), place.id);
-            return Err(CheckpointError::Damaged { thread, id, problem });
+            let (thread, id) = (key.thread.clone(), key.id);
+            return Err(CheckpointError::Corrupt { thread, id, problem });
         }
         Ok(body)
     }
 }
 
 /// Returns the error for an unreadable part of a checkpoint.
-pub(crate) fn damaged(place: &Place, error: &CodecError) -> CheckpointError {
-    CheckpointError::Damaged {
-        thread: place.thread.clone(),
-        id: place.id,
-        problem: error.to_string(),
-    }
+pub(crate) fn damaged(key: &CheckpointKey, error: &CodecError) -> CheckpointError {
+    CheckpointError::Corrupt { thread: key.thread.clone(), id: key.id, problem: error.to_string() }
 }

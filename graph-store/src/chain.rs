@@ -77,7 +77,7 @@ impl LinkPlacement {
     /// Returns where a change of a field is attached whose chain tip is `tip`.
     pub(crate) fn of(change: &Change, tip: Option<ChainTip>) -> Self {
         match tip {
-            Some(tip) if !change.is_whole() => {
+            Some(tip) if !change.replaces_value() => {
                 let depth = tip.depth.saturating_add(1);
                 let mut back_to = depth - 1;
                 let mut span = COMPACTION_SPAN;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use graph_core::checkpoint::{
-    Change, CheckpointError, CheckpointId, Keep, NewCheckpoint, Place, TaskId, TaskRecord,
+    Change, CheckpointError, CheckpointId, CheckpointKey, Keep, NewCheckpoint, TaskId, TaskRecord,
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 /// An encoded checkpoint.
 #[derive(Debug)]
 pub(crate) struct EncodedCheckpoint {
-    pub(crate) place: Place,
+    pub(crate) key: CheckpointKey,
     pub(crate) expected_head: Option<CheckpointId>,
     pub(crate) base: Option<CheckpointId>,
     pub(crate) made_at: i64,
@@ -34,22 +34,22 @@ pub(crate) struct EncodedChange {
 
 impl EncodedCheckpoint {
     pub(crate) fn new(codec: &Codec, checkpoint: NewCheckpoint) -> Result<Self, CodecError> {
-        let NewCheckpoint { place, expected_head, base, header, cursor, changes } = checkpoint;
-        let body = Body::encode(codec, place.id, &header, &cursor)?;
+        let NewCheckpoint { key, expected_head, base, header, frontier, changes } = checkpoint;
+        let body = Body::encode(codec, key.id, &header, &frontier)?;
         let encode = |(field, change): (String, Change)| {
             let encoded = codec.encode(|| format!("field `{field}`"), &[&change])?;
             Ok(EncodedChange { field, change, encoded })
         };
         let changes = changes.into_iter().map(encode).collect::<Result<_, _>>()?;
         let made_at = nanos(header.created_at);
-        Ok(Self { place, expected_head, base, made_at, run: header.run, body, changes })
+        Ok(Self { key, expected_head, base, made_at, run: header.run, body, changes })
     }
 }
 
 /// Encoded task records.
 #[derive(Debug)]
 pub(crate) struct EncodedRecords {
-    pub(crate) place: Place,
+    pub(crate) key: CheckpointKey,
     pub(crate) rows: Vec<EncodedRecord>,
 }
 
@@ -72,32 +72,32 @@ pub(crate) struct EncodedRecord {
 impl EncodedRecords {
     pub(crate) fn new(
         codec: &Codec,
-        place: Place,
+        key: CheckpointKey,
         records: &[TaskRecord],
     ) -> Result<Self, CodecError> {
         let row = |record: &TaskRecord| {
             let slot = record.event.slot();
             let what = || format!("the record of node `{}` ({slot})", record.node);
             // Includes the checkpoint's id, which is otherwise only in the row's key.
-            let body = codec.encode(what, &(place.id, record))?;
+            let body = codec.encode(what, &(key.id, record))?;
             let keeps_first = record.event.keeps_first();
             Ok(EncodedRecord { task: record.task, slot, keeps_first, body })
         };
         let rows = records.iter().map(row).collect::<Result<_, _>>()?;
-        Ok(Self { place, rows })
+        Ok(Self { key, rows })
     }
 }
 
-/// Decodes a record stored for the checkpoint `place` and verifies its checkpoint id.
+/// Decodes a record stored for the checkpoint `key` and verifies its checkpoint id.
 pub(crate) fn decode_record(
     codec: &Codec,
-    place: &Place,
+    key: &CheckpointKey,
     bytes: &[u8],
 ) -> Result<TaskRecord, CheckpointError> {
     let what = || "a task record".to_owned();
-    let damaged = |error: CodecError| damaged(place, &error);
+    let damaged = |error: CodecError| damaged(key, &error);
     let (at, record): (CheckpointId, _) = codec.decode(what, bytes).map_err(damaged)?;
-    if at != place.id {
+    if at != key.id {
         let problem = format!("it belongs to checkpoint {at}");
         return Err(damaged(CodecError::Decode { what: what(), problem }));
     }

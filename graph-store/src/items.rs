@@ -11,7 +11,7 @@ mod vectors;
 
 use graph_core::store::{
     Address, Get, Item, ListNamespaces, Namespace, Op, Put, Search, StoreError,
-    backend::{Moment, Settings},
+    backend::{Settings, TtlContext},
 };
 use serde_json::Value;
 
@@ -52,9 +52,9 @@ pub(crate) async fn prepare(
     settings: &Settings,
     codec: &Codec,
     ops: Vec<Op>,
-) -> Result<(Vec<PreparedOp>, Moment), StoreError> {
+) -> Result<(Vec<PreparedOp>, TtlContext), StoreError> {
     let prepared = settings.prepare(ops).await?;
-    let moment = settings.moment();
+    let moment = settings.ttl_context();
     let prepared_ops = prepared.into_iter().map(|(op, vectors)| {
         Ok(match op {
             Op::Put(put) => PreparedOp::Put(NewItem::new(codec, put, &vectors, moment)?),
@@ -80,7 +80,7 @@ impl NewItem {
         codec: &Codec,
         put: Put,
         vectors: &[Vec<f32>],
-        moment: Moment,
+        moment: TtlContext,
     ) -> Result<Self, StoreError> {
         let Put { at, value, ttl, .. } = put;
         let value = codec.encode(|| format!("the value of `{at}`"), &Value::Object(value));
@@ -118,9 +118,9 @@ impl StoredItem {
     pub(crate) fn ttl_refresh(
         &self,
         requested: Option<bool>,
-        moment: Moment,
+        moment: TtlContext,
     ) -> Option<TtlRefresh> {
-        let lifetime = self.lifetime.filter(|_| moment.refreshes(requested))?;
+        let lifetime = self.lifetime.filter(|_| moment.should_refresh(requested))?;
         let expires_at = nanos(moment.now).saturating_add(lifetime);
         Some(TtlRefresh { at: self.at.clone(), lifetime, expires_at })
     }
@@ -135,7 +135,7 @@ pub(crate) struct TtlRefresh {
 }
 
 /// Returns the time up to which expired items are hidden; [`i64::MIN`] if expired items stay visible until a sweep.
-pub(crate) fn expiry_cutoff(moment: Moment) -> i64 {
+pub(crate) fn expiry_cutoff(moment: TtlContext) -> i64 {
     if moment.ttl.omit_expired { nanos(moment.now) } else { i64::MIN }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn choose_namespaces(
 ) -> Result<Vec<Namespace>, StoreError> {
     let found: Vec<_> =
         found.into_iter().map(|it| decode_namespace(&it)).collect::<Result<_, _>>()?;
-    list.choose(&found)
+    list.select_page(&found)
 }
 
 fn decode_value(codec: &Codec, at: &Address, value: &[u8]) -> Result<Value, StoreError> {

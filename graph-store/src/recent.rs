@@ -2,15 +2,15 @@
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash};
 
-use graph_core::checkpoint::Place;
+use graph_core::checkpoint::CheckpointKey;
 
 /// Maximum number of entries per generation. When the younger generation is full it replaces the older one, so the
 /// map holds at most twice as many entries.
 const GENERATION_CAPACITY: usize = 1_000;
 
 /// Returns the cache key of a namespace: its thread and its name.
-pub(crate) fn namespace_key(place: &Place) -> (String, String) {
-    (place.thread.clone(), place.namespace.clone())
+pub(crate) fn namespace_key(checkpoint_key: &CheckpointKey) -> (String, String) {
+    (checkpoint_key.thread.clone(), checkpoint_key.namespace.clone())
 }
 
 /// A map that keeps recently inserted entries and evicts older ones.

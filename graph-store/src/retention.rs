@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use graph_core::checkpoint::{CheckpointError, Checkpointer, Event, Keep, Lookup};
+use graph_core::checkpoint::{CheckpointError, Checkpointer, Keep, Lookup, TaskEvent};
 
 /// A retention rule for one thread. Without further settings, everything is kept.
 ///
@@ -207,8 +207,10 @@ async fn is_idle(
         let is_young =
             |created: SystemTime| now.duration_since(created).is_ok_and(|age| age < idle);
         let busy = head.is_some_and(|it| {
-            let is_interrupted =
-                it.records.iter().any(|record| matches!(record.event, Event::Asked { .. }));
+            let is_interrupted = it
+                .records
+                .iter()
+                .any(|record| matches!(record.event, TaskEvent::Interrupted { .. }));
             is_interrupted || is_young(it.header.created_at) || it.header.created_at > now
         });
         if busy {

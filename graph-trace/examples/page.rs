@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use graph_core::{
-    Configure, Context, END, NodeError, Retry, Route, RunOptions, START, State, StateGraph,
+    Context, END, NodeError, NodeExt, RetryPolicy, Route, RunOptions, START, State, StateGraph,
     subgraph,
 };
 use serde::{Deserialize, Serialize};
@@ -136,7 +136,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         |report: &Report| Review { draft: report.draft.clone(), ..Review::default() },
         |review: Review| Report::update().remarks(review.remarks).approved(review.approved),
     );
-    let retry = Retry::attempts(3).backoff(Duration::from_millis(10), 2.0).without_jitter();
+    let retry =
+        RetryPolicy::max_attempts(3).backoff(Duration::from_millis(10), 2.0).without_jitter();
     let graph = StateGraph::<Report>::new()
         .node(plan)
         .node(search.retry(retry))

@@ -2,7 +2,7 @@
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{
-    Configure, Context, NodeError, Route, RunOptions, START, State, StateGraph, subgraph,
+    Context, NodeError, NodeExt, Route, RunOptions, START, State, StateGraph, subgraph,
 };
 use graph_trace::{Detail, TextOptions};
 

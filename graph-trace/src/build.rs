@@ -22,7 +22,7 @@ use graph_core::{
 use serde_json::Value;
 
 use self::task::TaskBuilder;
-use crate::trace::{GraphTrace, Header, RunOutcome, StepTrace, Trace};
+use crate::trace::{GraphTrace, Header, RunStatus, StepTrace, Trace};
 
 /// Builds a trace from the events of one or more runs of a thread.
 ///
@@ -31,7 +31,7 @@ use crate::trace::{GraphTrace, Header, RunOutcome, StepTrace, Trace};
 ///
 /// Add all events in order, of all kinds and including those of subgraphs: [`enable_events`](Self::enable_events)
 /// sets the run options accordingly. If the event stream is dropped, undelivered events are lost, and a task that
-/// had already finished is not executed again to repeat them; use [`Control::cancel`](graph_core::Control::cancel)
+/// had already finished is not executed again to repeat them; use [`RunControl::cancel`](graph_core::RunControl::cancel)
 /// to end a run such that its remaining events can still be read.
 #[derive(Clone, Debug, Default)]
 pub struct TraceBuilder {
@@ -129,14 +129,14 @@ impl TraceBuilder {
             self.run = Some(event.run.clone());
             self.root.set_generation(self.generations.next());
         }
-        let id = event.handles.or(event.task);
+        let id = event.handled_task.or(event.task);
         if let (EventKind::TaskStarted { input, sent }, Some(id)) = (&event.kind, id) {
             let generation = self.generations.next();
             let node = event.node.as_deref().unwrap_or_default();
             let task = TaskBuilder::new(id, node, (input.clone(), *sent), generation, elapsed);
             let Some(graph) = self.graph_mut(event) else { return };
             let was_started = graph.start_task(event.step, task);
-            if event.outer.is_none() {
+            if event.parent_task.is_none() {
                 self.set_first_step(event.step, was_started);
             }
             let path = self.path(event);
@@ -154,7 +154,7 @@ impl TraceBuilder {
             (kind, Some(id)) => {
                 let task = graph.find_step(event.step).and_then(|it| it.task_mut(id));
                 if let Some(task) = task {
-                    task.add_event(kind, event.handles.is_some(), elapsed);
+                    task.add_event(kind, event.handled_task.is_some(), elapsed);
                     task.generation = generation.unwrap_or(task.generation);
                 }
             }
@@ -164,7 +164,7 @@ impl TraceBuilder {
 
     /// Returns the trace of all events. The inputs passed to [`begin_run`](Self::begin_run) take precedence over
     /// the header's.
-    pub fn finish(self, mut header: Header, end: RunOutcome) -> Trace {
+    pub fn finish(self, mut header: Header, end: RunStatus) -> Trace {
         let mut inputs = self.inputs.into_iter().map(|it| it.input);
         if let Some(first) = inputs.next() {
             header.input = first;
@@ -193,7 +193,7 @@ impl TraceBuilder {
 
     /// Returns the path to a task that starts: the path of the task around its graph, followed by the task itself.
     fn path(&self, event: &Event) -> Vec<PathSegment> {
-        let outer = event.outer.and_then(|it| self.paths.get(&it));
+        let outer = event.parent_task.and_then(|it| self.paths.get(&it));
         let mut path = outer.cloned().unwrap_or_default();
         let namespace = event.namespace.clone();
         path.extend(event.task.map(|task| PathSegment { namespace, step: event.step, task }));
@@ -202,7 +202,7 @@ impl TraceBuilder {
 
     /// Returns the graph that an event belongs to.
     fn graph_mut(&mut self, event: &Event) -> Option<&mut GraphBuilder> {
-        let Some(outer) = event.outer else { return Some(&mut self.root) };
+        let Some(outer) = event.parent_task else { return Some(&mut self.root) };
         let path = self.paths.get(&outer)?;
         let mut graph = &mut self.root;
         for (nth, segment) in path.iter().enumerate() {

@@ -6,14 +6,14 @@
 use std::{fmt, sync::Arc};
 
 use graph_core::{
-    AsNode, Control, Input, Interrupt, RunError, RunOptions, State, Stops, Thread, ThreadState,
+    AsNode, Input, Interrupt, RunControl, RunError, RunOptions, State, Stops, Thread, ThreadState,
 };
 use serde::Serialize;
 
 use crate::{
     build::TraceBuilder,
     record::header,
-    trace::{Header, RunOutcome, StepTrace, Trace},
+    trace::{Header, RunStatus, StepTrace, Trace},
 };
 
 /// Executes the runs of a thread step by step: inspect the state, change it, continue, or fork from an earlier
@@ -74,7 +74,7 @@ pub struct Debugger<S: State, C = ()> {
     breakpoints: Vec<Breakpoint<S>>,
     builder: TraceBuilder,
     header: Header,
-    end: RunOutcome,
+    end: RunStatus,
 }
 
 /// An error of [`Debugger::fork_at`].
@@ -114,7 +114,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
     pub fn new(thread: Thread<S, C>) -> Self {
         let header = header(thread.graph(), &Input::<S>::proceed());
         let (state, breakpoints, builder) = (None, Vec::new(), TraceBuilder::new());
-        Self { thread, state, breakpoints, builder, header, end: RunOutcome::Unfinished }
+        Self { thread, state, breakpoints, builder, header, end: RunStatus::Unfinished }
     }
 
     /// Halts [`continue_run`](Self::continue_run) before this node.
@@ -179,7 +179,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
     pub async fn edit(&mut self, update: S::Update) -> Result<(), RunError> {
         self.load_state().await?.ok_or(RunError::EmptyInput)?;
         // A run that is drained before it begins applies the command and does nothing else.
-        let control = Control::new();
+        let control = RunControl::new();
         control.drain();
         let options = self.thread.options().clone().control(control);
         let input = Input::command().with_update(update);
@@ -231,7 +231,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
             breakpoints: self.breakpoints.clone(),
             builder: self.builder.clone(),
             header: self.header.clone(),
-            end: RunOutcome::Stopped,
+            end: RunStatus::Stopped,
         }
     }
 
@@ -307,9 +307,10 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         input: Input<S>,
         options: RunOptions,
     ) -> Result<StepTrace, RunError> {
-        let options = options.stop_before(Stops::Everywhere).stop_after(Stops::Nowhere);
+        let options = options.stop_before(Stops::All).stop_after(Stops::None);
         let header = header(self.thread.graph(), &input);
-        let thread = self.positioned_thread().await?.with(TraceBuilder::enable_events(options));
+        let thread =
+            self.positioned_thread().await?.with_options(TraceBuilder::enable_events(options));
         let mut step = TraceBuilder::new();
         self.builder.begin_run(header.input.clone());
         let mut events = thread.stream(input);
@@ -318,10 +319,10 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
             step.add_event(&event);
         }
         let outcome = events.finish().await;
-        self.end = RunOutcome::from_result(&outcome);
+        self.end = RunStatus::from_result(&outcome);
         self.reload_state().await?;
         let _exit = outcome?;
-        let mut steps = step.finish(header, RunOutcome::Stopped).root.steps;
+        let mut steps = step.finish(header, RunStatus::Stopped).root.steps;
         let last_busy = steps.iter().rposition(|it| !it.tasks.is_empty());
         Ok(match last_busy.or(steps.len().checked_sub(1)) {
             Some(last) => steps.swap_remove(last),

@@ -72,7 +72,7 @@ pub use replay::{
 pub use snapshot::Snapshot;
 pub use text::{Detail, TextOptions};
 pub use trace::{
-    EffectTrace, FailedAttempt, GraphTrace, Header, RunOutcome, SendTrace, StepTrace, TaskTrace,
+    EffectTrace, FailedAttempt, GraphTrace, Header, RunStatus, SendTrace, StepTrace, TaskTrace,
     Timing, Trace,
 };
 

@@ -1,13 +1,13 @@
 //! Runs a graph and records its trace.
 
 use graph_core::{
-    CompiledGraph, Exit, Input, Mode, RunError, RunOptions, RunStream, State, Thread,
+    CompiledGraph, Input, RunError, RunOptions, RunOutcome, RunStream, State, StreamMode, Thread,
 };
 use serde_json::Value;
 
 use crate::{
     build::TraceBuilder,
-    trace::{Header, RunOutcome, Trace},
+    trace::{Header, RunStatus, Trace},
 };
 
 /// A recorded run.
@@ -17,7 +17,7 @@ pub struct RecordedRun<S> {
     /// Its trace.
     pub trace: Trace,
     /// Its result.
-    pub outcome: Result<Exit<S>, RunError>,
+    pub outcome: Result<RunOutcome<S>, RunError>,
     builder: TraceBuilder,
 }
 
@@ -128,13 +128,13 @@ pub async fn record_thread<S: State, C: Send + Sync + 'static>(
 }
 
 fn with_events_enabled<S: State, C: Send + Sync + 'static>(thread: &Thread<S, C>) -> Thread<S, C> {
-    thread.clone().with(TraceBuilder::enable_events(thread.options().clone()))
+    thread.clone().with_options(TraceBuilder::enable_events(thread.options().clone()))
 }
 
 impl TraceBuilder {
     /// Enables everything in `options` that a trace needs: all kinds of events, including those of subgraphs.
     pub fn enable_events(options: RunOptions) -> RunOptions {
-        options.modes(Mode::DEBUG).subgraphs()
+        options.stream_modes(StreamMode::DEBUG).subgraphs()
     }
 }
 
@@ -142,9 +142,9 @@ pub(crate) fn header<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
     input: &Input<S>,
 ) -> Header {
-    let input = graph.describe(input);
+    let input = graph.input_to_json(input);
     Header {
-        graph: graph.identity(),
+        graph: graph.fingerprint(),
         engine: graph_core::VERSION.to_owned(),
         input: input.unwrap_or_else(|error| Value::String(format!("<not JSON: {error}>"))),
         later_inputs: Vec::new(),
@@ -161,16 +161,16 @@ async fn collect<S: State>(
         builder.add_event(&event);
     }
     let outcome = events.finish().await;
-    let end = RunOutcome::from_result(&outcome);
+    let end = RunStatus::from_result(&outcome);
     RecordedRun { trace: builder.clone().finish(header, end), outcome, builder }
 }
 
-impl RunOutcome {
+impl RunStatus {
     /// Converts the result of a run.
-    pub fn from_result<S>(result: &Result<Exit<S>, RunError>) -> Self {
+    pub fn from_result<S>(result: &Result<RunOutcome<S>, RunError>) -> Self {
         match result {
-            Ok(Exit::Done(_)) => Self::Done,
-            Ok(Exit::Interrupted { .. }) => Self::Interrupted,
+            Ok(RunOutcome::Done(_)) => Self::Done,
+            Ok(RunOutcome::Interrupted { .. }) => Self::Interrupted,
             Ok(_) => Self::Stopped,
             Err(RunError::Cancelled) => Self::Unfinished,
             Err(error) => Self::Failed(error.to_string()),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::trace::{GraphTrace, RunOutcome, TaskTrace, Trace};
+use crate::trace::{GraphTrace, RunStatus, TaskTrace, Trace};
 
 /// Rules that hide parts of a trace: fields by path, and parts of texts by pattern.
 ///
@@ -151,7 +151,7 @@ impl Trace {
         redactions.apply_input(&mut trace.header.input);
         trace.header.later_inputs.iter_mut().for_each(|it| redactions.apply_input(it));
         redactions.apply_graph(&mut trace.root);
-        if let RunOutcome::Failed(error) = &mut trace.end {
+        if let RunStatus::Failed(error) = &mut trace.end {
             redactions.apply_text(error);
         }
         trace

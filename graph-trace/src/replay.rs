@@ -23,8 +23,8 @@ use std::{
 };
 
 use graph_core::{
-    CompiledGraph, EffectCall, Effects, FieldWrite, Input, NodeError, Recall, RunOptions, State,
-    state::FieldError,
+    CompiledGraph, EffectCall, EffectDecision, EffectInterceptor, FieldWrite, Input, NodeError,
+    RunOptions, State, state::FieldError,
 };
 use serde_json::Value;
 
@@ -89,7 +89,7 @@ impl Recording {
         options: RunOptions,
     ) -> ReplayedRun<S> {
         let replayer = self.replayer();
-        let options = options.effects(replayer.clone());
+        let options = options.effect_interceptor(replayer.clone());
         let recorded = crate::record(graph, input, deps, options).await;
         ReplayedRun::new(recorded, &replayer, self)
     }
@@ -167,8 +167,9 @@ impl Replayer {
     /// Returns the recorded call that was expected instead: one with the same name, or the next one of the call
     /// site.
     fn expected(&self, call: EffectCall<'_>, replayed: &[bool]) -> Option<usize> {
-        let open =
-            || self.by_call_site.get(call.place).into_iter().flatten().filter(|it| !replayed[**it]);
+        let open = || {
+            self.by_call_site.get(call.task_path).into_iter().flatten().filter(|it| !replayed[**it])
+        };
         let name = |key: &str| key.split_once(':').map_or(key.len(), |it| it.0.len());
         let named = |it: &&usize| {
             let key = &self.calls[**it].key;
@@ -178,22 +179,22 @@ impl Replayer {
     }
 }
 
-impl Effects for Replayer {
-    fn recall(&self, call: EffectCall<'_>) -> Recall {
+impl EffectInterceptor for Replayer {
+    fn before_call(&self, call: EffectCall<'_>) -> EffectDecision {
         self.with_state(|state| {
-            let here = self.by_call_site.get(call.place).into_iter().flatten().copied();
+            let here = self.by_call_site.get(call.task_path).into_iter().flatten().copied();
             let known = |it: &usize| !state.replayed[*it] && self.calls[*it].key == call.key;
             if let Some(nth) = here.clone().find(known) {
                 state.replayed[nth] = true;
-                return self.calls[nth].outcome.recall();
+                return self.calls[nth].outcome.before_call();
             }
             let expected =
                 self.expected(call, &state.replayed).map(|it| self.calls[it].key.clone());
             let recorded_count = here.filter(|it| self.calls[*it].key == call.key).count();
             let elsewhere =
-                self.calls.iter().find(|it| it.key == call.key && it.call_site != call.place);
+                self.calls.iter().find(|it| it.key == call.key && it.call_site != call.task_path);
             let unrecorded = UnrecordedCall {
-                call_site: call.place.to_owned(),
+                call_site: call.task_path.to_owned(),
                 key: call.key.to_owned(),
                 expected,
                 recorded_count,
@@ -201,9 +202,9 @@ impl Effects for Replayer {
             };
             let problem = unrecorded.problem();
             state.unrecorded.push(unrecorded);
-            Recall::Diverged(problem)
+            EffectDecision::Diverge(problem)
         })
     }
 
-    fn made(&self, _: EffectCall<'_>, _: Result<&Value, &NodeError>) {}
+    fn after_call(&self, _: EffectCall<'_>, _: Result<&Value, &NodeError>) {}
 }

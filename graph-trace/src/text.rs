@@ -5,7 +5,7 @@ use std::fmt::Write;
 use graph_core::FieldWrite;
 use serde_json::Value;
 
-use crate::trace::{GraphTrace, RunOutcome, StepTrace, TaskTrace, Trace};
+use crate::trace::{GraphTrace, RunStatus, StepTrace, TaskTrace, Trace};
 
 /// The level of detail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,13 +55,13 @@ impl Trace {
 }
 
 /// Describes how a run ended.
-pub(crate) fn outcome_text(outcome: &RunOutcome) -> String {
+pub(crate) fn outcome_text(outcome: &RunStatus) -> String {
     match outcome {
-        RunOutcome::Done => "done".to_owned(),
-        RunOutcome::Interrupted => "waits for an answer".to_owned(),
-        RunOutcome::Stopped => "stopped where it was told to".to_owned(),
-        RunOutcome::Failed(error) => format!("failed: {}", one_line(error)),
-        RunOutcome::Unfinished => "unfinished".to_owned(),
+        RunStatus::Done => "done".to_owned(),
+        RunStatus::Interrupted => "waits for an answer".to_owned(),
+        RunStatus::Stopped => "stopped where it was told to".to_owned(),
+        RunStatus::Failed(error) => format!("failed: {}", one_line(error)),
+        RunStatus::Unfinished => "unfinished".to_owned(),
     }
 }
 

@@ -197,7 +197,7 @@ fn one_line(text: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use crate::{GraphTrace, Header, RunOutcome, StepTrace, TaskTrace, Timing, Trace};
+    use crate::{GraphTrace, Header, RunStatus, StepTrace, TaskTrace, Timing, Trace};
 
     fn task(node: &str, start: u64, end: u64) -> TaskTrace {
         let [start, end] = [start, end].map(Duration::from_millis);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn trace(steps: Vec<StepTrace>) -> Trace {
-        Trace { header: Header::default(), root: GraphTrace { steps }, end: RunOutcome::Done }
+        Trace { header: Header::default(), root: GraphTrace { steps }, end: RunStatus::Done }
     }
 
     #[test]

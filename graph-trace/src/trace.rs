@@ -15,7 +15,7 @@ pub struct Trace {
     #[serde(flatten)]
     pub root: GraphTrace,
     /// How the run ended.
-    pub end: RunOutcome,
+    pub end: RunStatus,
 }
 
 /// The graph that ran and its input.
@@ -181,7 +181,7 @@ pub struct Timing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum RunOutcome {
+pub enum RunStatus {
     /// Nothing was left to run.
     Done,
     /// An interrupt is pending.

@@ -270,14 +270,14 @@ fn nested(stops: Stops) -> CompiledGraph<Essay> {
 
 #[tokio::test]
 async fn a_subgraph_is_one_step_unless_it_has_stops() {
-    let mut debugger = Debugger::new(nested(Stops::Nowhere).thread("t", ()));
+    let mut debugger = Debugger::new(nested(Stops::None).thread("t", ()));
     debugger.start(tea()).await.unwrap();
     debugger.step().await.unwrap();
     let step = debugger.step().await.unwrap().unwrap();
     assert_eq!(step.tasks[0].graphs[0].steps.len(), 3);
     assert!(debugger.is_done());
 
-    let mut debugger = Debugger::new(nested(Stops::Everywhere).thread("t", ()));
+    let mut debugger = Debugger::new(nested(Stops::All).thread("t", ()));
     debugger.start(tea()).await.unwrap();
     // It halts at the stop of the subgraph, although there is no breakpoint.
     assert_eq!(debugger.continue_run().await.unwrap().len(), 2);

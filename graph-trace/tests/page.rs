@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use browser::Browser;
 use graph_core::{
-    CompiledGraph, Configure, Context, NodeError, Retry, Route, RunOptions, START, State,
+    CompiledGraph, Context, NodeError, NodeExt, RetryPolicy, Route, RunOptions, START, State,
     StateGraph, subgraph,
 };
-use graph_trace::{GraphTrace, Header, RunOutcome, StepTrace, TaskTrace, Timing, Trace, record};
+use graph_trace::{GraphTrace, Header, RunStatus, StepTrace, TaskTrace, Timing, Trace, record};
 use serde_json::{Value, json};
 
 #[derive(State, Clone, Debug, Default)]
@@ -58,7 +58,7 @@ async fn name(_: &Essay) -> EssayUpdate {
 fn graph() -> CompiledGraph<Essay> {
     let naming = StateGraph::<Essay>::new().node(name).edge(START, name).compile().unwrap();
     let output = |it: Essay| Essay::update().title(it.title).extra(it.extra);
-    let retry = Retry::attempts(2).backoff(Duration::from_millis(1), 1.0);
+    let retry = RetryPolicy::max_attempts(2).backoff(Duration::from_millis(1), 1.0);
     StateGraph::<Essay>::new()
         .node(plan.retry(retry))
         .node(write)
@@ -234,7 +234,7 @@ async fn hostile_values_are_rendered_as_text() {
     }
     let graph = graph.edge(before, fail).compile().unwrap();
     let trace = record(&graph, Essay::default(), (), RunOptions::new()).await.trace;
-    assert!(matches!(trace.end, RunOutcome::Failed(_)));
+    assert!(matches!(trace.end, RunStatus::Failed(_)));
 
     browser.open(&trace.html(HOSTILE[0], &graph.drawing(1)));
     assert_eq!(text(&mut browser, "h1"), HOSTILE[0]);
@@ -301,7 +301,7 @@ fn large(n_steps: u64, n_tasks: u64) -> Trace {
     Trace {
         header: Header::default(),
         root: GraphTrace { steps: steps.collect() },
-        end: RunOutcome::Done,
+        end: RunStatus::Done,
     }
 }
 
@@ -314,7 +314,7 @@ async fn only_the_visible_part_of_a_large_run_is_rendered() {
         let took =
             browser.eval("performance.timing.loadEventEnd - performance.timing.navigationStart");
         assert!(took.as_u64().unwrap() < 20_000, "{n_steps} steps took {took} ms to show");
-        browser.press("RunOutcome");
+        browser.press("RunStatus");
         let last = format!("n{}", (n_tasks - 1) % 7);
         assert_eq!(text(&mut browser, "#detail h2"), last);
         let selected =
@@ -352,7 +352,7 @@ async fn missing_data_is_omitted() {
     assert_no_problems(&mut browser);
 
     untimed.root.steps.clear();
-    untimed.end = RunOutcome::Unfinished;
+    untimed.end = RunStatus::Unfinished;
     browser.open(&untimed.html("empty", &graph().drawing(1)));
     assert!(text(&mut browser, "#detail").contains("This run executed no steps"));
     assert_no_problems(&mut browser);

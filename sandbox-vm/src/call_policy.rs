@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::checkpoint::{Place, TaskId};
+use graph_core::checkpoint::{CheckpointKey, TaskId};
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
@@ -111,7 +111,7 @@ struct State {
 struct JournalEntry {
     answer: watch::Receiver<Option<Answer>>,
     /// Checkpoint under which the answer was last stored.
-    recorded: Option<Place>,
+    recorded: Option<CheckpointKey>,
 }
 
 /// Identifies a call. A task that is repeated by another guest produces the same id.
@@ -229,13 +229,13 @@ impl CallPolicy {
     }
 
     /// Returns whether the answer of a call is stored under this checkpoint.
-    pub(crate) fn is_recorded(&self, id: &CallId, checkpoint: &Place) -> bool {
+    pub(crate) fn is_recorded(&self, id: &CallId, checkpoint: &CheckpointKey) -> bool {
         let state = self.state();
         state.journal.get(id).is_some_and(|it| it.recorded.as_ref() == Some(checkpoint))
     }
 
     /// Records that the answer of a call is stored under this checkpoint.
-    pub(crate) fn mark_recorded(&self, id: &CallId, checkpoint: Place) {
+    pub(crate) fn mark_recorded(&self, id: &CallId, checkpoint: CheckpointKey) {
         if let Some(entry) = self.state().journal.get_mut(id) {
             entry.recorded = Some(checkpoint);
         }

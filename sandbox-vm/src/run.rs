@@ -15,7 +15,7 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, Durability, Event, Exit, MemorySaver, Mode, checkpoint::CheckpointId,
+    Checkpointer, Durability, Event, RunOutcome, MemorySaver, StreamMode, checkpoint::CheckpointId,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -54,7 +54,7 @@ impl GraphRun {
             thread: format!("sandbox-{run}"),
             run,
             at: None,
-            modes: vec![Mode::Updates],
+            modes: vec![StreamMode::Updates],
             subgraphs: false,
             steps: None,
             concurrency: None,
@@ -110,7 +110,7 @@ impl GraphRun {
     }
 
     /// Selects the kinds of events to receive; the default is updates only.
-    pub fn stream_modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Self {
+    pub fn stream_modes(mut self, modes: impl IntoIterator<Item = StreamMode>) -> Self {
         self.start.modes = modes.into_iter().collect();
         self
     }
@@ -288,7 +288,7 @@ impl RunningGraph {
     }
 
     /// Reads the remaining events and returns how the run ended, with its state as a JSON object.
-    pub async fn finish(mut self) -> Result<Exit<Value>, Error> {
+    pub async fn finish(mut self) -> Result<RunOutcome<Value>, Error> {
         while self.next().await.is_some() {}
         let outcome = match self.driver.join_next().await {
             Some(Ok(outcome)) => outcome?,
@@ -300,11 +300,11 @@ impl RunningGraph {
             }
         };
         match outcome {
-            GraphOutcome::Done(state) => Ok(Exit::Done(state)),
+            GraphOutcome::Done(state) => Ok(RunOutcome::Done(state)),
             GraphOutcome::Interrupted(state, interrupts) => {
-                Ok(Exit::Interrupted { state, interrupts })
+                Ok(RunOutcome::Interrupted { state, interrupts })
             }
-            GraphOutcome::Stopped(state, stop) => Ok(Exit::Stopped { state, stop }),
+            GraphOutcome::Stopped(state, stop) => Ok(RunOutcome::Stopped { state, stop }),
             GraphOutcome::Failed { error, terminal } => Err(Error::Graph { error, terminal }),
         }
     }

@@ -2,7 +2,7 @@
 
 use graph_core::store::{
     Filter, Item, Search, StoreError,
-    backend::{Moment, Ranking},
+    backend::{Ranking, TtlContext},
 };
 
 use super::{StoredItem, TtlRefresh, Vectors, decode_value};
@@ -54,7 +54,10 @@ impl<'a> SearchCollector<'a> {
     }
 
     /// Returns the page and the lifetime extensions that it causes.
-    pub(crate) fn finish(self, moment: Moment) -> Result<(Vec<Item>, Vec<TtlRefresh>), StoreError> {
+    pub(crate) fn finish(
+        self,
+        moment: TtlContext,
+    ) -> Result<(Vec<Item>, Vec<TtlRefresh>), StoreError> {
         let (mut items, mut refreshes) = (Vec::new(), Vec::new());
         for (score, row) in self.ranking.into_page() {
             refreshes.extend(row.ttl_refresh(self.search.refresh_ttl, moment));

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::checkpoint::{Change, CheckpointError, CheckpointId, Place, TaskId};
+use graph_core::checkpoint::{Change, CheckpointError, CheckpointId, CheckpointKey, TaskId};
 
 use super::{
     chains::stored_depth,
@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct Batch<'a> {
     pub(super) groups: Vec<Arc<WriteGroup>>,
     /// The chain tips of the checkpoints in the batch.
-    pub(super) tips: BTreeMap<&'a Place, Arc<ChainTips>>,
+    pub(super) tips: BTreeMap<&'a CheckpointKey, Arc<ChainTips>>,
     /// Whether a checkpoint builds on one that could not be found.
     pub(super) is_base_missing: bool,
 }
@@ -39,7 +39,7 @@ pub(super) struct Batch<'a> {
 #[derive(Default)]
 struct Planner<'a> {
     groups: Vec<WriteGroup>,
-    tips: BTreeMap<&'a Place, Arc<ChainTips>>,
+    tips: BTreeMap<&'a CheckpointKey, Arc<ChainTips>>,
     /// The links of the batch, which are not in the database yet.
     planned: HashMap<i64, PlannedLink<'a>>,
     /// The position of each record within its group. The key starts with the index of the group.
@@ -92,16 +92,16 @@ impl<'a> Planner<'a> {
     fn base_tips(&self, put: &EncodedCheckpoint) -> Option<Arc<ChainTips>> {
         match put.base {
             None => Some(Arc::default()),
-            Some(id) => self.tips.get(&Place { id, ..put.place.clone() }).cloned(),
+            Some(id) => self.tips.get(&CheckpointKey { id, ..put.key.clone() }).cloned(),
         }
     }
 
     /// Returns the index of the group that a write is added to.
-    fn group(&mut self, place: &Place, fits: impl Fn(&WriteGroup) -> bool) -> usize {
-        match self.groups.iter().rposition(|it| it.is_of(place)) {
+    fn group(&mut self, key: &CheckpointKey, fits: impl Fn(&WriteGroup) -> bool) -> usize {
+        match self.groups.iter().rposition(|it| it.is_of(key)) {
             Some(index) if fits(&self.groups[index]) => index,
             _ => {
-                let (thread, namespace) = (place.thread.clone(), place.namespace.clone());
+                let (thread, namespace) = (key.thread.clone(), key.namespace.clone());
                 self.groups.push(WriteGroup { thread, namespace, ..WriteGroup::default() });
                 self.groups.len() - 1
             }
@@ -109,14 +109,14 @@ impl<'a> Planner<'a> {
     }
 
     fn add_records(&mut self, records: &'a Arc<EncodedRecords>) {
-        let id = records.place.id;
+        let id = records.key.id;
         for (row, it) in records.rows.iter().enumerate() {
-            let index = self.group(&records.place, WriteGroup::has_room);
+            let index = self.group(&records.key, WriteGroup::has_room);
             let group = &mut self.groups[index];
             let slot = (index, id, it.task, it.slot.as_str());
             match self.slots.get(&slot) {
                 Some(_) if it.keeps_first => {}
-                Some(&place) => group.records[place] = (records.clone(), row),
+                Some(&key) => group.records[key] = (records.clone(), row),
                 None => {
                     self.slots.insert(slot, group.records.len());
                     group.records.push((records.clone(), row));
@@ -141,7 +141,7 @@ impl<'a> Planner<'a> {
         self.is_base_missing |= planned.is_none();
         let base = base.filter(|_| planned.is_some());
         let PlannedFields { tips, new } = planned.unwrap_or_default();
-        let index = self.group(&put.place, |it| it.accepts(put, &tips));
+        let index = self.group(&put.key, |it| it.accepts(put, &tips));
         let group = &mut self.groups[index];
         if group.puts.is_empty() {
             group.base_links = base.map(|it| it.values().map(|tip| tip.link).collect());
@@ -157,7 +157,7 @@ impl<'a> Planner<'a> {
             group.depths.push(stored_depth(depth));
             group.changes.push(body);
         }
-        self.tips.insert(&put.place, Arc::new(tips));
+        self.tips.insert(&put.key, Arc::new(tips));
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl<'a> Planner<'a> {
                     LinkPlacement::First => (None, 0, alone, body),
                     LinkPlacement::Append { tip, depth } => (Some(tip), depth, alone, body),
                     LinkPlacement::Compact { tip, depth, back_to } => {
-                        let before = self.links_back_to(database, &put.place, tip, back_to).await?;
+                        let before = self.links_back_to(database, &put.key, tip, back_to).await?;
                         let Some(before) = before else { return Ok(None) };
                         let link = chain::compact(before, change.clone(), depth);
                         let what = || format!("field `{field}`");
@@ -209,7 +209,7 @@ impl<'a> Planner<'a> {
     async fn links_back_to(
         &self,
         database: &Postgres,
-        place: &Place,
+        key: &CheckpointKey,
         tip: i64,
         back_to: u32,
     ) -> Result<Option<Vec<Link>>, Failure<CheckpointError>> {
@@ -222,10 +222,8 @@ impl<'a> Planner<'a> {
             }
             links.push(Link { prev: *prev, depth: *depth, changes: changes.to_vec() });
         }
-        let stored = database
-            .links_back_to(place, next, back_to)
-            .await
-            .map_err(|it| it.into_failure(place))?;
+        let stored =
+            database.links_back_to(key, next, back_to).await.map_err(|it| it.into_failure(key))?;
         Ok(stored.map(|it| links.into_iter().chain(it).collect()))
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::cache::{Cache, CacheKey, Cached};
+use graph_core::cache::{Cache, CacheKey, CachedResult};
 use tokio_postgres::{Row, types::ToSql};
 
 use super::database::Postgres;
@@ -60,7 +60,7 @@ impl PostgresCache {
 
 #[async_trait]
 impl Cache for PostgresCache {
-    async fn get(&self, key: &CacheKey) -> Option<Cached> {
+    async fn get(&self, key: &CacheKey) -> Option<CachedResult> {
         let select = "SELECT body FROM @.cached
              WHERE node = $1 AND input = $2 AND (expires_at IS NULL OR expires_at > $3)";
         let params: [&(dyn ToSql + Sync); 3] =
@@ -71,7 +71,7 @@ impl Cache for PostgresCache {
         self.failures.record(self.database.codec().decode(what, body))
     }
 
-    async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
+    async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
         let now = self.now();
         // A lifetime beyond the range of `i64` nanoseconds never expires.
         let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());

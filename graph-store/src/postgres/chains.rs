@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use graph_core::checkpoint::{CheckpointError, Place};
+use graph_core::checkpoint::{CheckpointError, CheckpointKey};
 use serde_json::{Map, Value};
 use tokio_postgres::Row;
 
@@ -101,10 +101,10 @@ impl From<CodecError> for Failure<UnreadableLink> {
 
 impl Failure<UnreadableLink> {
     /// Converts the error to a failure of an operation on this checkpoint.
-    pub(super) fn into_failure(self, place: &Place) -> Failure<CheckpointError> {
+    pub(super) fn into_failure(self, key: &CheckpointKey) -> Failure<CheckpointError> {
         match self {
             Self::Database(error) => Failure::Database(error),
-            Self::Rejected(UnreadableLink(error)) => Failure::Rejected(damaged(place, &error)),
+            Self::Rejected(UnreadableLink(error)) => Failure::Rejected(damaged(key, &error)),
         }
     }
 }
@@ -133,7 +133,7 @@ impl Postgres {
     /// their checkpoint no longer exists.
     pub(super) async fn links_back_to(
         &self,
-        place: &Place,
+        key: &CheckpointKey,
         tip: i64,
         back_to: u32,
     ) -> Result<Option<Vec<Link>>, Failure<UnreadableLink>> {
@@ -155,12 +155,7 @@ impl Postgres {
                      WHERE c.depth > $4
                  )
                  SELECT prev, depth, body FROM chain ORDER BY depth DESC",
-                &[
-                    &place.thread.as_bytes(),
-                    &place.namespace.as_bytes(),
-                    &tip,
-                    &stored_depth(back_to),
-                ],
+                &[&key.thread.as_bytes(), &key.namespace.as_bytes(), &tip, &stored_depth(back_to)],
             )
             .await?;
         let mut links = Vec::with_capacity(rows.len());

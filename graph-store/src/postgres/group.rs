@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey};
 use tokio_postgres::types::ToSql;
 
 use crate::chain::ChainTips;
@@ -51,8 +51,8 @@ impl LinkBody {
 }
 
 impl WriteGroup {
-    pub(super) fn is_of(&self, place: &Place) -> bool {
-        self.thread == place.thread && self.namespace == place.namespace
+    pub(super) fn is_of(&self, key: &CheckpointKey) -> bool {
+        self.thread == key.thread && self.namespace == key.namespace
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -61,11 +61,11 @@ impl WriteGroup {
 
     /// Returns whether the checkpoint directly follows the last one of the group and has the same fields.
     pub(super) fn accepts(&self, put: &EncodedCheckpoint, tips: &ChainTips) -> bool {
-        let Some(last) = self.puts.last().map(|it| it.place.id) else { return self.has_room() };
+        let Some(last) = self.puts.last().map(|it| it.key.id) else { return self.has_room() };
         self.has_room()
             && put.expected_head == Some(last)
-            && put.place.id > last
-            && put.base.is_none_or(|base| self.puts.iter().any(|it| it.place.id == base))
+            && put.key.id > last
+            && put.base.is_none_or(|base| self.puts.iter().any(|it| it.key.id == base))
             && self.fields.iter().eq(tips.keys())
     }
 
@@ -76,7 +76,7 @@ impl WriteGroup {
         match (answer, base) {
             ("lease", _) => CheckpointError::LeaseLost { thread },
             ("older", _) => match self.puts.first() {
-                Some(put) => CheckpointError::NotNewer { thread, id: put.place.id },
+                Some(put) => CheckpointError::NotNewer { thread, id: put.key.id },
                 None => CheckpointError::HeadMoved { thread },
             },
             ("base", Some(id)) => {
@@ -97,13 +97,13 @@ impl WriteGroup {
             token,
             head: first.and_then(|it| it.expected_head).map(bytes),
             base: first.and_then(|it| it.base).map(bytes),
-            ids: self.puts.iter().map(|it| bytes(it.place.id)).collect(),
+            ids: self.puts.iter().map(|it| bytes(it.key.id)).collect(),
             made_at: self.puts.iter().map(|it| it.made_at).collect(),
             runs: self.puts.iter().map(|it| it.run.as_bytes()).collect(),
             bodies: self.puts.iter().map(|it| &it.body[..]).collect(),
             fields: self.fields.iter().map(String::as_bytes).collect(),
             changes: self.changes.iter().map(LinkBody::bytes).collect(),
-            at: rows().map(|(records, _)| bytes(records.place.id)).collect(),
+            at: rows().map(|(records, _)| bytes(records.key.id)).collect(),
             tasks: rows().map(|(_, row)| row.task.to_bytes().to_vec()).collect(),
             slots: rows().map(|(_, row)| row.slot.as_bytes()).collect(),
             records: rows().map(|(_, row)| &row.body[..]).collect(),

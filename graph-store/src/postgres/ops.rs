@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use graph_core::checkpoint::Write;
+use graph_core::checkpoint::CheckpointWrite;
 
 use crate::{
     codec::{Codec, CodecError},
@@ -17,13 +17,13 @@ pub(super) enum WriteOp {
 }
 
 impl WriteOp {
-    pub(super) fn new(codec: &Codec, write: Write) -> Result<Self, CodecError> {
+    pub(super) fn new(codec: &Codec, write: CheckpointWrite) -> Result<Self, CodecError> {
         match write {
-            Write::Put(checkpoint) => {
+            CheckpointWrite::Put(checkpoint) => {
                 EncodedCheckpoint::new(codec, *checkpoint).map(|it| Self::Put(Arc::new(it)))
             }
-            Write::Record(place, records) => {
-                EncodedRecords::new(codec, place, &records).map(|it| Self::Record(Arc::new(it)))
+            CheckpointWrite::Record(key, records) => {
+                EncodedRecords::new(codec, key, &records).map(|it| Self::Record(Arc::new(it)))
             }
         }
     }

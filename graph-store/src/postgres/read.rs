@@ -7,7 +7,7 @@ use std::{
 
 use deadpool_postgres::Transaction;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, CheckpointId, History, Lookup, Place, TaskRecord,
+    Checkpoint, CheckpointError, CheckpointId, CheckpointKey, HistoryQuery, Lookup, TaskRecord,
 };
 use tokio_postgres::{IsolationLevel, Row, types::ToSql};
 
@@ -86,24 +86,27 @@ pub(super) async fn get(
         }
     }
     let Some(row_data) = row_data else { return Ok(None) };
-    let place =
-        Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: row_data.id };
+    let key = CheckpointKey {
+        thread: at.thread.clone(),
+        namespace: at.namespace.clone(),
+        id: row_data.id,
+    };
     let mut links = LinkReader::default();
     let mut records = Vec::new();
     for row in rows {
         match kind(&row)?.as_str() {
             "link" => links.add(row, 4)?,
-            "record" => records.push((row.try_get::<_, i64>(4)?, record(codec, &place, &row, 7)?)),
+            "record" => records.push((row.try_get::<_, i64>(4)?, record(codec, &key, &row, 7)?)),
             _ => {}
         }
     }
     records.sort_by_key(|it| it.0);
     let records = records.into_iter().map(|it| it.1).collect();
-    let body = Body::decode(codec, &place, &row_data.body)?;
-    let checkpoint = assemble(codec, place, body, &row_data.tips, &mut links, records)?;
+    let body = Body::decode(codec, &key, &row_data.body)?;
+    let checkpoint = assemble(codec, key, body, &row_data.tips, &mut links, records)?;
     // The next write often builds on the checkpoint that was just read.
     if let Some(tips) = links.chain_tips(&row_data.tips) {
-        cache.insert(&checkpoint.place, Arc::new(tips));
+        cache.insert(&checkpoint.key, Arc::new(tips));
     }
     Ok(Some(checkpoint))
 }
@@ -111,7 +114,7 @@ pub(super) async fn get(
 /// Returns the checkpoints of a namespace that match the query, newest first. Each link is read once.
 pub(super) async fn list(
     database: &Postgres,
-    query: &History,
+    query: &HistoryQuery,
 ) -> Result<Vec<Checkpoint>, Failure<CheckpointError>> {
     let mut backoff = RetryBackoff::default();
     loop {
@@ -124,7 +127,7 @@ pub(super) async fn list(
 
 async fn try_list(
     database: &Postgres,
-    query: &History,
+    query: &HistoryQuery,
 ) -> Result<Vec<Checkpoint>, Failure<CheckpointError>> {
     let mut connection = database.connection().await?;
     // All statements see one consistent snapshot.
@@ -142,9 +145,9 @@ async fn try_list(
     let mut checkpoints = Vec::with_capacity(found.len());
     for (row_data, body) in found {
         let records = records.remove(&row_data.id).unwrap_or_default();
-        let place = checkpoint_place(query, row_data.id);
+        let key = checkpoint_key_of(query, row_data.id);
         let tips = &row_data.tips;
-        checkpoints.push(assemble(database.codec(), place, body, tips, &mut links, records)?);
+        checkpoints.push(assemble(database.codec(), key, body, tips, &mut links, records)?);
     }
     Ok(checkpoints)
 }
@@ -155,7 +158,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    async fn namespace(&self, query: &History) -> Result<Option<i64>, Failure<CheckpointError>> {
+    async fn namespace(
+        &self,
+        query: &HistoryQuery,
+    ) -> Result<Option<i64>, Failure<CheckpointError>> {
         let rows = self
             .query(
                 "SELECT n.id FROM @.namespace n WHERE n.thread = $1 AND n.name = $2",
@@ -169,7 +175,7 @@ impl Reader<'_> {
     async fn matching(
         &self,
         namespace: i64,
-        query: &History,
+        query: &HistoryQuery,
     ) -> Result<Vec<(CheckpointRow, Body)>, Failure<CheckpointError>> {
         let mut found = Vec::new();
         // Greater than any id.
@@ -190,8 +196,8 @@ impl Reader<'_> {
             for row in &rows {
                 let row_data = CheckpointRow::read(row, 0, 3)?;
                 before = row_data.id.to_bytes();
-                let place = checkpoint_place(query, row_data.id);
-                let body = Body::decode(self.database.codec(), &place, &row_data.body)?;
+                let key = checkpoint_key_of(query, row_data.id);
+                let body = Body::decode(self.database.codec(), &key, &row_data.body)?;
                 if found.len() < limit && query.matches(row_data.id, &body.header) {
                     found.push((row_data, body));
                 }
@@ -207,7 +213,7 @@ impl Reader<'_> {
     async fn parts(
         &self,
         namespace: i64,
-        query: &History,
+        query: &HistoryQuery,
         found: &[(CheckpointRow, Body)],
     ) -> Result<(LinkReader, HashMap<CheckpointId, Vec<TaskRecord>>), Failure<CheckpointError>>
     {
@@ -249,7 +255,7 @@ impl Reader<'_> {
             .await?;
         for row in &rows {
             let id = id_at(row, 0)?;
-            let record = record(codec, &checkpoint_place(query, id), row, 1)?;
+            let record = record(codec, &checkpoint_key_of(query, id), row, 1)?;
             records.entry(id).or_default().push(record);
         }
         Ok((links, records))
@@ -283,23 +289,23 @@ impl CheckpointRow {
 /// Assembles a checkpoint from its rows.
 fn assemble(
     codec: &Codec,
-    place: Place,
+    key: CheckpointKey,
     body: Body,
     tips: &FieldTips,
     links: &mut LinkReader,
     records: Vec<TaskRecord>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
-    let values = links.values(codec, tips).map_err(|it| it.into_failure(&place))?;
-    Ok(Checkpoint { place, header: body.header, cursor: body.cursor, values, records })
+    let values = links.values(codec, tips).map_err(|it| it.into_failure(&key))?;
+    Ok(Checkpoint { key, header: body.header, frontier: body.cursor, values, records })
 }
 
 fn record(
     codec: &Codec,
-    place: &Place,
+    key: &CheckpointKey,
     row: &Row,
     column: usize,
 ) -> Result<TaskRecord, Failure<CheckpointError>> {
-    Ok(encoded::decode_record(codec, place, row.try_get(column)?)?)
+    Ok(encoded::decode_record(codec, key, row.try_get(column)?)?)
 }
 
 /// Reads a checkpoint id from a column. An invalid id becomes the lowest one, which no checkpoint has.
@@ -308,6 +314,6 @@ pub(super) fn id_at(row: &Row, column: usize) -> Result<CheckpointId, tokio_post
     Ok(CheckpointId::from_bytes(bytes.try_into().unwrap_or_default()))
 }
 
-fn checkpoint_place(query: &History, id: CheckpointId) -> Place {
-    Place { thread: query.thread.clone(), namespace: query.namespace.clone(), id }
+fn checkpoint_key_of(query: &HistoryQuery, id: CheckpointId) -> CheckpointKey {
+    CheckpointKey { thread: query.thread.clone(), namespace: query.namespace.clone(), id }
 }

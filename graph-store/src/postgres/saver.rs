@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
-    Pruned, TaskRecord, Write,
+    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
+    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
 };
 
 use super::{
@@ -93,15 +93,19 @@ impl Checkpointer for PostgresSaver {
     }
 
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Put(Box::new(checkpoint))]).await
+        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
     }
 
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Record(at.clone(), records)]).await
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
+        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     /// Stores the writes in one commit, and in one round trip if they belong to one namespace.
-    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         let codec = self.database.codec();
         let ops: Result<Vec<WriteOp>, _> =
             writes.into_iter().map(|it| WriteOp::new(codec, it)).collect();
@@ -113,7 +117,7 @@ impl Checkpointer for PostgresSaver {
         self.map_error(read::get(&self.database, &self.writer.tip_cache, at).await)
     }
 
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         self.map_error(read::list(&self.database, query).await)
     }
 
@@ -155,8 +159,8 @@ impl Checkpointer for PostgresSaver {
         self.map_error(remove::copy_thread(&self.database, from, to).await)
     }
 
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
-        let mut pruned = Pruned::default();
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
+        let mut pruned = PruneStats::default();
         for thread in threads {
             pruned.checkpoints +=
                 self.map_error(remove::prune(&self.database, thread, keep).await)?;

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use graph_core::store::{
-    IndexConfig, Op, Outcome, Store, StoreError, TtlConfig,
-    backend::{Moment, Settings},
+    IndexConfig, Op, OpOutput, Store, StoreError, TtlConfig,
+    backend::{Settings, TtlContext},
 };
 use tokio_postgres::IsolationLevel;
 
@@ -88,8 +88,8 @@ impl PostgresStore {
     async fn attempt(
         &self,
         prepared_ops: &[PreparedOp],
-        moment: Moment,
-    ) -> Result<(Vec<Outcome>, Vec<TtlRefresh>), AttemptError> {
+        moment: TtlContext,
+    ) -> Result<(Vec<OpOutput>, Vec<TtlRefresh>), AttemptError> {
         let mut connection = self.database.connection().await.map_err(AttemptError::not_applied)?;
         let done = match TransactionMode::of(prepared_ops) {
             TransactionMode::None => {
@@ -170,7 +170,7 @@ impl From<StoreError> for Failure<StoreError> {
 #[async_trait]
 impl Store for PostgresStore {
     async fn sweep(&self) -> Result<usize, StoreError> {
-        let now = nanos(self.settings.moment().now);
+        let now = nanos(self.settings.ttl_context().now);
         let mut swept = 0;
         loop {
             // Items locked by concurrent transactions are left to the next sweep.
@@ -189,7 +189,7 @@ impl Store for PostgresStore {
         }
     }
 
-    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError> {
         let (prepared_ops, moment) = prepare(&self.settings, self.database.codec(), ops).await?;
         let mut pauses = RETRY_DELAYS.iter();
         let (outcomes, refreshes) = loop {

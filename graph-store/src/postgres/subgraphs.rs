@@ -1,7 +1,7 @@
 //! Orphaned subgraphs: namespaces of graphs inside tasks whose step has been removed. Nothing refers to them any
 //! more, so pruning removes them too.
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, Header, Place};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, Header};
 
 use super::{chains::name, database::Postgres, failure::Failure, read::id_at, remove::count};
 use crate::body::Body;
@@ -12,7 +12,7 @@ const PAGE_NAMESPACES: i64 = 500;
 /// The namespace of a subgraph, with the header of its newest checkpoint.
 struct SubgraphNamespace {
     namespace: i64,
-    place: Place,
+    key: CheckpointKey,
     header: Header,
 }
 
@@ -27,15 +27,15 @@ pub(super) async fn remove_orphaned_subgraphs(
         let Some(newest) = subgraphs.last().map(|it| it.namespace) else { return Ok(removed) };
         last = newest;
         let mut parents = parent_states(database, thread, &subgraphs).await?.into_iter();
-        for SubgraphNamespace { namespace, place, header } in subgraphs {
+        for SubgraphNamespace { namespace, key, header } in subgraphs {
             // `outlived` asks for the parents in order, up to the first one that is missing.
             let mut these = parents.by_ref().take(header.parents.len());
             let next = |_: &str, _| Ok::<_, Failure<_>>(these.next().unwrap_or((true, None)));
-            let is_orphaned = header.outlived(&place.namespace, next)?;
+            let is_orphaned = header.is_orphaned(&key.namespace, next)?;
             these.for_each(drop);
             if is_orphaned {
                 let delete = "SELECT @.delete_namespace($1, $2)";
-                let id = &place.id.to_bytes()[..];
+                let id = &key.id.to_bytes()[..];
                 removed += count(&database.query(delete, &[&namespace, &id]).await?)?;
             }
         }
@@ -61,9 +61,9 @@ async fn page(
     let mut subgraphs = Vec::with_capacity(rows.len());
     for row in rows {
         let namespace = name(row.try_get(1)?);
-        let place = Place { thread: thread.to_owned(), namespace, id: id_at(&row, 2)? };
-        let header = Body::decode(database.codec(), &place, row.try_get(3)?)?.header;
-        subgraphs.push(SubgraphNamespace { namespace: row.try_get(0)?, place, header });
+        let key = CheckpointKey { thread: thread.to_owned(), namespace, id: id_at(&row, 2)? };
+        let header = Body::decode(database.codec(), &key, row.try_get(3)?)?.header;
+        subgraphs.push(SubgraphNamespace { namespace: row.try_get(0)?, key, header });
     }
     Ok(subgraphs)
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use deadpool_postgres::PoolError;
-use graph_core::checkpoint::{CheckpointId, Place};
+use graph_core::checkpoint::{CheckpointId, CheckpointKey};
 
 use super::database::Postgres;
 use crate::{
@@ -24,18 +24,18 @@ const BLOCK_IDS: i64 = 1_024;
 pub(super) struct TipCache(Mutex<RecentMap<(String, String), (CheckpointId, Arc<ChainTips>)>>);
 
 impl TipCache {
-    pub(super) fn get(&self, place: &Place, id: CheckpointId) -> Option<Arc<ChainTips>> {
+    pub(super) fn get(&self, key: &CheckpointKey, id: CheckpointId) -> Option<Arc<ChainTips>> {
         let cache = self.lock();
-        let (newest, tips) = cache.get(&namespace_key(place))?;
+        let (newest, tips) = cache.get(&namespace_key(key))?;
         (*newest == id).then(|| tips.clone())
     }
 
-    pub(super) fn insert(&self, place: &Place, tips: Arc<ChainTips>) {
-        self.lock().insert(namespace_key(place), (place.id, tips));
+    pub(super) fn insert(&self, key: &CheckpointKey, tips: Arc<ChainTips>) {
+        self.lock().insert(namespace_key(key), (key.id, tips));
     }
 
-    pub(super) fn remove(&self, place: &Place) {
-        self.lock().remove(&namespace_key(place));
+    pub(super) fn remove(&self, key: &CheckpointKey) {
+        self.lock().remove(&namespace_key(key));
     }
 
     fn lock(&self) -> MutexGuard<'_, RecentMap<(String, String), (CheckpointId, Arc<ChainTips>)>> {
@@ -82,7 +82,7 @@ impl LinkIds {
 mod tests {
     use std::sync::Arc;
 
-    use graph_core::checkpoint::{CheckpointId, Place};
+    use graph_core::checkpoint::{CheckpointId, CheckpointKey};
 
     use super::TipCache;
 
@@ -90,11 +90,11 @@ mod tests {
     fn only_the_tips_of_the_cached_checkpoint_are_returned() {
         let cache = TipCache::default();
         let (thread, namespace) = ("a".to_owned(), String::new());
-        let place = Place { thread, namespace, id: CheckpointId::next() };
-        cache.insert(&place, Arc::default());
-        assert!(cache.get(&place, place.id).is_some());
-        assert!(cache.get(&place, CheckpointId::next()).is_none());
-        cache.remove(&place);
-        assert!(cache.get(&place, place.id).is_none());
+        let key = CheckpointKey { thread, namespace, id: CheckpointId::next() };
+        cache.insert(&key, Arc::default());
+        assert!(cache.get(&key, key.id).is_some());
+        assert!(cache.get(&key, CheckpointId::next()).is_none());
+        cache.remove(&key);
+        assert!(cache.get(&key, key.id).is_none());
     }
 }

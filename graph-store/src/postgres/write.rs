@@ -60,19 +60,19 @@ impl Writer {
         database: &Postgres,
         op: &WriteOp,
     ) -> Result<(), Failure<CheckpointError>> {
-        let place = match op {
-            WriteOp::Put(put) => &put.place,
-            WriteOp::Record(records) => &records.place,
+        let key = match op {
+            WriteOp::Put(put) => &put.key,
+            WriteOp::Record(records) => &records.key,
         };
         for _ in 0..MAX_ATTEMPTS {
             match self.attempt(database, std::slice::from_ref(op)).await? {
                 WriteOutcome::Stored => return Ok(()),
                 // The cached tips of its base are stale.
-                WriteOutcome::Stale => self.tip_cache.remove(place),
+                WriteOutcome::Stale => self.tip_cache.remove(key),
             }
         }
         let (what, problem) = ("its base".to_owned(), "some of its links are missing".to_owned());
-        Err(damaged(place, &CodecError::Decode { what, problem }).into())
+        Err(damaged(key, &CodecError::Decode { what, problem }).into())
     }
 
     /// Stores all writes or none.
@@ -100,10 +100,10 @@ impl Writer {
         }
         for (group, answer) in batch.groups.iter().zip(answers) {
             if answer == "stored"
-                && let Some(place) = group.puts.last().map(|it| &it.place)
-                && let Some(tips) = batch.tips.get(place)
+                && let Some(key) = group.puts.last().map(|it| &it.key)
+                && let Some(tips) = batch.tips.get(key)
             {
-                self.tip_cache.insert(place, tips.clone());
+                self.tip_cache.insert(key, tips.clone());
             }
         }
         Ok(WriteOutcome::Stored)
@@ -160,7 +160,7 @@ impl Postgres {
         put: &EncodedCheckpoint,
     ) -> Result<Option<Arc<ChainTips>>, Failure<CheckpointError>> {
         let Some(base) = put.base else { return Ok(Some(Arc::default())) };
-        if let Some(tips) = cache.get(&put.place, base) {
+        if let Some(tips) = cache.get(&put.key, base) {
             return Ok(Some(tips));
         }
         let rows = self
@@ -171,11 +171,7 @@ impl Postgres {
                  WHERE c.id = $3 AND c.namespace = (
                      SELECT n.id FROM @.namespace n WHERE n.thread = $1 AND n.name = $2
                  )",
-                &[
-                    &put.place.thread.as_bytes(),
-                    &put.place.namespace.as_bytes(),
-                    &&base.to_bytes()[..],
-                ],
+                &[&put.key.thread.as_bytes(), &put.key.namespace.as_bytes(), &&base.to_bytes()[..]],
             )
             .await?;
         if rows.is_empty() {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::cache::{Cache, CacheKey, Cached};
+use graph_core::cache::{Cache, CacheKey, CachedResult};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -92,13 +92,13 @@ impl SqliteCache {
 
 #[async_trait]
 impl Cache for SqliteCache {
-    async fn get(&self, key: &CacheKey) -> Option<Cached> {
+    async fn get(&self, key: &CacheKey) -> Option<CachedResult> {
         let (key, now, codec) = (key.clone(), self.now(), self.database.codec().clone());
         let found = self.database.read(move |connection| get(connection, &codec, &key, now)).await;
         self.record_failure(found)?
     }
 
-    async fn put(&self, key: CacheKey, result: Cached, ttl: Option<Duration>) {
+    async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
         let now = self.now();
         // A lifetime beyond the range of `i64` nanoseconds never expires.
         let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
@@ -146,7 +146,7 @@ fn get(
     codec: &Codec,
     key: &CacheKey,
     now: i64,
-) -> Result<Option<Cached>, Failure<CodecError>> {
+) -> Result<Option<CachedResult>, Failure<CodecError>> {
     let body: Option<Vec<u8>> = connection
         .prepare_cached(
             "SELECT body FROM cached

@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use graph_core::checkpoint::{Change, CheckpointError, Place};
+use graph_core::checkpoint::{Change, CheckpointError, CheckpointKey};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::Xxh3Default;
@@ -40,13 +40,13 @@ impl From<CodecError> for ChainError {
 
 impl ChainError {
     /// Converts the error to a failure of an operation on this checkpoint.
-    pub(super) fn into_failure(self, place: &Place) -> Failure<CheckpointError> {
+    pub(super) fn into_failure(self, key: &CheckpointKey) -> Failure<CheckpointError> {
         match self {
             Self::Database(error) => error.into(),
             Self::Codec(error @ (CodecError::TooLarge { .. } | CodecError::Encode { .. })) => {
                 error.into()
             }
-            Self::Codec(error) => Failure::Rejected(damaged(place, &error)),
+            Self::Codec(error) => Failure::Rejected(damaged(key, &error)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, Place};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
@@ -26,9 +26,9 @@ impl EncodedCheckpoint {
         session: &mut Session,
         codec: &Codec,
     ) -> Result<(), Failure<CheckpointError>> {
-        let NamespaceState { id: namespace, newest } = namespace_state(session, &self.place)?;
+        let NamespaceState { id: namespace, newest } = namespace_state(session, &self.key)?;
         let connection = &session.connection;
-        let (thread, id) = (&self.place.thread, self.place.id);
+        let (thread, id) = (&self.key.thread, self.key.id);
         let head = newest.as_ref().map(|it| it.id);
         if head != self.expected_head || head.is_some_and(|it| id <= it) {
             return Err(match run_of(connection, namespace, id)? {
@@ -52,7 +52,7 @@ impl EncodedCheckpoint {
         for new in self.changes {
             let field = new.field.clone();
             let tip = links.add(new, tips.get(&field).copied());
-            match tip.map_err(|it| it.into_failure(&self.place))? {
+            match tip.map_err(|it| it.into_failure(&self.key))? {
                 Some(tip) => drop(tips.insert(field, tip)),
                 None => drop(tips.remove(&field)),
             }
@@ -75,7 +75,7 @@ impl EncodedCheckpoint {
                 records
             ])?;
         let newest = Some(NewestCheckpoint { id, tips: Some(Arc::new(tips)), records });
-        session.cache.set_namespace(&self.place, NamespaceState { id: namespace, newest });
+        session.cache.set_namespace(&self.key, NamespaceState { id: namespace, newest });
         Ok(())
     }
 
@@ -87,10 +87,10 @@ impl EncodedCheckpoint {
         base: CheckpointId,
     ) -> Result<ChainTips, Failure<CheckpointError>> {
         match tips(connection, namespace, base)? {
-            Some(bytes) => Ok(decode_tips(&bytes).map_err(|it| damaged(&self.place, &it))?),
+            Some(bytes) => Ok(decode_tips(&bytes).map_err(|it| damaged(&self.key, &it))?),
             None => Err(CheckpointError::UnknownCheckpoint {
-                thread: self.place.thread.clone(),
-                namespace: self.place.namespace.clone(),
+                thread: self.key.thread.clone(),
+                namespace: self.key.namespace.clone(),
                 id: base,
             }
             .into()),
@@ -101,14 +101,14 @@ impl EncodedCheckpoint {
 impl EncodedRecords {
     /// Stores the records.
     pub(super) fn store(&self, session: &mut Session) -> rusqlite::Result<()> {
-        let mut namespace = namespace_state(session, &self.place)?;
-        let (id, bodies) = (self.place.id, self.rows.iter().map(|it| &it.body[..]));
+        let mut namespace = namespace_state(session, &self.key)?;
+        let (id, bodies) = (self.key.id, self.rows.iter().map(|it| &it.body[..]));
         match namespace.newest.as_mut().filter(|it| it.id == id) {
             Some(newest) => {
                 let connection = &session.connection;
                 newest.records =
                     records::append(connection, namespace.id, id, newest.records, bodies)?;
-                session.cache.set_namespace(&self.place, namespace);
+                session.cache.set_namespace(&self.key, namespace);
             }
             None if !records::add(&session.connection, namespace.id, id, bodies)? => {
                 session.cache.mark_early();
@@ -120,11 +120,11 @@ impl EncodedRecords {
 }
 
 /// Returns the state of a namespace; inserts its row if it is missing.
-fn namespace_state(session: &mut Session, place: &Place) -> rusqlite::Result<NamespaceState> {
-    if let Some(cached) = session.cache.namespace(place) {
+fn namespace_state(session: &mut Session, key: &CheckpointKey) -> rusqlite::Result<NamespaceState> {
+    if let Some(cached) = session.cache.namespace(key) {
         return Ok(cached);
     }
-    let Place { thread, namespace, .. } = place;
+    let CheckpointKey { thread, namespace, .. } = key;
     let connection = &session.connection;
     let namespace = match find_namespace(connection, thread, namespace)? {
         Some(id) => NamespaceState { id, newest: newest(connection, id)? },
@@ -135,7 +135,7 @@ fn namespace_state(session: &mut Session, place: &Place) -> rusqlite::Result<Nam
             NamespaceState { id, newest: None }
         }
     };
-    session.cache.set_namespace(place, namespace.clone());
+    session.cache.set_namespace(key, namespace.clone());
     Ok(namespace)
 }
 

@@ -1,6 +1,8 @@
 //! Reading checkpoints.
 
-use graph_core::checkpoint::{Checkpoint, CheckpointError, CheckpointId, History, Lookup, Place};
+use graph_core::checkpoint::{
+    Checkpoint, CheckpointError, CheckpointId, CheckpointKey, HistoryQuery, Lookup,
+};
 use rusqlite::{Connection, Row, params};
 
 use super::{
@@ -37,10 +39,13 @@ pub(super) fn get(
         ),
     }?;
     let Some(row_data) = rows.pop() else { return Ok(None) };
-    let place =
-        Place { thread: at.thread.clone(), namespace: at.namespace.clone(), id: row_data.id };
-    let body = body(connection, codec, &place, row_data.body)?;
-    assemble(connection, codec, place, body, &row_data, &mut LinkTable::new(connection, codec))
+    let key = CheckpointKey {
+        thread: at.thread.clone(),
+        namespace: at.namespace.clone(),
+        id: row_data.id,
+    };
+    let body = body(connection, codec, &key, row_data.body)?;
+    assemble(connection, codec, key, body, &row_data, &mut LinkTable::new(connection, codec))
         .map(Some)
 }
 
@@ -48,7 +53,7 @@ pub(super) fn get(
 pub(super) fn list(
     connection: &Connection,
     codec: &Codec,
-    query: &History,
+    query: &HistoryQuery,
 ) -> Result<Vec<Checkpoint>, Failure<CheckpointError>> {
     let Some(namespace) = find_namespace(connection, &query.thread, &query.namespace)? else {
         return Ok(Vec::new());
@@ -65,10 +70,10 @@ pub(super) fn list(
     while let (true, Some(row)) = (query.limit.is_none_or(|it| found.len() < it), rows.next()?) {
         let row_data = CheckpointRow::read(row)?;
         let (thread, namespace) = (query.thread.clone(), query.namespace.clone());
-        let place = Place { thread, namespace, id: row_data.id };
-        let body = body(connection, codec, &place, row_data.body)?;
+        let key = CheckpointKey { thread, namespace, id: row_data.id };
+        let body = body(connection, codec, &key, row_data.body)?;
         if query.matches(row_data.id, &body.header) {
-            found.push(assemble(connection, codec, place, body, &row_data, &mut links)?);
+            found.push(assemble(connection, codec, key, body, &row_data, &mut links)?);
         }
     }
     Ok(found)
@@ -100,25 +105,25 @@ fn select_rows(
 pub(super) fn body(
     connection: &Connection,
     codec: &Codec,
-    place: &Place,
+    key: &CheckpointKey,
     link: i64,
 ) -> Result<Body, Failure<CheckpointError>> {
     let row = read_link(connection, link, || "its header".to_owned())
-        .map_err(|it| it.into_failure(place))?;
-    Ok(Body::decode(codec, place, &row.body)?)
+        .map_err(|it| it.into_failure(key))?;
+    Ok(Body::decode(codec, key, &row.body)?)
 }
 
 /// Assembles a checkpoint from its parts.
 fn assemble(
     connection: &Connection,
     codec: &Codec,
-    place: Place,
+    key: CheckpointKey,
     body: Body,
     row_data: &CheckpointRow,
     links: &mut LinkTable<'_>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
-    let tips = decode_tips(&row_data.tips).map_err(|error| damaged(&place, &error))?;
-    let values = links.values(&tips).map_err(|it| it.into_failure(&place))?;
-    let records = records::read(connection, codec, &place, row_data.records)?;
-    Ok(Checkpoint { place, header: body.header, cursor: body.cursor, values, records })
+    let tips = decode_tips(&row_data.tips).map_err(|error| damaged(&key, &error))?;
+    let values = links.values(&tips).map_err(|it| it.into_failure(&key))?;
+    let records = records::read(connection, codec, &key, row_data.records)?;
+    Ok(Checkpoint { key, header: body.header, frontier: body.cursor, values, records })
 }

@@ -3,7 +3,7 @@
 //! Records form a chain, like the changes of a field, and the checkpoint's row points to the newest one. Appending
 //! a record searches for nothing: if several records have the same slot, the reader decides which one counts.
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, Place, TaskRecord};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, TaskRecord};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -106,15 +106,15 @@ fn early(
 pub(super) fn read(
     connection: &Connection,
     codec: &Codec,
-    place: &Place,
+    key: &CheckpointKey,
     newest: Option<i64>,
 ) -> Result<Vec<TaskRecord>, Failure<CheckpointError>> {
     let mut records = Vec::new();
     let mut next = newest;
     while let Some(id) = next {
         let what = || "a task record".to_owned();
-        let link = read_link(connection, id, what).map_err(|it| it.into_failure(place))?;
-        records.push(decode_record(codec, place, &link.body)?);
+        let link = read_link(connection, id, what).map_err(|it| it.into_failure(key))?;
+        records.push(decode_record(codec, key, &link.body)?);
         next = link.prev;
     }
     Ok(resolve_slots(records.into_iter().rev()))

@@ -1,6 +1,6 @@
 //! Removing checkpoints. Links that are no longer needed are [swept](super::sweep) afterwards.
 
-use graph_core::checkpoint::{CheckpointError, CheckpointId, Keep, Place};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, Keep};
 use rusqlite::{Connection, params};
 
 use super::{
@@ -134,8 +134,8 @@ pub(super) fn remove_orphaned_subgraphs(
     let mut orphaned = Vec::new();
     while let (true, Some(row)) = (orphaned.len() < BATCH_ROWS, rows.next()?) {
         let (name, id): (String, _) = (row.get(1)?, id_at(row, 2)?);
-        let place = Place { thread: thread.to_owned(), namespace: name.clone(), id };
-        let header = read::body(connection, codec, &place, row.get(3)?)?.header;
+        let key = CheckpointKey { thread: thread.to_owned(), namespace: name.clone(), id };
+        let header = read::body(connection, codec, &key, row.get(3)?)?.header;
         let parent_state = |outer: &str, id: CheckpointId| {
             let Some(outer) = find_namespace(connection, thread, outer)? else {
                 return Ok((false, None));
@@ -143,7 +143,7 @@ pub(super) fn remove_orphaned_subgraphs(
             let stored = tips(connection, outer, id)?.is_some();
             Ok::<_, rusqlite::Error>((stored, head(connection, outer)?))
         };
-        if header.outlived(&name, parent_state)? {
+        if header.is_orphaned(&name, parent_state)? {
             orphaned.push(row.get(0)?);
         }
     }

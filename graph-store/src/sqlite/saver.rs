@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
-    Pruned, TaskRecord, Write,
+    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
+    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
 };
 use rusqlite::Connection;
 
@@ -84,13 +84,13 @@ impl SqliteSaver {
     }
 
     /// Encodes a write, before it is handed to the writer.
-    fn encode_write(&self, write: Write) -> Result<EncodedWrite, CodecError> {
+    fn encode_write(&self, write: CheckpointWrite) -> Result<EncodedWrite, CodecError> {
         let codec = self.database.codec();
         Ok(match write {
-            Write::Put(checkpoint) => {
+            CheckpointWrite::Put(checkpoint) => {
                 EncodedWrite::Put(EncodedCheckpoint::new(codec, *checkpoint)?)
             }
-            Write::Record(at, records) => {
+            CheckpointWrite::Record(at, records) => {
                 EncodedWrite::Record(EncodedRecords::new(codec, at, &records)?)
             }
         })
@@ -167,7 +167,7 @@ impl EncodedWrite {
             Self::Put(put) => put,
             Self::Record(_) => return true,
         };
-        let newest = cache.namespace(&put.place).and_then(|it| it.newest);
+        let newest = cache.namespace(&put.key).and_then(|it| it.newest);
         let tips = newest.filter(|it| Some(it.id) == put.base).and_then(|it| it.tips);
         tips.is_some_and(|tips| {
             let placement =
@@ -198,15 +198,19 @@ impl Checkpointer for SqliteSaver {
     }
 
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Put(Box::new(checkpoint))]).await
+        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
     }
 
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Record(at.clone(), records)]).await
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
+        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
     /// Stores all writes or none, in one commit.
-    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         let codec = self.database.codec().clone();
         let tokens: BTreeMap<String, i64> = writes
             .iter()
@@ -242,7 +246,7 @@ impl Checkpointer for SqliteSaver {
         self.read(move |connection| read::get(connection, &codec, &at)).await
     }
 
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         let (codec, query) = (self.database.codec().clone(), query.clone());
         self.read(move |connection| read::list(connection, &codec, &query)).await
     }
@@ -301,8 +305,8 @@ impl Checkpointer for SqliteSaver {
         self.commit(move |connection| copy::copy_thread(connection, &from, &to)).await
     }
 
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
-        let mut pruned = Pruned::default();
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
+        let mut pruned = PruneStats::default();
         for thread in threads {
             let name = thread.clone();
             let namespaces =
@@ -343,9 +347,9 @@ mod tests {
     #[test]
     fn a_put_only_appends_unless_it_compacts_a_chain() {
         let (base, id) = (CheckpointId::next(), CheckpointId::next());
-        let place = Place { thread: "thread".into(), namespace: String::new(), id };
+        let key = CheckpointKey { thread: "thread".into(), namespace: String::new(), id };
         let put = EncodedWrite::Put(EncodedCheckpoint {
-            place: place.clone(),
+            key: key.clone(),
             expected_head: Some(base),
             base: Some(base),
             made_at: 0,
@@ -367,7 +371,7 @@ mod tests {
         ] {
             let tips = ChainTips::from([("list".to_owned(), ChainTip { link: 1, depth })]);
             let newest = NewestCheckpoint { id: base, tips: Some(Arc::new(tips)), records: None };
-            cache.set_namespace(&place, NamespaceState { id: 1, newest: Some(newest) });
+            cache.set_namespace(&key, NamespaceState { id: 1, newest: Some(newest) });
             assert_eq!(put.only_appends(&cache), only_appends, "{depth}");
         }
     }

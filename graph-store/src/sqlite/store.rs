@@ -6,7 +6,7 @@ use std::{path::Path, time::SystemTime};
 
 use async_trait::async_trait;
 use graph_core::store::{
-    IndexConfig, Op, Outcome, Store, StoreError, TtlConfig, backend::Settings,
+    IndexConfig, Op, OpOutput, Store, StoreError, TtlConfig, backend::Settings,
 };
 use rusqlite::{Connection, params};
 
@@ -121,7 +121,7 @@ impl From<StoreError> for Failure<StoreError> {
 #[async_trait]
 impl Store for SqliteStore {
     async fn sweep(&self) -> Result<usize, StoreError> {
-        let now = nanos(self.settings.moment().now);
+        let now = nanos(self.settings.ttl_context().now);
         let mut swept = 0;
         loop {
             let slice = self.write(move |connection| {
@@ -139,7 +139,7 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Outcome>, StoreError> {
+    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError> {
         let codec = self.database.codec().clone();
         let (prepared_ops, moment) = prepare(&self.settings, &codec, ops).await?;
         if prepared_ops.iter().any(PreparedOp::is_write) {

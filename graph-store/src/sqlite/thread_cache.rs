@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use graph_core::checkpoint::{CheckpointId, Place};
+use graph_core::checkpoint::{CheckpointId, CheckpointKey};
 use rusqlite::Connection;
 
 use crate::{
@@ -71,12 +71,12 @@ impl ThreadCache {
         self.tokens.remove(thread);
     }
 
-    pub(super) fn namespace(&self, place: &Place) -> Option<NamespaceState> {
-        self.namespaces.get(&namespace_key(place)).cloned()
+    pub(super) fn namespace(&self, key: &CheckpointKey) -> Option<NamespaceState> {
+        self.namespaces.get(&namespace_key(key)).cloned()
     }
 
-    pub(super) fn set_namespace(&mut self, place: &Place, namespace: NamespaceState) {
-        self.namespaces.insert(namespace_key(place), namespace);
+    pub(super) fn set_namespace(&mut self, key: &CheckpointKey, namespace: NamespaceState) {
+        self.namespaces.insert(namespace_key(key), namespace);
     }
 
     /// Returns whether there may be records that were stored before their checkpoint.

@@ -2,7 +2,9 @@
 
 use std::time::SystemTime;
 
-use graph_core::checkpoint::{Change, CheckpointId, Cursor, Header, NewCheckpoint, Place, Source};
+use graph_core::checkpoint::{
+    Change, CheckpointId, CheckpointKey, FrontierRecord, Header, NewCheckpoint, Source,
+};
 
 /// Returns a checkpoint that follows the thread's head.
 pub(crate) fn new_checkpoint(
@@ -13,7 +15,7 @@ pub(crate) fn new_checkpoint(
     changes: Vec<(String, Change)>,
 ) -> NewCheckpoint {
     NewCheckpoint {
-        place: Place { thread: thread.to_owned(), namespace: String::new(), id },
+        key: CheckpointKey { thread: thread.to_owned(), namespace: String::new(), id },
         expected_head: head,
         base: head,
         header: Header {
@@ -27,7 +29,7 @@ pub(crate) fn new_checkpoint(
             parents: Default::default(),
             metadata: Default::default(),
         },
-        cursor: Cursor::default(),
+        frontier: FrontierRecord::default(),
         changes,
     }
 }

@@ -8,11 +8,11 @@ use std::{
 };
 
 use graph_core::{
-    CompiledGraph, Context, Durability, END, Exit, NodeError, Route, RunOptions, START, State,
-    StateGraph,
+    CompiledGraph, Context, Durability, END, NodeError, Route, RunOptions, RunOutcome, START,
+    State, StateGraph,
     checkpoint::{
-        CheckpointError, CheckpointId, Checkpointer, Event, History, Keep, Lookup, NewCheckpoint,
-        TaskId, TaskRecord, testkit,
+        CheckpointError, CheckpointId, Checkpointer, HistoryQuery, Keep, Lookup, NewCheckpoint,
+        TaskEvent, TaskId, TaskRecord, testkit,
     },
     subgraph,
 };
@@ -98,8 +98,8 @@ fn diary(saver: SqliteSaver) -> CompiledGraph<Diary> {
 }
 
 async fn keep_diary(saver: &SqliteSaver, thread: &str, days: usize) {
-    let options = RunOptions::new().limit(1_000_000);
-    let thread = diary(saver.clone()).thread(thread, ()).with(options);
+    let options = RunOptions::new().step_limit(1_000_000);
+    let thread = diary(saver.clone()).thread(thread, ()).with_options(options);
     let exit = thread.run(Diary { wanted: days, ..Diary::default() }).await.unwrap();
     assert_eq!(exit.into_state().days.len(), days);
 }
@@ -124,10 +124,11 @@ fn order(saver: SqliteSaver) -> CompiledGraph<Order> {
 async fn an_interrupt_is_resumed_after_reopening_the_file() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let dir = TestDir::new();
-        let thread =
-            order(dir.saver()).thread("order", ()).with(RunOptions::new().durability(durability));
+        let thread = order(dir.saver())
+            .thread("order", ())
+            .with_options(RunOptions::new().durability(durability));
         let exit = thread.run(Order::default()).await.unwrap();
-        assert!(matches!(exit, Exit::Interrupted { .. }));
+        assert!(matches!(exit, RunOutcome::Interrupted { .. }));
         drop(thread);
 
         let thread = order(dir.saver()).thread("order", ());
@@ -180,7 +181,7 @@ async fn pruning_frees_space_and_keeps_forks_intact() {
     assert!(vacuumed.bytes > 0 && after.free_bytes == 0, "{vacuumed:?} {after:?}");
     assert!(after.file_bytes + after.log_bytes < (before.file_bytes + before.log_bytes) / 2);
 
-    let kept = saver.list(&History::of("diary", "")).await.unwrap();
+    let kept = saver.list(&HistoryQuery::new("diary", "")).await.unwrap();
     assert_eq!(kept.len(), 3);
     assert_eq!(thread.state().await.unwrap().unwrap().values.days, fork.days);
     let more = thread.run(Diary { wanted: 315, ..Diary::default() }).await.unwrap().into_state();
@@ -255,10 +256,10 @@ async fn retention_applies_its_rules() {
         keep_diary(&saver, thread, 10).await;
     }
     let waiting = order(saver.clone()).thread("waiting", ()).run(Order::default()).await.unwrap();
-    assert!(matches!(waiting, Exit::Interrupted { .. }));
+    assert!(matches!(waiting, RunOutcome::Interrupted { .. }));
     let _busy = saver.lease("busy").await.unwrap();
 
-    let count = async |thread| saver.list(&History::of(thread, "")).await.unwrap().len();
+    let count = async |thread| saver.list(&HistoryQuery::new(thread, "")).await.unwrap().len();
     let retention = Retention::new(RetentionRule::keep_all().keep_last(4))
         .thread("audit", RetentionRule::keep_all());
     let report = retention.apply(&saver).await.unwrap();
@@ -306,13 +307,13 @@ async fn a_thread_of_a_dead_owner_can_be_leased_and_stale_writes_are_rejected() 
     }
     let _lease_of_two = two.lease("diary").await.unwrap();
     let first = first_checkpoint(CheckpointId::next(), "late");
-    let place = first.place.clone();
+    let key = first.key.clone();
     let late = one.put(first).await;
     assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
     // It cannot store task records either, because they would replace those of the active run.
-    let event = Event::Failed { error: "late".into(), handled: false };
-    let late = TaskRecord { task: TaskId::of(&[b"task"]), node: "write".into(), event };
-    let late = one.record(&place, vec![late]).await;
+    let event = TaskEvent::Failed { error: "late".into(), handled: false };
+    let late = TaskRecord { task: TaskId::from_parts(&[b"task"]), node: "write".into(), event };
+    let late = one.record(&key, vec![late]).await;
     assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
 }
 
@@ -378,7 +379,7 @@ async fn changed_and_cyclic_chains_are_reported_as_damaged() {
         );
         assert_eq!(file.execute(&changed, []).unwrap(), 1);
         let head = saver.get(&Lookup::head("diary", "")).await;
-        assert!(matches!(head, Err(CheckpointError::Damaged { .. })), "{change}: {head:?}");
+        assert!(matches!(head, Err(CheckpointError::Corrupt { .. })), "{change}: {head:?}");
     }
 }
 

@@ -10,8 +10,8 @@ use std::{
 };
 
 use graph_core::{
-    CachePolicy, Configure, Context, FieldWrite, START, State, StateGraph,
-    cache::{Cache, CacheKey, Cached},
+    CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
+    cache::{Cache, CacheKey, CachedResult},
     checkpoint::{GotoRecord, TaskId},
     store::Store,
 };
@@ -28,14 +28,14 @@ fn file() -> (TempDir, PathBuf) {
 }
 
 fn key(node: &str, input: u32) -> CacheKey {
-    CacheKey { node: node.to_owned(), input: TaskId::of(&[&input.to_le_bytes()]) }
+    CacheKey { node: node.to_owned(), input: TaskId::from_parts(&[&input.to_le_bytes()]) }
 }
 
-fn result(value: Value) -> Cached {
+fn result(value: Value) -> CachedResult {
     let write = |overwrite| FieldWrite { field: "x".to_owned(), value: value.clone(), overwrite };
     let goto = |payload| GotoRecord { to: "next".to_owned(), payload };
     let writes = vec![write(false), write(true)];
-    Cached { writes, gotos: vec![goto(None), goto(Some(Value::Null)), goto(Some(value))] }
+    CachedResult { writes, gotos: vec![goto(None), goto(Some(Value::Null)), goto(Some(value))] }
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::{fs, path::Path};
 
 use graph_core::{
-    Context, END, Exit, NodeError, START, State, StateGraph,
+    Context, END, NodeError, RunOutcome, START, State, StateGraph,
     checkpoint::{
-        Checkpoint, CheckpointId, Checkpointer, Event, History, Lookup, NewCheckpoint, TaskId,
-        TaskRecord,
+        Checkpoint, CheckpointId, Checkpointer, HistoryQuery, Lookup, NewCheckpoint, TaskEvent,
+        TaskId, TaskRecord,
     },
 };
 use graph_store::SqliteSaver;
@@ -73,13 +73,13 @@ async fn a_version_1_file_is_migrated() {
     let saver = SqliteSaver::open(&newest).unwrap();
     for thread in ["a", "b"] {
         let exit = tea(&saver).thread(thread, ()).run(Tea::default()).await.unwrap();
-        assert!(matches!(exit, Exit::Interrupted { .. }));
+        assert!(matches!(exit, RunOutcome::Interrupted { .. }));
     }
     let exit = tea(&saver).thread("b", ()).resume(true).await.unwrap();
-    assert!(matches!(exit, Exit::Done { .. }));
+    assert!(matches!(exit, RunOutcome::Done { .. }));
     let early = unstored_checkpoint();
     let record = done("early");
-    saver.record(&early.place, vec![record.clone()]).await.unwrap();
+    saver.record(&early.key, vec![record.clone()]).await.unwrap();
     create_version_1_file(&newest, &old);
 
     let migrated = SqliteSaver::open(&old).unwrap();
@@ -88,9 +88,9 @@ async fn a_version_1_file_is_migrated() {
         assert!(before.iter().any(|it| it.records.len() > 1), "there are records");
         assert_eq!(before.len(), after.len());
         for (before, after) in before.iter().zip(after) {
-            assert_eq!(before.place, after.place);
+            assert_eq!(before.key, after.key);
             assert_eq!(before.header, after.header);
-            assert_eq!(before.cursor, after.cursor);
+            assert_eq!(before.frontier, after.frontier);
             assert_eq!(before.values, after.values);
             assert_eq!(before.records, after.records);
         }
@@ -104,8 +104,8 @@ async fn a_version_1_file_is_migrated() {
     let tea = tea(&migrated).thread("a", ()).resume(false).await.unwrap().into_state();
     assert_eq!(tea.log, ["boiled for 3 minutes", "poured 2 cups: false"]);
     migrated.put(early.clone()).await.unwrap();
-    let place = &early.place;
-    let at = Lookup::exact(&*place.thread, &*place.namespace, place.id);
+    let key = &early.key;
+    let at = Lookup::exact(&*key.thread, &*key.namespace, key.id);
     assert_eq!(migrated.get(&at).await.unwrap().unwrap().records, [record]);
     assert_eq!(migrated.database().verify().await.unwrap(), Vec::<String>::new());
 
@@ -126,12 +126,12 @@ async fn a_version_1_file_is_migrated() {
 }
 
 async fn history(saver: &SqliteSaver, thread: &str) -> Vec<Checkpoint> {
-    saver.list(&History::of(thread, "")).await.unwrap()
+    saver.list(&HistoryQuery::new(thread, "")).await.unwrap()
 }
 
 fn done(task: &str) -> TaskRecord {
-    let event = Event::Done { writes: Vec::new(), gotos: Vec::new() };
-    TaskRecord { task: TaskId::of(&[task.as_bytes()]), node: task.to_owned(), event }
+    let event = TaskEvent::Done { writes: Vec::new(), gotos: Vec::new() };
+    TaskRecord { task: TaskId::from_parts(&[task.as_bytes()]), node: task.to_owned(), event }
 }
 
 /// Returns the first checkpoint of a thread that has none yet.

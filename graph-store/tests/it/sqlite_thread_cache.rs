@@ -3,8 +3,8 @@
 use std::{fs, thread};
 
 use graph_core::checkpoint::{
-    Change, CheckpointError, CheckpointId, Checkpointer, Event, History, Keep, Lookup, MemorySaver,
-    NewCheckpoint, Place, TaskId, TaskRecord, Write,
+    Change, CheckpointError, CheckpointId, CheckpointKey, CheckpointWrite, Checkpointer,
+    HistoryQuery, Keep, Lookup, MemorySaver, NewCheckpoint, TaskEvent, TaskId, TaskRecord,
 };
 use graph_store::{Sqlite, SqliteSaver, sqlite::Synchronous};
 use proptest::{prelude::*, sample::Index};
@@ -52,8 +52,8 @@ fn next_id(number: usize) -> CheckpointId {
 }
 
 async fn ids(saver: &impl Checkpointer, thread: &str) -> Vec<CheckpointId> {
-    let history = saver.list(&History::of(thread, "")).await.unwrap();
-    history.into_iter().map(|it| it.place.id).collect()
+    let history = saver.list(&HistoryQuery::new(thread, "")).await.unwrap();
+    history.into_iter().map(|it| it.key.id).collect()
 }
 
 /// Applies an operation, with checkpoint ids from the model; returns the error as text.
@@ -65,7 +65,7 @@ async fn apply(
     operation: Operation,
 ) -> Result<(), String> {
     let pick = |index: Index| known.get(index.index(known.len().max(1))).copied();
-    let place = |id| Place { thread: thread.into(), namespace: String::new(), id };
+    let key = |id| CheckpointKey { thread: thread.into(), namespace: String::new(), id };
     let done = match operation {
         Operation::Put { base, is_current } => {
             let head = known.first().copied();
@@ -83,10 +83,10 @@ async fn apply(
         }
         Operation::Record { at } => {
             let at = at.and_then(pick).unwrap_or(next_id(number + 1));
-            let event = Event::Failed { error: number.to_string(), handled: false };
-            let task = TaskId::of(&[&number.to_be_bytes()]);
+            let event = TaskEvent::Failed { error: number.to_string(), handled: false };
+            let task = TaskId::from_parts(&[&number.to_be_bytes()]);
             let record = TaskRecord { task, node: "node".into(), event };
-            saver.record(&place(at), vec![record]).await
+            saver.record(&key(at), vec![record]).await
         }
         Operation::Delete => saver.delete_thread(thread).await,
         Operation::CopyTo(to) => saver.copy_thread(thread, THREADS[to]).await,
@@ -124,7 +124,7 @@ proptest! {
             }
             for thread in THREADS {
                 for saver in [&one, &other] {
-                    let history = History::of(thread, "");
+                    let history = HistoryQuery::new(thread, "");
                     let found = saver.list(&history).await.unwrap();
                     let expected = model.list(&history).await.unwrap();
                     prop_assert_eq!(json!(found), json!(expected));
@@ -158,7 +158,8 @@ async fn rolled_back_checkpoints_are_not_cached() {
                 let (thread, id) = (format!("{round} {number}"), CheckpointId::next());
                 let put = |id| put(&thread, id, None, Change::Extend(vec![json!(1)]));
                 let second = put(CheckpointId::after(Some(id)));
-                let both = vec![Write::Put(put(id).into()), Write::Put(second.into())];
+                let both =
+                    vec![CheckpointWrite::Put(put(id).into()), CheckpointWrite::Put(second.into())];
                 let result = saver.write(both).await;
                 assert!(matches!(result, Err(CheckpointError::HeadMoved { .. })), "{result:?}");
                 saver.put(put(CheckpointId::after(Some(id)))).await.unwrap();

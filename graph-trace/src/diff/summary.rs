@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::compare;
 use crate::{
     path::TracePath,
-    trace::{GraphTrace, RunOutcome, TaskTrace, Trace},
+    trace::{GraphTrace, RunStatus, TaskTrace, Trace},
 };
 
 /// A summary of all differences between two runs.
@@ -26,7 +26,7 @@ pub struct DiffSummary {
     /// The number of external calls in each run.
     pub effects: (usize, usize),
     /// How each run ended, if that differs.
-    pub ends: Option<(RunOutcome, RunOutcome)>,
+    pub ends: Option<(RunStatus, RunStatus)>,
 }
 
 /// A task that routed or sent to different nodes.

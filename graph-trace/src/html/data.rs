@@ -12,7 +12,7 @@ use super::{
     layout::{self, Picture},
 };
 use crate::trace::{
-    EffectTrace, FailedAttempt, GraphTrace, RunOutcome, SendTrace, StepTrace, TaskTrace, Trace,
+    EffectTrace, FailedAttempt, GraphTrace, RunStatus, SendTrace, StepTrace, TaskTrace, Trace,
 };
 
 /// Returns the data of the page.
@@ -37,7 +37,7 @@ pub(super) struct PageData<'a> {
     input: &'a Value,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     then: &'a [Value],
-    end: &'a RunOutcome,
+    end: &'a RunStatus,
     steps: Vec<StepData<'a>>,
     /// `None` if the graph is too large to be drawn.
     picture: Option<Picture>,

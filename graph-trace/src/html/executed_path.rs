@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use graph_core::draw::{Drawing, DrawnEdge, DrawnKind, DrawnNode};
 
-use crate::trace::{GraphTrace, RunOutcome, StepTrace, TaskTrace, Trace};
+use crate::trace::{GraphTrace, RunStatus, StepTrace, TaskTrace, Trace};
 
 /// The executed nodes and edges, by their ids in a drawing.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) fn of(trace: &Trace, drawing: &Drawing) -> ExecutedPath {
     let deferred = ids(|it| it.deferred);
     let ends = ids(|it| it.kind == DrawnKind::End);
     let mut walk = Walker { edges, deferred, ends, executed: ExecutedPath::default() };
-    walk.graph(&trace.root, "", trace.end != RunOutcome::Done);
+    walk.graph(&trace.root, "", trace.end != RunStatus::Done);
     let Walker { ends, mut executed, .. } = walk;
     // An end node counts as executed if an edge to it was taken.
     for end in ends {
@@ -138,7 +138,7 @@ fn is_completed(task: &TaskTrace) -> bool {
 #[cfg(test)]
 mod tests {
     use graph_core::{
-        CompiledGraph, Configure, END, NodeError, Route, RunOptions, START, State, StateGraph,
+        CompiledGraph, END, NodeError, NodeExt, Route, RunOptions, START, State, StateGraph,
     };
 
     #[derive(State, Clone, Debug, Default)]

@@ -8,11 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use graph_core::Recall;
+use graph_core::EffectDecision;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::trace::{GraphTrace, Header, RunOutcome, Trace};
+use crate::trace::{GraphTrace, Header, RunStatus, Trace};
 
 /// The external calls of a run with their results, and the trace of the run.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,10 +55,10 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    pub(super) fn recall(&self) -> Recall {
+    pub(super) fn before_call(&self) -> EffectDecision {
         match self.clone() {
-            Self::Returned(value) => Recall::Came(value),
-            Self::Failed { error, terminal } => Recall::Failed { error, terminal },
+            Self::Returned(value) => EffectDecision::Return(value),
+            Self::Failed { error, terminal } => EffectDecision::Fail { error, terminal },
         }
     }
 }
@@ -123,7 +123,7 @@ struct CallLine {
 struct LastLine {
     #[serde(flatten)]
     root: GraphTrace,
-    end: RunOutcome,
+    end: RunStatus,
 }
 
 impl From<RecordedCall> for CallLine {

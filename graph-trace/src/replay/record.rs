@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use graph_core::{CompiledGraph, EffectCall, Effects, Input, NodeError, Recall, RunOptions, State};
+use graph_core::{
+    CompiledGraph, EffectCall, EffectDecision, EffectInterceptor, Input, NodeError, RunOptions,
+    State,
+};
 use serde_json::Value;
 
 use super::file::{CallOutcome, RecordedCall, Recording, RecordingError};
@@ -23,7 +26,7 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
     path: impl AsRef<Path>,
 ) -> Result<RecordedRun<S>, RecordingError> {
     let recorder = Recorder::new();
-    let options = options.effects(recorder.clone());
+    let options = options.effect_interceptor(recorder.clone());
     let recorded = crate::record(graph, input, deps, options).await;
     recorder.recording(&recorded.trace).write(path)?;
     Ok(recorded)
@@ -52,20 +55,23 @@ impl Recorder {
     }
 }
 
-impl Effects for Recorder {
-    fn recall(&self, _: EffectCall<'_>) -> Recall {
-        Recall::Make
+impl EffectInterceptor for Recorder {
+    fn before_call(&self, _: EffectCall<'_>) -> EffectDecision {
+        EffectDecision::Execute
     }
 
-    fn made(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>) {
+    fn after_call(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>) {
         let outcome = match outcome {
             Ok(value) => CallOutcome::Returned(value.clone()),
             Err(error) => {
                 CallOutcome::Failed { error: error.to_string(), terminal: error.is_terminal() }
             }
         };
-        let call =
-            RecordedCall { call_site: call.place.to_owned(), key: call.key.to_owned(), outcome };
+        let call = RecordedCall {
+            call_site: call.task_path.to_owned(),
+            key: call.key.to_owned(),
+            outcome,
+        };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use graph_core::{Exit, RunError};
+use graph_core::{RunError, RunOutcome};
 
 use super::{RecordedCall, Recording, Replayer};
 use crate::{Divergence, RecordedRun, Trace};
@@ -15,7 +15,7 @@ pub struct ReplayedRun<S> {
     /// Its trace.
     pub trace: Trace,
     /// Its result.
-    pub outcome: Result<Exit<S>, RunError>,
+    pub outcome: Result<RunOutcome<S>, RunError>,
     /// The calls that are not in the recording, ordered by call site.
     pub unrecorded_calls: Vec<UnrecordedCall>,
     /// The recorded calls that were not made.

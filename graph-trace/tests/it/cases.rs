@@ -6,8 +6,9 @@ use std::{
 };
 
 use graph_core::{
-    CachePolicy, CompiledGraph, Configure, Context, Input, MemoryCache, MemorySaver, NodeError,
-    Persistence, Retry, Route, RunOptions, START, State, StateGraph, Stops, subgraph_on,
+    CachePolicy, CompiledGraph, Context, Input, MemoryCache, MemorySaver, NodeError, NodeExt,
+    Persistence, RetryPolicy, Route, RunOptions, START, State, StateGraph, Stops,
+    subgraph_on_payload,
 };
 use graph_trace::{Detail, TextOptions, Trace, record, record_thread};
 
@@ -43,14 +44,14 @@ async fn fail(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     Err(NodeError::from(format!("no {}", cx.attempt())))
 }
 
-fn twice() -> Retry {
-    Retry::attempts(2).backoff(Duration::from_millis(1), 1.0).without_jitter()
+fn twice() -> RetryPolicy {
+    RetryPolicy::max_attempts(2).backoff(Duration::from_millis(1), 1.0).without_jitter()
 }
 
 async fn recover(_: &Log, cx: &Context<TestEnv>) -> Result<LogUpdate, NodeError> {
     cx.emit("recovering").await;
     cx.task("call", 1, async { Ok("the handler's".to_owned()) }).await?;
-    cx.run_graph(&saying(), Persistence::Visit, Log::default()).await?;
+    cx.run_graph(&saying(), Persistence::Invocation, Log::default()).await?;
     let answer: String = cx.interrupt("how?")?;
     Ok(Log::update().lines([answer]))
 }
@@ -110,7 +111,7 @@ async fn a_cached_task_is_marked() {
 async fn many(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     let input = |line: &str| Log { lines: vec![line.to_owned()] };
     let graphs = [saying(), saying(), saying()];
-    let visit = Persistence::Visit;
+    let visit = Persistence::Invocation;
     let (a, b, c) = tokio::join!(
         cx.run_graph(&graphs[0], visit, input("a")),
         cx.run_graph(&graphs[1], visit, input("b")),
@@ -149,8 +150,8 @@ async fn begin(_: &Log) {}
 /// Concurrent tasks that each run a subgraph.
 #[tokio::test]
 async fn subgraphs_of_concurrent_tasks_are_kept_apart() {
-    for persistence in [Persistence::Visit, Persistence::Nothing] {
-        let inner = subgraph_on(
+    for persistence in [Persistence::Invocation, Persistence::None] {
+        let inner = subgraph_on_payload(
             "inner",
             &saying(),
             |nth: u32| Log { lines: vec![nth.to_string()] },
@@ -236,9 +237,9 @@ done
 
 /// Runs two graphs in its first attempt, and one in its second.
 async fn fewer_graphs(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
-    cx.run_graph(&saying(), Persistence::Visit, Log::default()).await?;
+    cx.run_graph(&saying(), Persistence::Invocation, Log::default()).await?;
     if cx.attempt() == 1 {
-        cx.run_graph(&saying(), Persistence::Visit, Log::default()).await?;
+        cx.run_graph(&saying(), Persistence::Invocation, Log::default()).await?;
         return Err("once more".into());
     }
     Ok(())
@@ -310,9 +311,9 @@ async fn a_stop_leaves_no_trace() {
             StateGraph::<Log, TestEnv>::new().node(begin).edge(START, begin).stop_before(stops);
         graph.checkpointer(MemorySaver::new()).compile().unwrap()
     };
-    let through = graph(Stops::Nowhere).thread("t", TestEnv::default());
+    let through = graph(Stops::None).thread("t", TestEnv::default());
     let through = record_thread(&through, Log::default()).await;
-    let thread = graph(Stops::Everywhere).thread("t", TestEnv::default());
+    let thread = graph(Stops::All).thread("t", TestEnv::default());
     let stopped = record_thread(&thread, Log::default()).await;
     let mut recorded = stopped.then(&thread, Input::proceed()).await;
     // Resuming a completed run does not change the trace either.

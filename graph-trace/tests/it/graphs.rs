@@ -11,8 +11,8 @@ use std::{
 };
 
 use graph_core::{
-    CompiledGraph, Configure, Context, END, Input, MemorySaver, NodeError, Retry, Route, START,
-    State, StateGraph, subgraph, subgraph_on,
+    CompiledGraph, Context, END, Input, MemorySaver, NodeError, NodeExt, RetryPolicy, Route, START,
+    State, StateGraph, subgraph, subgraph_on_payload,
 };
 
 /// The environment of a graph: random latencies, and a counter of external calls.
@@ -146,7 +146,8 @@ async fn merge(essay: &Essay, cx: &Context<TestEnv>) -> EssayUpdate {
 }
 
 fn fan_out() -> StateGraph<Essay, TestEnv> {
-    let retry = Retry::attempts(3).backoff(Duration::from_micros(300), 1.0).without_jitter();
+    let retry =
+        RetryPolicy::max_attempts(3).backoff(Duration::from_micros(300), 1.0).without_jitter();
     StateGraph::new()
         .node(plan)
         .node(write.retry(retry))
@@ -240,7 +241,7 @@ fn reviews(_: &Essay) -> Reviews {
 }
 
 fn nested() -> StateGraph<Essay, TestEnv> {
-    let review = subgraph_on(
+    let review = subgraph_on_payload(
         "review",
         &review(),
         |part: u32| Essay { topic: format!("part {part}"), ..Essay::default() },

@@ -6,8 +6,8 @@ use std::{
 };
 
 use graph_core::{
-    CompiledGraph, Configure, Context, Exit, NodeError, Retry, Route, RunOptions, START, State,
-    StateGraph,
+    CompiledGraph, Context, NodeError, NodeExt, RetryPolicy, Route, RunOptions, RunOutcome, START,
+    State, StateGraph,
 };
 use graph_trace::{
     CallOutcome, Detail, Recorder, Recording, RecordingError, TextOptions, Trace, record, record_to,
@@ -33,7 +33,8 @@ async fn recorded<C: Send + Sync + 'static>(
     deps: C,
 ) -> (Recording, Trace) {
     let recorder = Recorder::new();
-    let run = record(graph, notes, deps, RunOptions::new().effects(recorder.clone())).await;
+    let run =
+        record(graph, notes, deps, RunOptions::new().effect_interceptor(recorder.clone())).await;
     let recording = recorder.recording(&run.trace);
     let read = Recording::parse(&recording.to_text().unwrap()).unwrap();
     assert_eq!(read, recording);
@@ -127,7 +128,7 @@ async fn a_handler_does_not_hide_an_unrecorded_call() {
         .unwrap();
     let (recording, _) = recorded(&graph, Notes::default(), "old".to_owned()).await;
     let replayed = recording.replay(&graph, "new".to_owned()).await.unwrap();
-    assert!(matches!(replayed.outcome, Ok(Exit::Done(_))));
+    assert!(matches!(replayed.outcome, Ok(RunOutcome::Done(_))));
     assert_eq!(replayed.unrecorded_calls.len(), 1);
     replayed.check().unwrap_err();
 }
@@ -163,7 +164,8 @@ async fn unreliable(notes: &Notes, cx: &Context<AtomicUsize>) -> Result<NotesUpd
 
 #[tokio::test]
 async fn failures_are_replayed_in_order() {
-    let retry = Retry::attempts(9).backoff(Duration::from_millis(1), 1.0).without_jitter();
+    let retry =
+        RetryPolicy::max_attempts(9).backoff(Duration::from_millis(1), 1.0).without_jitter();
     let graph = StateGraph::<Notes, AtomicUsize>::new()
         .node(unreliable.retry(retry))
         .edge(START, unreliable)

@@ -8,7 +8,7 @@ use crate::graphs::{TestEnv, case, tea};
 #[tokio::test]
 async fn fan_out() {
     assert_trace_snapshot!(case("fan out").plain, tea(), TestEnv::new(1));
-    let options = RunOptions::new().concurrency(2);
+    let options = RunOptions::new().max_concurrency(2);
     assert_trace_snapshot!(case("fan out").plain, tea(), TestEnv::new(2), options; Snapshot::new(Detail::Full).named("fan_out_in_full"));
 }
 

@@ -2,10 +2,9 @@
 
 use std::{future::Future, time::Duration};
 
-use graph_core::{Control, Durability, Exit, Input, RunError, RunOptions, Thread};
+use graph_core::{Durability, Input, RunControl, RunError, RunOptions, RunOutcome, Thread};
 use graph_trace::{
-    Detail, Header, RecordedRun, RunOutcome, TextOptions, Trace, TraceBuilder, record,
-    record_thread,
+    Detail, Header, RecordedRun, RunStatus, TextOptions, Trace, TraceBuilder, record, record_thread,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -111,7 +110,7 @@ async fn run_with_crashes(case: &Case, seed: u64) -> (Trace, u64) {
         let limit = (crashes < 4).then(|| env.random_below(60));
         let end = drive(&thread, &env, &mut builder, input, limit).await;
         input = match end {
-            Some(Ok(Exit::Done(_))) => break,
+            Some(Ok(RunOutcome::Done(_))) => break,
             Some(Ok(exit)) => answer(exit.interrupts()[0].value.as_str().unwrap()),
             // The input was lost in the crash and has to be given again.
             Some(Err(RunError::EmptyInput)) => tea(),
@@ -122,7 +121,7 @@ async fn run_with_crashes(case: &Case, seed: u64) -> (Trace, u64) {
             }
         };
     }
-    (builder.finish(Header::default(), RunOutcome::Done), crashes)
+    (builder.finish(Header::default(), RunStatus::Done), crashes)
 }
 
 /// Runs a thread until it ends, or until `limit` more events were read; `None` if it was aborted there.
@@ -132,13 +131,14 @@ async fn drive(
     builder: &mut TraceBuilder,
     input: Input<Essay>,
     limit: Option<u64>,
-) -> Option<Result<Exit<Essay>, RunError>> {
+) -> Option<Result<RunOutcome<Essay>, RunError>> {
     let durability =
         [Durability::Sync, Durability::Async, Durability::Exit][env.random_below(3) as usize];
-    let control = Control::new();
-    let options = RunOptions::new().durability(durability).control(control.clone()).buffer(1);
-    builder.begin_run(thread.graph().describe(&input).unwrap());
-    let mut events = thread.clone().with(TraceBuilder::enable_events(options)).stream(input);
+    let control = RunControl::new();
+    let options = RunOptions::new().durability(durability).control(control.clone()).event_buffer(1);
+    builder.begin_run(thread.graph().input_to_json(&input).unwrap());
+    let mut events =
+        thread.clone().with_options(TraceBuilder::enable_events(options)).stream(input);
     let mut remaining = limit.unwrap_or(u64::MAX);
     while let Some(event) = events.next().await {
         builder.add_event(&event);

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use graph_core::{
-    BuildError, CompiledGraph, Event, Exit, Input, RunError, RunOptions, State, Stop,
+    BuildError, CompiledGraph, Event, RunOutcome, Input, RunError, RunOptions, State, StopReason,
 };
 use serde_json::{Map, Value};
 
@@ -68,7 +68,7 @@ fn input<S: State, C: Send + Sync + 'static>(
     let refused = |error: &dyn std::fmt::Display| Fault::new(FaultCode::Refused, error);
     Ok(match input {
         GraphInput::Fields(fields) => {
-            Input::update(graph.read_update(fields).map_err(|error| refused(&error))?)
+            Input::update(graph.update_from_json(fields).map_err(|error| refused(&error))?)
         }
         GraphInput::Nothing => Input::proceed(),
         GraphInput::Resume(value) => Input::resume(value).map_err(|error| refused(&error))?,
@@ -78,7 +78,7 @@ fn input<S: State, C: Send + Sync + 'static>(
 
 fn options(start: &GraphStart) -> RunOptions {
     let mut options = RunOptions::new()
-        .run_named(&start.run)
+        .run_id(&start.run)
         .modes(start.modes.iter().copied())
         .durability(start.durability);
     if start.subgraphs {
@@ -111,14 +111,14 @@ fn graph_event(event: Event) -> GraphEvent {
     }
 }
 
-fn outcome<S: State>(exit: Result<Exit<S>, RunError>) -> Result<GraphOutcome, Fault> {
+fn outcome<S: State>(exit: Result<RunOutcome<S>, RunError>) -> Result<GraphOutcome, Fault> {
     Ok(match exit {
-        Ok(Exit::Done(state)) => GraphOutcome::Done(state_json(&state)?),
-        Ok(Exit::Interrupted { state, interrupts }) => {
+        Ok(RunOutcome::Done(state)) => GraphOutcome::Done(state_json(&state)?),
+        Ok(RunOutcome::Interrupted { state, interrupts }) => {
             GraphOutcome::Interrupted(state_json(&state)?, interrupts)
         }
-        Ok(Exit::Stopped { state, stop }) => GraphOutcome::Stopped(state_json(&state)?, stop),
-        Ok(exit) => GraphOutcome::Stopped(state_json(exit.state())?, Stop::Drained),
+        Ok(RunOutcome::Stopped { state, stop }) => GraphOutcome::Stopped(state_json(&state)?, stop),
+        Ok(exit) => GraphOutcome::Stopped(state_json(exit.state())?, StopReason::Drained),
         Err(error) => {
             let terminal = matches!(error, RunError::Node { terminal: true, .. });
             GraphOutcome::Failed { error: error.to_string(), terminal }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
-    Pruned, TaskRecord, Write,
+    Checkpoint, CheckpointError, Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, CheckpointKey,
+    PruneStats, TaskRecord, CheckpointWrite,
 };
 
 use super::connection::Connection;
@@ -59,14 +59,14 @@ impl Checkpointer for HostSaver {
     }
 
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Put(Box::new(checkpoint))]).await
+        self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
     }
 
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
-        self.write(vec![Write::Record(at.clone(), records)]).await
+    async fn record(&self, at: &CheckpointKey, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+        self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
-    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         self.call(HostCall::Store(writes)).await
     }
 
@@ -74,7 +74,7 @@ impl Checkpointer for HostSaver {
         self.call::<GetReply>(HostCall::Get(at.clone())).await
     }
 
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         // The host returns a bounded number of checkpoints per call; fetch page by page.
         let mut next = query.clone();
         let mut all: Vec<Checkpoint> = Vec::new();
@@ -110,7 +110,7 @@ impl Checkpointer for HostSaver {
         own_thread_only()
     }
 
-    async fn prune(&self, _: &[String], _: Keep) -> Result<Pruned, CheckpointError> {
+    async fn prune(&self, _: &[String], _: Keep) -> Result<PruneStats, CheckpointError> {
         own_thread_only()
     }
 }

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use graph_core::{
-    Durability, EventKind, Interrupt, Mode, Stop,
+    Durability, EventKind, Interrupt, StreamMode, StopReason,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointId, History, Lookup, TaskId, Write as StoredWrite,
+        Checkpoint, CheckpointError, CheckpointId, HistoryQuery, Lookup, TaskId, CheckpointWrite as StoredWrite,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub enum GuestCommand {
         limit: u64,
     },
     /// Writes a file and creates missing parent directories.
-    Write {
+    CheckpointWrite {
         /// Path below the workspace.
         path: String,
         /// New contents of the file.
@@ -172,7 +172,7 @@ pub struct GraphStart {
     /// Checkpoint to start from, instead of the newest.
     pub at: Option<CheckpointId>,
     /// Kinds of events to send.
-    pub modes: Vec<Mode>,
+    pub modes: Vec<StreamMode>,
     /// Whether events of subgraphs are sent too.
     pub subgraphs: bool,
     /// Maximum number of steps.
@@ -235,7 +235,7 @@ pub enum GraphOutcome {
     /// It was interrupted and waits for values.
     Interrupted(Value, Vec<Interrupt>),
     /// It stopped early, for this reason.
-    Stopped(Value, Stop),
+    Stopped(Value, StopReason),
     /// It failed.
     Failed {
         /// The error message.
@@ -271,7 +271,7 @@ pub enum HostCall {
     /// Loads a checkpoint.
     Get(Lookup),
     /// Lists checkpoints.
-    List(History),
+    List(HistoryQuery),
     /// Lists the thread's namespaces.
     Namespaces,
 }

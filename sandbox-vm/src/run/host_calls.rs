@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use graph_core::checkpoint::{
-    Checkpoint, Checkpointer, Event as TaskEvent, History, Lease, Place, TaskRecord, Write,
+    Checkpoint, Checkpointer, TaskEvent as TaskEvent, HistoryQuery, Lease, CheckpointKey, TaskRecord, CheckpointWrite,
 };
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -135,7 +135,7 @@ impl HostCallHandler {
 
 /// Returns the newest of the requested checkpoints, up to the limits of a page. They are loaded one by one, so that a
 /// thread with large states is never held in memory as a whole.
-async fn list_page(saver: &dyn Checkpointer, history: History) -> Result<Vec<Checkpoint>, Fault> {
+async fn list_page(saver: &dyn Checkpointer, history: HistoryQuery) -> Result<Vec<Checkpoint>, Fault> {
     let limit = history.limit.map_or(MAX_PAGE_LEN, |it| it.min(MAX_PAGE_LEN));
     let mut next = history.limit(1);
     let (mut page, mut bytes) = (Vec::new(), 0);
@@ -165,13 +165,13 @@ impl CallJournal<'_> {
     async fn call(&self, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
         self.quota.check()?;
         let id = call.checkpoint;
-        let place = Place { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
+        let place = CheckpointKey { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
         let (call_id, node) = (CallId::of(thread, &call), call.node.clone());
         let result = self.policy.execute(&call_id, call).await?;
         if !self.policy.is_recorded(&call_id, &place) {
             let event = TaskEvent::Effect { key: call_id.key.clone(), result: result.clone() };
             let record = TaskRecord { task: call_id.task, node, event };
-            let write = vec![Write::Record(place.clone(), vec![record])];
+            let write = vec![CheckpointWrite::Record(place.clone(), vec![record])];
             self.quota.take(&write)?;
             self.saver.write(write).await?;
             self.policy.mark_recorded(&call_id, place);
@@ -187,13 +187,13 @@ mod tests {
     use graph_core::{
         Checkpointer, MemorySaver,
         checkpoint::{
-            CheckpointId, Cursor, Event, Header, Lookup, NewCheckpoint, Place, Source, TaskId,
+            CheckpointId, FrontierRecord, TaskEvent, Header, Lookup, NewCheckpoint, CheckpointKey, Source, TaskId,
             TaskRecord,
         },
     };
     use serde_json::{Map, Value, json};
 
-    use super::{CallJournal, ExternalCall, History, MAX_PAGE_LEN, Quota, Write, list_page};
+    use super::{CallJournal, ExternalCall, HistoryQuery, MAX_PAGE_LEN, Quota, CheckpointWrite, list_page};
     use crate::{CallError, CallPolicy, protocol::message::FaultCode};
 
     fn call(checkpoint: CheckpointId) -> ExternalCall {
@@ -215,7 +215,7 @@ mod tests {
 
     fn checkpoint(id: CheckpointId) -> NewCheckpoint {
         NewCheckpoint {
-            place: Place { thread: "t".to_owned(), namespace: String::new(), id },
+            place: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
             expected_head: None,
             base: None,
             header: Header {
@@ -229,7 +229,7 @@ mod tests {
                 parents: BTreeMap::new(),
                 metadata: Map::new(),
             },
-            cursor: Cursor::default(),
+            cursor: FrontierRecord::default(),
             changes: Vec::new(),
         }
     }
@@ -245,7 +245,7 @@ mod tests {
         let answer = journal.call("t", call(id)).await.unwrap();
         assert_eq!(answer, "paid");
         let stored = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
-        let effect = Event::Effect { key: "llm.chat:1".to_owned(), result: json!("paid") };
+        let effect = TaskEvent::Effect { key: "llm.chat:1".to_owned(), result: json!("paid") };
         assert_eq!(stored.records[0].task, task);
         assert_eq!(stored.records[0].event, effect);
     }
@@ -276,7 +276,7 @@ mod tests {
         let write = |bytes: usize| {
             let mut checkpoint = checkpoint(CheckpointId::next());
             checkpoint.header.run = "r".repeat(bytes);
-            vec![Write::Put(Box::new(checkpoint))]
+            vec![CheckpointWrite::Put(Box::new(checkpoint))]
         };
         let quota = Quota::new(1 << 20);
         quota.take(&write(1 << 19)).unwrap();
@@ -284,10 +284,10 @@ mod tests {
         // After a refusal, smaller writes are refused too.
         assert!(quota.take(&write(0)).is_err() && quota.check().is_err());
         // Small records cost more than their bytes.
-        let event = Event::Answered { answers: Vec::new() };
+        let event = TaskEvent::Resumed { answers: Vec::new() };
         let record = TaskRecord { task: TaskId::of(&[b"task"]), node: String::new(), event };
         let place = checkpoint(CheckpointId::next()).place;
-        let records = vec![Write::Record(place, vec![record; 4096])];
+        let records = vec![CheckpointWrite::Record(place, vec![record; 4096])];
         assert!(serde_json::to_string(&records).unwrap().len() < 1 << 19);
         assert!(Quota::new(1 << 20).take(&records).is_err());
         Quota::new(1 << 21).take(&records).unwrap();
@@ -303,7 +303,7 @@ mod tests {
             saver.put(next).await.unwrap();
             head = Some(id);
         }
-        let all = History::of("t", "");
+        let all = HistoryQuery::of("t", "");
         let newest = list_page(&saver, all.clone()).await.unwrap();
         assert_eq!(newest.len(), MAX_PAGE_LEN);
         assert_eq!(
@@ -325,7 +325,7 @@ mod tests {
             saver.put(next).await.unwrap();
         }
         let mut pages = Vec::new();
-        let mut next = History::of("t", "");
+        let mut next = HistoryQuery::of("t", "");
         loop {
             let page = list_page(&saver, next.clone()).await.unwrap();
             let Some(last) = page.last() else { break };

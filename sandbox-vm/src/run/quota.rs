@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use graph_core::checkpoint::Write;
+use graph_core::checkpoint::CheckpointWrite;
 use serde::Serialize;
 
 use crate::protocol::message::{Fault, FaultCode};
@@ -29,12 +29,12 @@ impl Quota {
     }
 
     /// Consumes the cost of these writes.
-    pub(super) fn take(&self, writes: &[Write]) -> Result<(), Fault> {
+    pub(super) fn take(&self, writes: &[CheckpointWrite]) -> Result<(), Fault> {
         let mut cost = ByteCounter(0);
         for write in writes {
             let records = match write {
-                Write::Put(checkpoint) => 1 + checkpoint.changes.len(),
-                Write::Record(_, records) => 1 + records.len(),
+                CheckpointWrite::Put(checkpoint) => 1 + checkpoint.changes.len(),
+                CheckpointWrite::Record(_, records) => 1 + records.len(),
             };
             cost.0 = cost.0.saturating_add(RECORD_OVERHEAD.saturating_mul(records as u64));
             cost.add(write)?;
@@ -80,7 +80,7 @@ impl ByteCounter {
     }
 }
 
-impl io::Write for &mut ByteCounter {
+impl io::CheckpointWrite for &mut ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len() as u64);
         Ok(bytes.len())

@@ -1,6 +1,6 @@
 //! Runs a graph to its end, replacing guests that die.
 
-use graph_core::{Event, Exit, checkpoint::Lookup};
+use graph_core::{Event, RunOutcome, checkpoint::Lookup};
 use serde_json::Value;
 
 use super::GraphRun;
@@ -31,7 +31,7 @@ impl Sandboxes {
         mut run: GraphRun,
         max_guests: u32,
         mut on_event: impl FnMut(Event) + Send,
-    ) -> Result<Exit<Value>, Error> {
+    ) -> Result<RunOutcome<Value>, Error> {
         let mut left = max_guests;
         loop {
             left = left.saturating_sub(1);

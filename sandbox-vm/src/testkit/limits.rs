@@ -165,7 +165,7 @@ async fn memory_files(cx: TestContext) -> Result<(), Failure> {
     still_works(&cx, &sandbox).await
 }
 
-/// Accepts a program that was refused the resource and exits successfully, or one that exceeded the limit.
+/// AcceptsPayload a program that was refused the resource and exits successfully, or one that exceeded the limit.
 fn refused_or_ended_by(
     outcome: Result<Output, Error>,
     limit: ExceededLimit,

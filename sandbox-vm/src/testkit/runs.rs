@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use graph_core::{Checkpointer, Durability, Exit, MemorySaver, Mode};
+use graph_core::{Checkpointer, Durability, RunOutcome, MemorySaver, StreamMode};
 use serde_json::{Map, Value, json};
 
 use super::{Check, Failure, TestContext, check, ensure, graphs};
@@ -79,7 +79,7 @@ async fn interrupt(cx: TestContext) -> Result<(), Failure> {
     sandbox.delete().await;
     let sandbox = cx.sandbox(cx.spec()).await?;
     let exit = sandbox.run_graph(run().resume(json!(true))).await?.finish().await?;
-    let Exit::Done(state) = exit else { return Err(super::fail(format!("{exit:?}"))) };
+    let RunOutcome::Done(state) = exit else { return Err(super::fail(format!("{exit:?}"))) };
     ensure!(state == json!({ "item": "tea", "approved": true }), "{state}");
     Ok(())
 }
@@ -88,7 +88,7 @@ async fn events(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
     let count = 2_000;
     let many = Map::from_iter([("events".to_owned(), json!(count))]);
-    let run = GraphRun::new("event-burst").input(many).stream_modes([Mode::Custom]);
+    let run = GraphRun::new("event-burst").input(many).stream_modes([StreamMode::Custom]);
     let mut running = sandbox.run_graph(run).await?;
     let mut expected = 0;
     while let Some(event) = running.next().await {

@@ -1,6 +1,6 @@
 //! Parsing arbitrary bytes from a guest must not panic, nor allocate much more than the estimate.
 
-use graph_core::checkpoint::{CheckpointId, Event, Place, TaskId, TaskRecord, Write};
+use graph_core::checkpoint::{CheckpointId, TaskEvent, CheckpointKey, TaskId, TaskRecord, CheckpointWrite};
 use proptest::prelude::*;
 use sandbox_vm::protocol::{
     Assembler, Frame, Kind,
@@ -88,11 +88,11 @@ proptest! {
     #[test]
     fn valid_message_with_one_byte_changed_does_not_panic(at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let (task, id) = (TaskId::of(&[]), CheckpointId::from_bytes([1; 16]));
-        let place = Place { thread: "t".to_owned(), namespace: String::new(), id };
+        let place = CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id };
         let result = serde_json::json!([1, 2.5, { "a": null }]);
-        let event = Event::Effect { key: "k".to_owned(), result };
+        let event = TaskEvent::Effect { key: "k".to_owned(), result };
         let record = TaskRecord { task, node: "n".to_owned(), event };
-        let request = HostCallRequest { run: 1, call: HostCall::Store(vec![Write::Record(place, vec![record])]) };
+        let request = HostCallRequest { run: 1, call: HostCall::Store(vec![CheckpointWrite::Record(place, vec![record])]) };
         let mut bytes = frame::encode(Kind::Request, 7, &rmp_serde::to_vec_named(&request).unwrap());
         let at = at.index(bytes.len());
         bytes[at] = to;

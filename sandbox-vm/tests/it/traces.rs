@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use graph_core::{MemorySaver, Mode};
-use graph_trace::{Detail, End, Header, Shape, Trace, TraceBuilder};
+use graph_core::{MemorySaver, StreamMode};
+use graph_trace::{Detail, RunStatus, Header, TextOptions, Trace, TraceBuilder};
 use sandbox_vm::{
     CallError, CallPolicy, GraphRun, Spec,
     backend::{Backend, InProcess, Jail},
@@ -20,7 +20,7 @@ pub(crate) async fn reference_trace() -> Trace {
     let thread = graph.thread("t", None);
     let debate = graphs::Debate { topic: "tea".into(), ..Default::default() };
     let recorded = graph_trace::record_thread(&thread, debate).await;
-    assert_eq!(recorded.trace.end, End::Done);
+    assert_eq!(recorded.trace.end, RunStatus::Done);
     recorded.trace
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn debate() -> GraphRun {
     let input = json!({ "topic": "tea", "round": 0, "turns": [], "verdict": "" });
     GraphRun::new("debate")
         .input(input_fields(&input).unwrap())
-        .stream_modes(Mode::DEBUG)
+        .stream_modes(StreamMode::DEBUG)
         .subgraphs()
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn debate() -> GraphRun {
 #[track_caller]
 pub(crate) fn assert_same(builder: TraceBuilder, expected: &Trace) {
     let header = Header { then: Vec::new(), ..expected.header.clone() };
-    let actual = builder.finish(header, End::Done).text(Shape::new(Detail::Full));
-    assert_eq!(actual, expected.text(Shape::new(Detail::Full)));
+    let actual = builder.finish(header, RunStatus::Done).text(TextOptions::new(Detail::Full));
+    assert_eq!(actual, expected.text(TextOptions::new(Detail::Full)));
     assert!(actual.contains("I am against in round 3"), "{actual}");
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use graph_core::{Checkpointer, Exit, MemorySaver};
+use graph_core::{Checkpointer, RunOutcome, MemorySaver};
 use graph_trace::TraceBuilder;
 use rustix::process::{Signal, kill_process};
 use sandbox_vm::{CallPolicy, Error, GraphRun, Sandboxes, Spec, backend::Backend, testkit::graphs};
@@ -61,7 +61,7 @@ async fn run_to_completion(
     sandboxes: &Sandboxes,
     mut run: GraphRun,
     builder: &mut TraceBuilder,
-) -> (Exit<Value>, usize) {
+) -> (RunOutcome<Value>, usize) {
     for guest in 1.. {
         let sandbox = sandboxes.create_if_not_exists(Spec::new("graph")).await.unwrap();
         let mut running = sandbox.run_graph(run.clone()).await.unwrap();

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::{GenericClient, PoolError};
 use graph_core::store::{
-    Filter, Get, Item, ListNamespaces, Namespace, Outcome, Search, StoreError, backend::Moment,
+    Filter, Get, Item, ListNamespaces, Namespace, OpOutput, Search, StoreError, backend::TtlContext,
 };
 use tokio_postgres::{Row, types::ToSql};
 use xxhash_rust::xxh3::xxh3_64;
@@ -35,32 +35,32 @@ pub(super) async fn apply_ops(
     client: &impl GenericClient,
     database: &Postgres,
     prepared_ops: &[PreparedOp],
-    moment: Moment,
-) -> Result<(Vec<Outcome>, Vec<TtlRefresh>), Failure<StoreError>> {
+    moment: TtlContext,
+) -> Result<(Vec<OpOutput>, Vec<TtlRefresh>), Failure<StoreError>> {
     let client = Client { client, database, moment };
     let (mut outcomes, mut refreshes) = (Vec::with_capacity(prepared_ops.len()), Vec::new());
     for op in prepared_ops {
         outcomes.push(match op {
             PreparedOp::Put(item) => {
                 client.put(item).await?;
-                Outcome::Done
+                OpOutput::Done
             }
             PreparedOp::Delete(at) => {
                 let delete = "DELETE FROM @.item WHERE namespace = $1 AND key = $2";
                 client.query(delete, &[&at.namespace, &at.key]).await?;
-                Outcome::Done
+                OpOutput::Done
             }
             PreparedOp::Get(asked) => {
                 let (item, refresh) = client.get(asked).await?;
                 refreshes.extend(refresh);
-                Outcome::Item(item)
+                OpOutput::Item(item)
             }
             PreparedOp::Search(asked, query) => {
                 let (items, found) = client.search(asked, query.as_deref()).await?;
                 refreshes.extend(found);
-                Outcome::Items(items)
+                OpOutput::Items(items)
             }
-            PreparedOp::List(asked) => Outcome::Namespaces(client.list(asked).await?),
+            PreparedOp::List(asked) => OpOutput::Namespaces(client.list(asked).await?),
         });
     }
     Ok((outcomes, refreshes))
@@ -73,8 +73,8 @@ pub(super) async fn apply_ops_locked(
     client: &impl GenericClient,
     database: &Postgres,
     prepared_ops: &[PreparedOp],
-    moment: Moment,
-) -> Result<Vec<Outcome>, Failure<StoreError>> {
+    moment: TtlContext,
+) -> Result<Vec<OpOutput>, Failure<StoreError>> {
     let mut locks: Vec<i64> = prepared_ops.iter().filter_map(|it| lock_id(database, it)).collect();
     locks.sort_unstable();
     locks.dedup();
@@ -132,7 +132,7 @@ fn first_chunk(search: &Search) -> usize {
 struct Client<'a, C> {
     client: &'a C,
     database: &'a Postgres,
-    moment: Moment,
+    moment: TtlContext,
 }
 
 impl<C: GenericClient> Client<'_, C> {

@@ -1,7 +1,7 @@
 //! Operations on items, within a transaction.
 
 use graph_core::store::{
-    Get, Item, ListNamespaces, Namespace, Outcome, Search, StoreError, backend::Moment,
+    Get, Item, ListNamespaces, Namespace, OpOutput, Search, StoreError, backend::TtlContext,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -20,30 +20,30 @@ pub(super) fn apply_ops(
     connection: &Connection,
     codec: &Codec,
     prepared_ops: &[PreparedOp],
-    moment: Moment,
-) -> Result<(Vec<Outcome>, Vec<TtlRefresh>), Failure<StoreError>> {
+    moment: TtlContext,
+) -> Result<(Vec<OpOutput>, Vec<TtlRefresh>), Failure<StoreError>> {
     let (mut outcomes, mut refreshes) = (Vec::with_capacity(prepared_ops.len()), Vec::new());
     for op in prepared_ops {
         outcomes.push(match op {
             PreparedOp::Put(item) => {
                 put(connection, item, moment)?;
-                Outcome::Done
+                OpOutput::Done
             }
             PreparedOp::Delete(at) => {
                 delete(connection, at)?;
-                Outcome::Done
+                OpOutput::Done
             }
             PreparedOp::Get(asked) => {
                 let (item, refresh) = get(connection, codec, asked, moment)?;
                 refreshes.extend(refresh);
-                Outcome::Item(item)
+                OpOutput::Item(item)
             }
             PreparedOp::Search(asked, query) => {
                 let (items, found) = search(connection, codec, asked, query.as_deref(), moment)?;
                 refreshes.extend(found);
-                Outcome::Items(items)
+                OpOutput::Items(items)
             }
-            PreparedOp::List(asked) => Outcome::Namespaces(list(connection, asked, moment)?),
+            PreparedOp::List(asked) => OpOutput::Namespaces(list(connection, asked, moment)?),
         });
     }
     Ok((outcomes, refreshes))
@@ -64,7 +64,7 @@ pub(super) fn refresh_ttls(
 }
 
 /// Writes an item. A hidden expired item with the same key is treated as missing.
-fn put(connection: &Connection, item: &NewItem, moment: Moment) -> rusqlite::Result<()> {
+fn put(connection: &Connection, item: &NewItem, moment: TtlContext) -> rusqlite::Result<()> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO item
              (namespace, key, created_at, updated_at, lifetime, expires_at, vectors, value)
@@ -99,7 +99,7 @@ fn get(
     connection: &Connection,
     codec: &Codec,
     get: &Get,
-    moment: Moment,
+    moment: TtlContext,
 ) -> Result<(Option<Item>, Option<TtlRefresh>), Failure<StoreError>> {
     let at = ItemKey::of(&get.at);
     let mut select = connection.prepare_cached(
@@ -119,7 +119,7 @@ fn search(
     codec: &Codec,
     search: &Search,
     query: Option<&[f32]>,
-    moment: Moment,
+    moment: TtlContext,
 ) -> Result<(Vec<Item>, Vec<TtlRefresh>), Failure<StoreError>> {
     let mut collector = SearchCollector::new(codec, search, query)?;
     let (from, to) = prefix_range(&search.prefix);
@@ -154,7 +154,7 @@ fn read_item(row: &Row<'_>) -> rusqlite::Result<StoredItem> {
 fn list(
     connection: &Connection,
     list: &ListNamespaces,
-    moment: Moment,
+    moment: TtlContext,
 ) -> Result<Vec<Namespace>, Failure<StoreError>> {
     let (mut from, to) = prefix_range(list.fixed_prefix());
     let mut next = connection.prepare_cached(

@@ -9,8 +9,8 @@ use std::{
 use graph_core::{
     Checkpointer, MemorySaver,
     checkpoint::{
-        Checkpoint, CheckpointError, Cursor, Header, History, Keep, Lease, Lookup, NewCheckpoint,
-        Place, Pruned, Source, TaskRecord,
+        Checkpoint, CheckpointError, FrontierRecord, Header, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint,
+        CheckpointKey, PruneStats, Source, TaskRecord,
     },
 };
 use serde_json::Map;
@@ -117,11 +117,11 @@ impl Checkpointer for CountingSaver {
         unreachable!()
     }
 
-    async fn record(&self, _: &Place, _: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+    async fn record(&self, _: &CheckpointKey, _: Vec<TaskRecord>) -> Result<(), CheckpointError> {
         unreachable!()
     }
 
-    async fn list(&self, _: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+    async fn list(&self, _: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         unreachable!()
     }
 
@@ -145,7 +145,7 @@ impl Checkpointer for CountingSaver {
         unreachable!()
     }
 
-    async fn prune(&self, _: &[String], _: Keep) -> Result<Pruned, CheckpointError> {
+    async fn prune(&self, _: &[String], _: Keep) -> Result<PruneStats, CheckpointError> {
         unreachable!()
     }
 }
@@ -159,7 +159,7 @@ fn checkpoint_of(bytes: usize) -> NewCheckpoint {
     let id = CheckpointId::next();
     let text = Value::from("x".repeat(bytes));
     NewCheckpoint {
-        place: Place { thread: "t".to_owned(), namespace: String::new(), id },
+        place: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
         expected_head: None,
         base: None,
         header: Header {
@@ -173,7 +173,7 @@ fn checkpoint_of(bytes: usize) -> NewCheckpoint {
             parents: BTreeMap::new(),
             metadata: Map::from_iter([("text".to_owned(), text)]),
         },
-        cursor: Cursor::default(),
+        cursor: FrontierRecord::default(),
         changes: Vec::new(),
     }
 }
