@@ -27,29 +27,29 @@ pub struct Input<S: State> {
 }
 
 impl<S: State> Input<S> {
-    /// Fresh input: the update is folded into the thread's state, and START runs next.
+    /// Creates fresh input: the update is folded into the thread's state, and START runs next.
     pub fn update(update: S::Update) -> Self {
         Self { update: Some(update), command: false, gotos: Gotos::new(), resume: None }
     }
 
-    /// No input: continues the thread from its checkpoint.
+    /// Creates an empty input, which continues the thread from its checkpoint.
     pub fn proceed() -> Self {
         Self { update: None, command: false, gotos: Gotos::new(), resume: None }
     }
 
-    /// An empty command, to be filled by the methods below.
+    /// Creates an empty command, to be filled by the methods below.
     pub fn command() -> Self {
         Self { update: None, command: true, gotos: Gotos::new(), resume: None }
     }
 
-    /// A command that resumes the only pending interrupt with this value.
+    /// Creates a command that resumes the only pending interrupt with this value.
     ///
     /// Fails if the value cannot be serialised to JSON.
     pub fn resume(value: impl Serialize) -> Result<Self, RunError> {
         Self::command().with_resume(value)
     }
 
-    /// A command that resumes interrupts by their ids.
+    /// Creates a command that resumes interrupts by their ids.
     pub fn resume_by_id(values: impl IntoIterator<Item = (String, Value)>) -> Self {
         let values: BTreeMap<_, _> = values.into_iter().collect();
         Self { resume: Some(Resume::ById(values)), ..Self::command() }

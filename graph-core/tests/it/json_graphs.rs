@@ -154,6 +154,6 @@ async fn an_input_too_large_to_be_stored_is_rejected() {
     let thread = graph.thread("t", ());
     let input = schema.input(json!({"log": ["x".repeat(5_000)]})).unwrap();
     let error = thread.run(input).await.unwrap_err();
-    assert!(error.to_string().contains("at most 1000 are stored"), "{error}");
+    assert!(error.to_string().contains("more than the limit of 1000"), "{error}");
     assert!(thread.state().await.unwrap().is_none());
 }
