@@ -70,11 +70,11 @@ struct Talk {
 #[derive(Route)]
 enum Next {
     #[to(end)]
-    RunOutcome(String),
+    End(String),
 }
 
 fn next(_: &Talk) -> Next {
-    Next::RunOutcome("sk-sent".into())
+    Next::End("sk-sent".into())
 }
 
 async fn talk(talk: &Talk, cx: &Context) -> Result<TalkUpdate, NodeError> {
