@@ -53,7 +53,7 @@ use crate::{
 ///     .compile()?;
 /// let mut debugger = Debugger::new(graph.thread("essay-1", ()));
 /// debugger.start(Essay { topic: "tea".into(), ..Essay::default() }).await?;
-/// let step = debugger.step().await?.expect("`plan` is there to run");
+/// let step = debugger.step().await?.expect("`plan` runs first");
 /// assert_eq!(step.tasks[0].node, "plan");
 /// assert_eq!(debugger.next(), ["write"]);
 ///

@@ -90,7 +90,7 @@ impl Trace {
     /// let essay = Essay { topic: "tea".into(), ..Essay::default() };
     /// let a = record(&first, essay.clone(), (), RunOptions::new()).await;
     /// let b = record(&second, essay, (), RunOptions::new()).await;
-    /// let divergence = Trace::diff(&a.trace, &b.trace).expect("they write other texts");
+    /// let divergence = Trace::diff(&a.trace, &b.trace).expect("the texts differ");
     /// assert_eq!(divergence.path.step(), Some(1));
     /// assert_eq!(divergence.path.node(), Some("write"));
     /// assert_eq!(divergence.summary.fields.len(), 1);

@@ -60,7 +60,7 @@ impl Trace {
             sha256::base64(STYLE.as_bytes()),
         );
         let data = serde_json::to_string(&data::of(self, title, drawing))
-            .expect("a trace holds nothing that JSON cannot");
+            .expect("a trace can always be serialized as JSON");
         let mut page = String::with_capacity(data.len() + script.len() + STYLE.len() + 4096);
         // Writing to a string cannot fail.
         let _ = write!(

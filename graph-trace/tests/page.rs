@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use browser::Browser;
 use graph_core::{
-    CompiledGraph, Context, NodeError, NodeExt, RetryPolicy, Route, RunOptions, START, State,
+    CompiledGraph, NodeExt, Context, NodeError, RetryPolicy, Route, RunOptions, START, State,
     StateGraph, subgraph,
 };
 use graph_trace::{GraphTrace, Header, RunStatus, StepTrace, TaskTrace, Timing, Trace, record};
@@ -314,7 +314,7 @@ async fn only_the_visible_part_of_a_large_run_is_rendered() {
         let took =
             browser.eval("performance.timing.loadEventEnd - performance.timing.navigationStart");
         assert!(took.as_u64().unwrap() < 20_000, "{n_steps} steps took {took} ms to show");
-        browser.press("RunStatus");
+        browser.press("End");
         let last = format!("n{}", (n_tasks - 1) % 7);
         assert_eq!(text(&mut browser, "#detail h2"), last);
         let selected =

@@ -281,8 +281,8 @@ impl RunningGraph {
             step,
             task,
             node: node.map(Arc::from),
-            handles: handled_task,
-            outer: parent_task,
+            handled_task: handled_task,
+            parent_task,
             kind,
         })
     }
@@ -304,7 +304,7 @@ impl RunningGraph {
             GraphOutcome::Interrupted(state, interrupts) => {
                 Ok(RunOutcome::Interrupted { state, interrupts })
             }
-            GraphOutcome::Stopped(state, stop) => Ok(RunOutcome::Stopped { state, stop }),
+            GraphOutcome::Stopped(state, reason) => Ok(RunOutcome::Stopped { state, reason }),
             GraphOutcome::Failed { error, terminal } => Err(Error::Graph { error, terminal }),
         }
     }

@@ -267,7 +267,7 @@ done
     );
 }
 
-async fn unreliable(_: &Log) -> Result<LogUpdate, NodeError> {
+async fn flaky(_: &Log) -> Result<LogUpdate, NodeError> {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     match CALLS.fetch_add(1, Ordering::Relaxed) {
         0 => Err("not today".into()),
@@ -279,9 +279,9 @@ async fn unreliable(_: &Log) -> Result<LogUpdate, NodeError> {
 #[tokio::test]
 async fn a_resumed_failure_leaves_no_trace() {
     let graph = StateGraph::<Log, TestEnv>::new()
-        .node(unreliable)
+        .node(flaky)
         .node(say)
-        .edge(START, unreliable)
+        .edge(START, flaky)
         .edge(START, say)
         .checkpointer(MemorySaver::new())
         .compile()
@@ -294,7 +294,7 @@ async fn a_resumed_failure_leaves_no_trace() {
         &recorded.trace,
         r#"input {"lines":[]}
 step 1
-  unreliable
+  flaky
     lines <- ["well"]
   say
     lines <- ["said in 1"]

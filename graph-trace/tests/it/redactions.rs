@@ -70,11 +70,11 @@ struct Talk {
 #[derive(Route)]
 enum Next {
     #[to(end)]
-    RunStatus(String),
+    End(String),
 }
 
 fn next(_: &Talk) -> Next {
-    Next::RunStatus("sk-sent".into())
+    Next::End("sk-sent".into())
 }
 
 async fn talk(talk: &Talk, cx: &Context) -> Result<TalkUpdate, NodeError> {

@@ -39,7 +39,7 @@ where
         let terminal = |error: &dyn std::fmt::Display| Fault::new(FaultCode::Terminal, error);
         let (graph, deps) = (self.build)(&host).map_err(|error| terminal(&error))?;
         let input = input(&graph, start.input.clone())?;
-        let mut thread = graph.thread(&start.thread, deps).with(options(&start));
+        let mut thread = graph.thread(&start.thread, deps).with_options(options(&start));
         if let Some(at) = start.at {
             thread = thread.at(at);
         }
@@ -72,23 +72,23 @@ fn input<S: State, C: Send + Sync + 'static>(
         }
         GraphInput::Nothing => Input::proceed(),
         GraphInput::Resume(value) => Input::resume(value).map_err(|error| refused(&error))?,
-        GraphInput::ResumeById(values) => Input::answers(values),
+        GraphInput::ResumeById(values) => Input::resume_by_id(values),
     })
 }
 
 fn options(start: &GraphStart) -> RunOptions {
     let mut options = RunOptions::new()
         .run_id(&start.run)
-        .modes(start.modes.iter().copied())
+        .stream_modes(start.modes.iter().copied())
         .durability(start.durability);
     if start.subgraphs {
         options = options.subgraphs();
     }
     if let Some(steps) = start.steps {
-        options = options.limit(steps);
+        options = options.step_limit(steps);
     }
     if let Some(tasks) = start.concurrency {
-        options = options.concurrency(tasks);
+        options = options.max_concurrency(tasks);
     }
     for (key, value) in &start.config {
         options = options.config(key, value.clone());
@@ -105,8 +105,8 @@ fn graph_event(event: Event) -> GraphEvent {
         step: event.step,
         task: event.task,
         node: event.node.map(|it| it.to_string()),
-        handled_task: event.handles,
-        parent_task: event.outer,
+        handled_task: event.handled_task,
+        parent_task: event.parent_task,
         kind: event.kind,
     }
 }
@@ -117,7 +117,7 @@ fn outcome<S: State>(exit: Result<RunOutcome<S>, RunError>) -> Result<GraphOutco
         Ok(RunOutcome::Interrupted { state, interrupts }) => {
             GraphOutcome::Interrupted(state_json(&state)?, interrupts)
         }
-        Ok(RunOutcome::Stopped { state, stop }) => GraphOutcome::Stopped(state_json(&state)?, stop),
+        Ok(RunOutcome::Stopped { state, reason }) => GraphOutcome::Stopped(state_json(&state)?, reason),
         Ok(exit) => GraphOutcome::Stopped(state_json(exit.state())?, StopReason::Drained),
         Err(error) => {
             let terminal = matches!(error, RunError::Node { terminal: true, .. });

@@ -85,7 +85,7 @@ impl Checkpointer for HostSaver {
             }
             let page: Vec<Checkpoint> = self.call(HostCall::List(next.clone())).await?;
             let Some(last) = page.last() else { return Ok(all) };
-            next.before = Some(last.place.id);
+            next.before = Some(last.key.id);
             all.extend(page);
         }
     }

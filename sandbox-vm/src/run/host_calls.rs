@@ -146,7 +146,7 @@ async fn list_page(saver: &dyn Checkpointer, history: HistoryQuery) -> Result<Ve
         if bytes > MAX_PAGE_BYTES && !page.is_empty() {
             break;
         }
-        next.before = Some(checkpoint.place.id);
+        next.before = Some(checkpoint.key.id);
         page.push(checkpoint);
     }
     Ok(page)

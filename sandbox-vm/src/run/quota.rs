@@ -80,7 +80,7 @@ impl ByteCounter {
     }
 }
 
-impl io::CheckpointWrite for &mut ByteCounter {
+impl io::Write for &mut ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len() as u64);
         Ok(bytes.len())
