@@ -44,7 +44,7 @@ async fn ask() -> Result<(), Box<dyn Error>> {
     while let Some(piece) = reply.next().await {
         match piece {
             Piece::Text(text) => print!("{text}"),
-            Piece::Again => println!("\n(the connection broke; once more)"),
+            Piece::Restart => println!("\n(the connection broke; once more)"),
             Piece::Reasoning(_) | Piece::ToolCall(_) => {}
         }
         io::stdout().flush()?;

@@ -1,10 +1,10 @@
 //! Codecs: how the providers write requests and answers.
 //!
-//! A codec is pure: it turns a [`Request`] into the body of an HTTP request, and bytes into an [`Answer`]. It
+//! A codec is pure: it turns a [`Request`] into the body of an HTTP request, and bytes into an [`DecodedResponse`]. It
 //! opens no connection, so recordings test all of it.
 //!
-//! A streamed answer goes through [`Incoming`]: [`Frames`] cut its bytes into events, and the codec's
-//! [`Reader`] puts the answer together from them.
+//! A streamed answer goes through [`StreamReader`]: [`EventFramer`] cut its bytes into events, and the codec's
+//! [`StreamDecoder`] puts the answer together from them.
 
 use std::{fmt, time::Duration};
 
@@ -12,9 +12,9 @@ use serde_json::Value;
 
 pub(crate) use self::{
     anthropic::anthropic,
-    frames::Frames,
+    framer::EventFramer,
     gemini::gemini,
-    incoming::Incoming,
+    stream_reader::StreamReader,
     ollama::ollama,
     openai_chat::{Quirks, openai_chat},
     openai_responses::openai_responses,
@@ -25,47 +25,47 @@ mod anthropic;
 mod breakpoints;
 #[cfg(test)]
 mod cassettes;
-mod draft;
+mod builder;
 #[cfg(test)]
-mod encoded;
+mod encode_tests;
 mod family;
-mod fault;
-mod frames;
+mod call_error;
+mod framer;
 mod gemini;
-mod incoming;
-mod json;
+mod stream_reader;
+mod json_util;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
 #[cfg(test)]
-mod rich;
+mod sample_requests;
 mod schema;
 mod tools;
 
 /// How one family of providers writes requests and answers.
 pub(crate) trait Codec: Send + Sync + fmt::Debug {
     /// Whether a model takes a temperature, as far as its name tells.
-    fn takes_temperature(&self, model: &str) -> bool {
-        family::takes_temperature(model)
+    fn supports_temperature(&self, model: &str) -> bool {
+        family::supports_temperature(model)
     }
 
     /// Writes a request for a model; `stream` says whether the answer is to come in pieces.
     ///
     /// What the request says the model takes: a temperature that it does not is taken out before.
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault>;
+    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<WireRequest, CallError>;
 
     /// Reads a whole answer.
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault>;
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError>;
 
     /// Reads an answer with a status that is not a success.
     ///
     /// The providers' errors differ less than their answers, so that one reading serves them all.
-    fn decode_error(&self, status: u16, headers: &dyn Headers, body: &[u8]) -> Fault {
-        fault::from_http(status, headers, body)
+    fn decode_error(&self, status: u16, headers: &dyn Headers, body: &[u8]) -> CallError {
+        call_error::from_http(status, headers, body)
     }
 
     /// Fails where an answer shows that the model was not given the whole request.
-    fn check_heard(&self, _wire: &Wire, _answer: &Answer) -> Result<(), Fault> {
+    fn check_not_truncated(&self, _wire: &WireRequest, _answer: &DecodedResponse) -> Result<(), CallError> {
         Ok(())
     }
 
@@ -73,24 +73,24 @@ pub(crate) trait Codec: Send + Sync + fmt::Debug {
     fn framing(&self) -> Framing;
 
     /// Reads one streamed answer.
-    fn reader(&self) -> Box<dyn Reader>;
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder>;
 }
 
 /// Reads one streamed answer, event by event.
-pub(crate) trait Reader: Send {
+pub(crate) trait StreamDecoder: Send {
     /// Reads an event, and tells its pieces.
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault>;
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError>;
 
     /// Whether the answer came to its end, so that nothing more has to be read.
     fn is_done(&self) -> bool;
 
-    /// The whole answer; a fault where the stream ended before the answer did.
-    fn finish(self: Box<Self>) -> Result<Answer, Fault>;
+    /// The whole answer; a error where the stream ended before the answer did.
+    fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError>;
 }
 
 /// A request as it goes out, without address and key.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wire {
+pub(crate) struct WireRequest {
     /// The path and query after the provider's base address, which is what the provider's own clients take
     /// for it: with the version for OpenAI and those like it (`https://api.openai.com/v1`), without one for
     /// the others (`https://api.anthropic.com`).
@@ -103,7 +103,7 @@ pub(crate) struct Wire {
 
 /// An answer as it came in.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct DecodedResponse {
     pub(crate) content: Vec<Part>,
     /// The model as it calls itself, where it says so.
     pub(crate) model: Option<String>,
@@ -116,7 +116,7 @@ pub(crate) struct Answer {
 
 /// An error before it is known which model it is of.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fault {
+pub(crate) struct CallError {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
@@ -124,7 +124,7 @@ pub(crate) struct Fault {
     pub(crate) should_retry: Option<bool>,
 }
 
-impl Fault {
+impl CallError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -136,7 +136,7 @@ impl Fault {
     }
 
     /// Says which model it is of, and with which status it came.
-    pub(crate) fn at(self, model: ModelId, status: Option<u16>) -> Error {
+    pub(crate) fn into_error(self, model: ModelId, status: Option<u16>) -> Error {
         let Self { kind, message, retry_after, request_id, should_retry } = self;
         Error { kind, model, message, status, retry_after, request_id, should_retry }
     }

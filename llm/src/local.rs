@@ -22,24 +22,24 @@
 //! place of the crate `candle-transformers`: its models keep what they remember to themselves, so they cannot go
 //! back to where two conversations part.
 //!
-//! Answers with a [`Schema`](crate::Schema) are held to it token by token: see [`form`].
+//! Answers with a [`Schema`](crate::Schema) are held to it token by token: see [`constraint`].
 
 use std::{fmt, path::Path, sync::mpsc, thread, time::Instant};
 
 use async_trait::async_trait;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use self::engine::{Answer, Ear, Engine, Failure, Settings};
+use self::engine::{Completion, TextSink, Engine, Failure, Settings};
 use crate::{Error, ErrorKind, Listener, Model, ModelId, Money, Part, Piece, Request, Response};
 
 mod chat;
 mod engine;
-mod form;
+mod constraint;
 mod gguf;
 mod network;
 mod sample;
 mod vocabulary;
-mod words;
+mod answer_text;
 
 /// A model that is read from a GGUF file and runs on this machine's processor.
 ///
@@ -66,13 +66,13 @@ pub struct LocalModel {
 struct Job {
     request: Request,
     settings: Settings,
-    told: UnboundedSender<Told>,
+    events: UnboundedSender<EngineEvent>,
 }
 
 /// What the model's thread says to whoever asked.
-enum Told {
-    Words(String),
-    Over(Result<Answer, Failure>),
+enum EngineEvent {
+    Text(String),
+    Finished(Result<Completion, Failure>),
 }
 
 impl LocalModel {
@@ -86,7 +86,7 @@ impl LocalModel {
         let path = path.as_ref();
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
         let id = ModelId::new(Self::PROVIDER, name);
-        let unusable = |trouble| Error::new(ErrorKind::File, id.clone(), trouble);
+        let unusable = |message| Error::new(ErrorKind::File, id.clone(), message);
         let engine = Engine::load(path).map_err(unusable)?;
         let settings = Settings { context_window: engine.context(), conversations: 4, top_p: 0.95 };
         let (jobs, queue) = mpsc::channel();
@@ -145,26 +145,26 @@ impl Model for LocalModel {
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
         let start = Instant::now();
-        let (told, mut hear) = unbounded_channel();
+        let (events, mut receiver) = unbounded_channel();
         let dead =
             || self.error(ErrorKind::File, "the model's thread has died: open the file again");
-        let job = Job { request: request.clone(), settings: self.settings, told };
+        let job = Job { request: request.clone(), settings: self.settings, events };
         self.jobs.send(job).map_err(|_| dead())?;
         loop {
-            match hear.recv().await {
-                Some(Told::Words(words)) => listener.tell(Piece::Text(words)),
-                Some(Told::Over(Ok(answer))) => return Ok(self.response(answer, start)),
-                Some(Told::Over(Err(Failure::Said(kind, message)))) => {
+            match receiver.recv().await {
+                Some(EngineEvent::Text(words)) => listener.send(Piece::Text(words)),
+                Some(EngineEvent::Finished(Ok(answer))) => return Ok(self.response(answer, start)),
+                Some(EngineEvent::Finished(Err(Failure::Failed(kind, message)))) => {
                     return Err(self.error(kind, message));
                 }
-                Some(Told::Over(Err(Failure::Gone))) | None => return Err(dead()),
+                Some(EngineEvent::Finished(Err(Failure::Cancelled))) | None => return Err(dead()),
             }
         }
     }
 }
 
 impl LocalModel {
-    fn response(&self, answer: Answer, start: Instant) -> Response {
+    fn response(&self, answer: Completion, start: Instant) -> Response {
         Response {
             content: vec![Part::text(answer.text)],
             model: self.id.clone(),
@@ -178,23 +178,23 @@ impl LocalModel {
 
 /// Answers as long as there is somebody who may ask.
 fn work(mut engine: Engine, queue: &mpsc::Receiver<Job>) {
-    while let Ok(Job { request, settings, mut told }) = queue.recv() {
-        if !told.is_closed() {
-            let answer = engine.answer(&request, settings, &mut told);
+    while let Ok(Job { request, settings, mut events }) = queue.recv() {
+        if !events.is_closed() {
+            let answer = engine.answer(&request, settings, &mut events);
             // Nobody may be left to hear it.
-            let _ = told.send(Told::Over(answer));
+            let _ = events.send(EngineEvent::Finished(answer));
         }
     }
 }
 
-impl Ear for UnboundedSender<Told> {
-    fn hear(&mut self, words: &str) {
+impl TextSink for UnboundedSender<EngineEvent> {
+    fn write(&mut self, words: &str) {
         if !words.is_empty() {
-            let _ = self.send(Told::Words(words.to_owned()));
+            let _ = self.send(EngineEvent::Text(words.to_owned()));
         }
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.is_closed()
     }
 }

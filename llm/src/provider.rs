@@ -1,4 +1,4 @@
-//! Providers by name: from a name, a key and a model to something that answers.
+//! Providers by name.
 
 use std::{env, fmt, sync::Arc};
 
@@ -9,7 +9,7 @@ use reqwest::{
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::error::SetupError;
-use self::known::{Api, Known};
+use self::spec::{Api, ProviderSpec};
 use crate::{
     Catalog, Limits, Llm, ModelId, Timeouts,
     http::{self, Auth, Endpoint, HttpModel},
@@ -17,16 +17,16 @@ use crate::{
 
 mod address;
 mod error;
-mod known;
+mod spec;
 
-/// Makes a provider's model by names: `create_provider("anthropic", None, None)` is the shortest way to one.
+/// Creates a model from the names of its provider and itself, for example `create_provider("anthropic", None, None)`.
 ///
-/// Without a key the provider's variable is read, as `ANTHROPIC_API_KEY`; without a model its default is taken.
-/// Everything else, as the base URL, can be set by a [`Provider`].
+/// Without a key, reads the provider's environment variable, such as `ANTHROPIC_API_KEY`. Without a model, uses the
+/// provider's default. Use [`Provider`] to set anything else, such as the base URL.
 ///
 /// # Errors
 ///
-/// If the provider is not known, or its key is neither given nor in the environment.
+/// If the provider is unknown, or its key is neither given nor in the environment.
 pub fn create_provider(
     name: &str,
     key: Option<SecretString>,
@@ -38,7 +38,7 @@ pub fn create_provider(
     provider.build()
 }
 
-/// A provider, and how it is to be spoken to.
+/// Settings to create a provider's model.
 ///
 /// ```
 /// use llm::{Provider, Timeouts};
@@ -53,7 +53,7 @@ pub fn create_provider(
 #[derive(Clone)]
 #[must_use]
 pub struct Provider {
-    known: &'static Known,
+    spec: &'static ProviderSpec,
     api: Api,
     key: Option<SecretString>,
     model: Option<String>,
@@ -65,20 +65,20 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The provider of a name: `anthropic`, `openai`, `google`, `groq`, `openrouter`, `ollama`, or
-    /// `openai-compatible` for any other server that speaks as OpenAI does.
+    /// Selects a provider by name: `anthropic`, `openai`, `google`, `groq`, `openrouter`, `ollama`, or `openai-compatible`
+    /// for any other server with OpenAI's protocol.
     ///
     /// # Errors
     ///
-    /// If there is no such provider.
+    /// If the name is unknown.
     pub fn new(name: &str) -> Result<Self, SetupError> {
-        let known = known::by_name(name).ok_or_else(|| SetupError::Unknown {
+        let spec = spec::by_name(name).ok_or_else(|| SetupError::Unknown {
             name: name.to_owned(),
-            known: known::names().collect::<Vec<_>>().join(", "),
+            known: spec::names().collect::<Vec<_>>().join(", "),
         })?;
         Ok(Self {
-            known,
-            api: known.api,
+            spec,
+            api: spec.api,
             key: None,
             model: None,
             base_url: None,
@@ -89,105 +89,105 @@ impl Provider {
         })
     }
 
-    /// The first provider whose key is in the environment.
-    pub fn of_environment() -> Option<Self> {
+    /// Returns the first provider whose key is set in the environment.
+    pub fn from_env() -> Option<Self> {
         let is_set = |name: &&str| env::var_os(name).is_some_and(|it| !it.is_empty());
-        let keyed = known::names().filter_map(known::by_name).filter(|it| it.needs_key);
+        let keyed = spec::names().filter_map(spec::by_name).filter(|it| it.needs_key);
         let mut found = keyed.filter(|it| it.key_variables.iter().any(is_set));
         Self::new(found.next()?.name).ok()
     }
 
-    /// The name it is known by.
+    /// Returns the provider's name.
     pub fn name(&self) -> &'static str {
-        self.known.name
+        self.spec.name
     }
 
-    /// The model that is taken where none is named.
+    /// Returns the provider's default model.
     pub fn default_model(&self) -> Option<&'static str> {
-        self.known.default_model
+        self.spec.default_model
     }
 
-    /// The key, in place of the one in the environment.
+    /// Sets the key, instead of the one in the environment.
     pub fn key(mut self, key: impl Into<SecretString>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The key that calls are made with: the one that was given, else the one in the environment. To keep it out of
-    /// what a program writes down.
-    pub fn key_in_use(&self) -> Option<SecretString> {
-        let of_environment = || first(self.known.key_variables, &|it| env::var(it).ok());
-        self.key.clone().or_else(|| of_environment().map(SecretString::from))
+    /// Returns the key that calls use: the configured one, or else the one in the environment. Programs use it to redact the
+    /// key in what they write.
+    pub fn effective_key(&self) -> Option<SecretString> {
+        let env_key = || first_set(self.spec.key_variables, &|it| env::var(it).ok());
+        self.key.clone().or_else(|| env_key().map(SecretString::from))
     }
 
-    /// The model, in place of the provider's default.
+    /// Sets the model, instead of the provider's default.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Where it is, in place of its own address or the one in the environment.
+    /// Sets the base URL, instead of the one in the environment or the provider's default.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
     }
 
-    /// Adds a header to every request, as gateways want them. Its value is kept as a key is.
+    /// Adds a header to every request, for example for a gateway. Its value is treated as a secret.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// How long a call may take.
+    /// Sets the time limits of calls.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// How large an answer may be.
+    /// Sets the size limits of responses.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What is known of models, in place of [`Catalog::builtin`]: prices above all.
+    /// Sets the catalog with prices and model properties, instead of [`Catalog::builtin`].
     pub fn catalog(mut self, catalog: impl Into<Arc<Catalog>>) -> Self {
         self.catalog = Some(catalog.into());
         self
     }
 
-    /// Speaks OpenAI's Responses API in place of its chat completions.
+    /// Uses OpenAI's Responses API instead of chat completions.
     ///
     /// # Errors
     ///
-    /// If the provider does not have it.
+    /// If the provider does not offer it.
     pub fn responses_api(mut self) -> Result<Self, SetupError> {
-        if !self.known.has_responses {
-            return Err(SetupError::NoResponsesApi { provider: self.known.name });
+        if !self.spec.has_responses {
+            return Err(SetupError::NoResponsesApi { provider: self.spec.name });
         }
         self.api = Api::OpenAiResponses;
         Ok(self)
     }
 
-    /// The model.
+    /// Creates the model.
     ///
     /// # Errors
     ///
-    /// If the key or the address is missing, or cannot be used.
+    /// If the key, the model or the base URL is missing or invalid.
     pub fn build(self) -> Result<Llm, SetupError> {
-        self.build_in(&|variable| env::var(variable).ok())
+        self.build_with_env(&|variable| env::var(variable).ok())
     }
 
-    /// The same in an environment that may be another one, for tests.
-    fn build_in(self, environment: Environment<'_>) -> Result<Llm, SetupError> {
-        let provider = self.known.name;
-        let model = self.model.clone().or_else(|| self.known.default_model.map(str::to_owned));
+    /// Like [`build`](Self::build), with an injected environment for tests.
+    fn build_with_env(self, environment: Environment<'_>) -> Result<Llm, SetupError> {
+        let provider = self.spec.name;
+        let model = self.model.clone().or_else(|| self.spec.default_model.map(str::to_owned));
         let model = model.ok_or(SetupError::NoModel { provider })?;
-        let base = self.base(environment)?;
-        let key = self.key_in(environment)?;
+        let base = self.resolve_base_url(environment)?;
+        let key = self.resolve_key(environment)?;
         let headers = self.header_map()?;
         let client = http::client(&base, self.timeouts)
-            .map_err(|error| SetupError::Client { provider, words: error.to_string() })?;
+            .map_err(|error| SetupError::Client { provider, message: error.to_string() })?;
         Ok(Llm::new(HttpModel {
             id: ModelId::new(provider, model),
             codec: self.api.codec(),
@@ -199,31 +199,31 @@ impl Provider {
         }))
     }
 
-    fn base(&self, environment: Environment<'_>) -> Result<Url, SetupError> {
-        let Known { name: provider, base_variables, .. } = *self.known;
+    fn resolve_base_url(&self, environment: Environment<'_>) -> Result<Url, SetupError> {
+        let ProviderSpec { name: provider, base_variables, .. } = *self.spec;
         let text = self
             .base_url
             .clone()
-            .or_else(|| first(base_variables, environment))
-            .or_else(|| self.known.base_url.map(str::to_owned))
+            .or_else(|| first_set(base_variables, environment))
+            .or_else(|| self.spec.base_url.map(str::to_owned))
             .ok_or(SetupError::NoBaseUrl { provider, variable: base_variables[0] })?;
-        let url = address::parse(&text, self.known.port);
-        url.ok_or(SetupError::BaseUrl { provider })
+        let url = address::parse(&text, self.spec.port);
+        url.ok_or(SetupError::InvalidBaseUrl { provider })
     }
 
-    fn key_in(
+    fn resolve_key(
         &self,
         environment: Environment<'_>,
     ) -> Result<Option<(Auth, SecretString)>, SetupError> {
-        let Known { name: provider, key_variables, auth, .. } = *self.known;
+        let ProviderSpec { name: provider, key_variables, auth, .. } = *self.spec;
         let key = self.key.clone();
-        let key = key.or_else(|| first(key_variables, environment).map(SecretString::from));
+        let key = key.or_else(|| first_set(key_variables, environment).map(SecretString::from));
         match key {
             Some(key) if HeaderValue::from_str(key.expose_secret()).is_err() => {
-                Err(SetupError::Key { provider })
+                Err(SetupError::InvalidKey { provider })
             }
             Some(key) => Ok(Some((auth, key))),
-            None if self.known.needs_key => {
+            None if self.spec.needs_key => {
                 Err(SetupError::NoKey { provider, variables: key_variables.join(" or ") })
             }
             None => Ok(None),
@@ -235,8 +235,8 @@ impl Provider {
         for (name, value) in &self.headers {
             let header = HeaderName::try_from(name).ok();
             let header = header.zip(HeaderValue::from_str(value.expose_secret()).ok());
-            let (name, mut value) = header.ok_or_else(|| SetupError::Header {
-                provider: self.known.name,
+            let (name, mut value) = header.ok_or_else(|| SetupError::InvalidHeader {
+                provider: self.spec.name,
                 name: name.clone(),
             })?;
             value.set_sensitive(true);
@@ -246,21 +246,21 @@ impl Provider {
     }
 }
 
-/// Without what may be secret: the key, the headers, and a base URL's query.
+/// Omits what may be secret: the key, the headers and the base URL.
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Provider")
-            .field("name", &self.known.name)
+            .field("name", &self.spec.name)
             .field("model", &self.model)
             .finish_non_exhaustive()
     }
 }
 
-/// Reads a variable.
+/// Looks up an environment variable.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The first of the variables that is set to something.
-fn first(variables: &[&str], environment: Environment<'_>) -> Option<String> {
+/// Returns the first of the variables that is set and not empty.
+fn first_set(variables: &[&str], environment: Environment<'_>) -> Option<String> {
     let values = variables.iter().filter_map(|it| environment(it));
     values.map(|it| it.trim().to_owned()).find(|it| !it.is_empty())
 }
@@ -270,13 +270,13 @@ mod tests {
     use super::*;
     use crate::Model;
 
-    /// What a provider becomes in an environment of these variables.
+    /// Builds a provider in an environment of these variables.
     fn build(provider: Provider, variables: &[(&str, &str)]) -> Result<Llm, SetupError> {
         let value = |name: &str| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        provider.build_in(&value)
+        provider.build_with_env(&value)
     }
 
     #[track_caller]
@@ -358,50 +358,50 @@ mod tests {
     fn mistakes() {
         assert_eq!(
             Provider::new("antropic").unwrap_err().to_string(),
-            "there is no provider `antropic`; providers are: \
+            "unknown provider `antropic`; known providers: \
              anthropic, openai, google, groq, openrouter, ollama, openai-compatible"
         );
         let new = |name| Provider::new(name).unwrap();
         check_error(
             new("anthropic"),
             &[("ANTHROPIC_API_KEY", " ")],
-            "anthropic needs a key; set ANTHROPIC_API_KEY, or give the key",
+            "no API key for anthropic; set ANTHROPIC_API_KEY or pass the key",
         );
         check_error(
             new("google"),
             &[],
-            "google needs a key; set GEMINI_API_KEY or GOOGLE_API_KEY, or give the key",
+            "no API key for google; set GEMINI_API_KEY or GOOGLE_API_KEY or pass the key",
         );
         check_error(
             new("openai").key("a\nb"),
             &[],
-            "the key of openai has characters that no key has; was a line end copied with it?",
+            "the API key for openai contains characters that are not allowed in a header; check for a copied line break",
         );
         check_error(
             new("openai-compatible").model("m"),
             &[],
-            "openai-compatible needs a base URL; set OPENAI_COMPATIBLE_BASE_URL, or give the URL",
+            "no base URL for openai-compatible; set OPENAI_COMPATIBLE_BASE_URL or pass the URL",
         );
         check_error(
             new("openai-compatible").base_url("http://here"),
             &[],
-            "openai-compatible has no default model; name one",
+            "openai-compatible has no default model; name a model",
         );
         for url in ["", "ftp://here", "http://", "file:///etc/passwd", "a b"] {
             check_error(
                 new("ollama").base_url(url),
                 &[],
-                "the base URL of ollama is no http or https address",
+                "the base URL for ollama is not a valid http or https URL",
             );
         }
         check_error(
             new("ollama").header("a b", "c"),
             &[],
-            "the header `a b` for ollama has characters that no header can carry",
+            "the header `a b` for ollama contains characters that are not allowed in a header",
         );
         assert_eq!(
             new("groq").responses_api().unwrap_err().to_string(),
-            "groq has no Responses API; leave `responses_api` out"
+            "groq has no Responses API; remove the call of `responses_api`"
         );
     }
 }

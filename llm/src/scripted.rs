@@ -6,14 +6,14 @@
 
 pub use self::{
     check::ScriptError,
-    script::{Answer, Capture, Failure, Flaw, FlawKind, Phrase, Rule, Script, When},
+    script::{Answer, Capture, Failure, Violation, ViolationKind, Phrase, Rule, Script, Conditions},
 };
 
 mod capture;
-mod chance;
+mod seeded_rng;
 mod check;
 mod fill;
-mod flaw;
+mod violation;
 mod phrases;
 mod script;
 mod source;
@@ -32,10 +32,10 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 
 use self::{
-    capture::{Captures, Found, Texts},
-    chance::{Chance, mix},
-    check::{Checked, CheckedAnswer, CheckedScript},
-    source::Source,
+    capture::{Captures, CaptureLookup, RequestTexts},
+    seeded_rng::{SeededRng, mix},
+    check::{CheckedRule, CheckedAnswer, CheckedScript},
+    source::TemplateSource,
 };
 use crate::{
     Error, ErrorKind, Finish, Listener, Model, ModelId, Money, Part, Piece, Request, Response,
@@ -92,7 +92,7 @@ pub struct Scripted {
     seed: u64,
     script: CheckedScript,
     /// For requests without a rule that have a schema.
-    unruled: Checked,
+    default_rule: CheckedRule,
     // A std mutex: held to count, never over an await.
     times: Mutex<HashMap<u64, u32>>,
 }
@@ -104,7 +104,7 @@ struct Call<'a> {
     key: u64,
     time: u32,
     /// What captures are looked for in.
-    texts: Texts,
+    texts: RequestTexts,
 }
 
 impl Scripted {
@@ -119,7 +119,7 @@ impl Scripted {
             name,
             seed,
             script: checked,
-            unruled: Checked::default(),
+            default_rule: CheckedRule::default(),
             times: Mutex::default(),
         })
     }
@@ -132,7 +132,7 @@ impl Scripted {
     }
 
     /// The answer's parts, as a rule has them.
-    fn answer(&self, rule: &Checked, captures: &Captures, call: &Call<'_>) -> Vec<Part> {
+    fn answer(&self, rule: &CheckedRule, captures: &Captures, call: &Call<'_>) -> Vec<Part> {
         let found = self.found(captures, call);
         let mut source = self.source(rule, &found, captures, call);
         let text = match &rule.answer {
@@ -150,16 +150,16 @@ impl Scripted {
                 })];
             }
         };
-        let spoilt = rule.rule.flaw.filter(|it| Chance::of(call.key, "flaw").happens(it.chance));
-        vec![Part::text(spoilt.map_or_else(|| text.clone(), |it| flaw::spoil(it.kind, &text)))]
+        let violation = rule.rule.violation.filter(|it| SeededRng::of(call.key, "flaw").happens(it.chance));
+        vec![Part::text(violation.map_or_else(|| text.clone(), |it| violation::apply(it.kind, &text)))]
     }
 
-    fn found<'a>(&'a self, captures: &'a Captures, call: &'a Call<'_>) -> Found<'a> {
-        Found::of(captures, self.seed).with(&self.script.captures, &call.texts)
+    fn found<'a>(&'a self, captures: &'a Captures, call: &'a Call<'_>) -> CaptureLookup<'a> {
+        CaptureLookup::of(captures, self.seed).with(&self.script.captures, &call.texts)
     }
 
     /// A text without what the script ignores.
-    fn decisive<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    fn without_ignored<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.script.ignore.iter().fold(Cow::Borrowed(text), |text, regex| {
             match regex.replace_all(&text, "") {
                 Cow::Borrowed(_) => text,
@@ -172,13 +172,13 @@ impl Scripted {
     /// of captures.
     fn source<'a>(
         &'a self,
-        rule: &Checked,
-        found: &'a Found<'a>,
+        rule: &CheckedRule,
+        found: &'a CaptureLookup<'a>,
         captures: &Captures,
         call: &Call<'_>,
-    ) -> Source<'a> {
+    ) -> TemplateSource<'a> {
         let request = call.request;
-        let system = self.decisive(request.system.as_deref().unwrap_or_default());
+        let system = self.without_ignored(request.system.as_deref().unwrap_or_default());
         let mut order = mix(self.seed, system.as_bytes());
         let turn = match &rule.rule.turn {
             Some(name) => {
@@ -189,12 +189,12 @@ impl Scripted {
             }
             None => {
                 let first = request.messages.first().map(crate::Message::text).unwrap_or_default();
-                order = mix(order, self.decisive(&first).as_bytes());
+                order = mix(order, self.without_ignored(&first).as_bytes());
                 request.messages.iter().filter(|it| it.role == Role::Assistant).count()
             }
         };
         let turn = turn.wrapping_add(call.time as usize - 1);
-        Source::new(found, &self.script.lists, Chance::of(call.key, "answer"), order, turn)
+        TemplateSource::new(found, &self.script.lists, SeededRng::of(call.key, "answer"), order, turn)
     }
 
     fn no_rule(&self, call: &Call<'_>) -> Error {
@@ -220,8 +220,8 @@ impl Model for Scripted {
         request: &Request,
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
-        let Decided { rule, content, cut, key } = self.decide(request)?;
-        let latency = self.say(rule, &content, key, listener).await?;
+        let Decision { rule, content, cut, key } = self.decide(request)?;
+        let latency = self.emit(rule, &content, key, listener).await?;
         let finish = match content.as_slice() {
             _ if cut => Finish::Length,
             [Part::ToolCall(_)] => Finish::ToolCalls,
@@ -233,7 +233,7 @@ impl Model for Scripted {
 }
 
 /// What is to be said.
-struct Decided<'a> {
+struct Decision<'a> {
     rule: &'a Rule,
     content: Vec<Part>,
     /// Whether it was too long.
@@ -242,35 +242,35 @@ struct Decided<'a> {
 }
 
 impl Scripted {
-    fn decide(&self, request: &Request) -> Result<Decided<'_>, Error> {
+    fn decide(&self, request: &Request) -> Result<Decision<'_>, Error> {
         let written = serde_json::to_string(request).expect("a request is plain data");
-        let hash = mix(self.seed, self.decisive(&written).as_bytes());
+        let hash = mix(self.seed, self.without_ignored(&written).as_bytes());
         let time = self.count(hash);
         let key = mix(hash, &time.to_le_bytes());
-        let call = Call { request, key, time, texts: Texts::of(request) };
+        let call = Call { request, key, time, texts: RequestTexts::of(request) };
         let (rule, captures) = match self.rule(&call) {
             Some(found) => found,
-            None if request.schema.is_some() => (&self.unruled, BTreeMap::new()),
+            None if request.schema.is_some() => (&self.default_rule, BTreeMap::new()),
             None => return Err(self.no_rule(&call)),
         };
         let (content, cut) = shorten(self.answer(rule, &captures, &call), request);
-        Ok(Decided { rule: &rule.rule, content, cut, key })
+        Ok(Decision { rule: &rule.rule, content, cut, key })
     }
 
     /// The first rule that holds, with what it takes from the request.
-    fn rule(&self, call: &Call<'_>) -> Option<(&Checked, Captures)> {
+    fn rule(&self, call: &Call<'_>) -> Option<(&CheckedRule, Captures)> {
         self.script.rules.iter().enumerate().find_map(|(n, rule)| {
             let captures = rule.captures(call, self.seed)?;
-            let drawn = |it| Chance::of(call.key, &format!("rule {n}")).happens(it);
+            let drawn = |it| SeededRng::of(call.key, &format!("rule {n}")).happens(it);
             let found = self.found(&captures, call);
             let holds = rule.rule.when.chance.is_none_or(drawn)
-                && rule.answer.fits(&self.source(rule, &found, &captures, call));
+                && rule.answer.can_fill(&self.source(rule, &found, &captures, call));
             holds.then_some((rule, captures))
         })
     }
 
     /// Says an answer word by word, at the rule's pace, or fails on the way.
-    async fn say(
+    async fn emit(
         &self,
         rule: &Rule,
         content: &[Part],
@@ -278,7 +278,7 @@ impl Scripted {
         listener: &mut Listener<'_>,
     ) -> Result<Duration, Error> {
         let Rule { failure, delay_ms, word_ms, .. } = *rule;
-        let failure = failure.filter(|it| Chance::of(key, "failure").happens(it.chance));
+        let failure = failure.filter(|it| SeededRng::of(key, "failure").happens(it.chance));
         let n_words = failure.map_or(usize::MAX, |it| it.after_words);
         let mut latency = Duration::from_millis(delay_ms);
         wait(latency).await;
@@ -286,7 +286,7 @@ impl Scripted {
             let pause = Duration::from_millis(word_ms);
             wait(pause).await;
             latency += pause;
-            listener.tell(piece);
+            listener.send(piece);
         }
         match failure {
             None => Ok(latency),
@@ -308,7 +308,7 @@ async fn wait(pause: Duration) {
 fn schema_answer(call: &Call<'_>) -> String {
     let schema = call.request.schema.as_ref();
     schema.map_or_else(String::new, |it| {
-        fill::fill(&it.schema, &mut Chance::of(call.key, "schema")).to_string()
+        fill::fill(&it.schema, &mut SeededRng::of(call.key, "schema")).to_string()
     })
 }
 
@@ -369,10 +369,10 @@ fn usage(request: &Request, content: &[Part]) -> Usage {
     Usage { input, output: output.sum(), ..Usage::default() }
 }
 
-impl Checked {
+impl CheckedRule {
     /// What a rule takes from a request, or nothing where its conditions do not hold.
     fn captures(&self, call: &Call<'_>, seed: u64) -> Option<Captures> {
-        let When { system, prompt, schema, times, .. } = &self.rule.when;
+        let Conditions { system, prompt, schema, times, .. } = &self.rule.when;
         let request = call.request;
         let has = |pattern: &Option<String>, text: &str| {
             pattern.as_deref().is_none_or(|it| capture::occurs(it, text))

@@ -6,7 +6,7 @@
 //! Everything is checked against the schema here, also what a strict provider sends: grammars are known to
 //! let ranges of numbers slip.
 
-pub use self::read::{Adjusted, Reading, Unreadable, read_json, read_json_as};
+pub use self::read::{Adjustment, Parsed, UnreadableError, read_json, read_json_as};
 
 mod coerce;
 mod extract;
@@ -63,10 +63,10 @@ pub enum JsonError {
     #[error(transparent)]
     Call(#[from] Error),
     /// No rung gave a value.
-    #[error("{}: {unreadable}", .response.model)]
+    #[error("{}: {error}", .response.model)]
     Unreadable {
         /// What each rung said.
-        unreadable: Unreadable,
+        error: UnreadableError,
         /// The last answer, with what all calls cost.
         response: Box<Response>,
     },
@@ -79,7 +79,7 @@ impl Llm {
     /// in its response.
     ///
     /// ```
-    /// use llm::{Llm, Rule, Rung, Script, Scripted, scripted::FlawKind};
+    /// use llm::{Llm, Rule, Rung, Script, Scripted, scripted::ViolationKind};
     /// use serde::Deserialize;
     /// use serde_json::json;
     ///
@@ -95,7 +95,7 @@ impl Llm {
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// // A model with words around its JSON, one dependency where a list is wanted, and a number in quotes.
     /// let answer = json!({"code": "print(1)", "dependencies": "numpy", "reasoning": "-", "confidence": "0.9"});
-    /// let script = Script::new("coder").rule(Rule::json(answer).flaw(FlawKind::Prose));
+    /// let script = Script::new("coder").rule(Rule::json(answer).violation(ViolationKind::Prose));
     /// let llm = Llm::new(Scripted::new(script)?);
     /// let generated = llm.generate_json::<GeneratedCode>("Write a program that prints 1.").await?;
     /// assert_eq!(generated.value.dependencies, ["numpy"]);
@@ -110,26 +110,26 @@ impl Llm {
         request: impl Into<Request>,
     ) -> Result<Structured<T>, JsonError> {
         let schema = Schema::of::<T>();
-        let request = asking(request.into(), &schema);
+        let request = with_schema_prompt(request.into(), &schema);
         let response = self.generate(request.clone()).await?;
-        let problem = match read_reply(&schema.schema, &response) {
-            Ok(read) => return Ok(Structured::of(read, response)),
+        let problem = match parse_reply(&schema.schema, &response) {
+            Ok(read) => return Ok(Structured::new(read, response)),
             Err(problem) => problem,
         };
         if response.tool_calls().next().is_some() {
             // It is not done: who gave it tools has to call them first.
             return Err(JsonError::Unreadable {
-                unreadable: problem,
+                error: problem,
                 response: Box::new(response),
             });
         }
-        let repair = repairing(request, &response, &problem);
+        let repair = repair_request(request, &response, &problem);
         match self.generate(repair).await {
-            Ok(second) => repaired(&schema.schema, problem, &response, second),
+            Ok(second) => finish_repair(&schema.schema, problem, &response, second),
             Err(error) => {
                 let mut unreadable = problem;
-                unreadable.tried.push((Rung::Repaired, error.to_string()));
-                Err(JsonError::Unreadable { unreadable, response: Box::new(response) })
+                unreadable.attempts.push((Rung::Repaired, error.to_string()));
+                Err(JsonError::Unreadable { error: unreadable, response: Box::new(response) })
             }
         }
     }
@@ -145,7 +145,7 @@ impl Llm {
         match self.generate_json(request).await {
             Ok(structured) => Ok(structured),
             Err(JsonError::Call(error)) => Err(error),
-            Err(JsonError::Unreadable { unreadable, response }) => Ok(Structured {
+            Err(JsonError::Unreadable { error: unreadable, response }) => Ok(Structured {
                 value: default,
                 rung: Rung::Default,
                 notes: unreadable.notes(),
@@ -158,7 +158,7 @@ impl Llm {
 /// Adds the schema to a request, for the provider and in words for the models of providers that do not know it.
 ///
 /// The words stand at the end of the last message: a conversation that was cached before stays so.
-fn asking(mut request: Request, schema: &Schema) -> Request {
+fn with_schema_prompt(mut request: Request, schema: &Schema) -> Request {
     let words = format!(
         "\n\nAnswer with JSON alone, without fences and without words around it. It has to fit this JSON Schema:\n{}",
         schema.schema
@@ -171,7 +171,7 @@ fn asking(mut request: Request, schema: &Schema) -> Request {
 }
 
 /// Goes on with the conversation: what was wrong, and once more please.
-fn repairing(request: Request, response: &Response, problem: &Unreadable) -> Request {
+fn repair_request(request: Request, response: &Response, problem: &UnreadableError) -> Request {
     let cut = match response.finish {
         Finish::Length => " It was cut off because it was too long: be shorter.",
         _ => "",
@@ -196,46 +196,46 @@ fn excerpt(reply: &str) -> String {
     }
 }
 
-fn read_reply<T: DeserializeOwned>(
+fn parse_reply<T: DeserializeOwned>(
     schema: &Value,
     response: &Response,
-) -> Result<Reading<T>, Unreadable> {
+) -> Result<Parsed<T>, UnreadableError> {
     read::read(schema, &response.text(), response.finish == Finish::Length)
 }
 
-fn repaired<T: DeserializeOwned>(
+fn finish_repair<T: DeserializeOwned>(
     schema: &Value,
-    first: Unreadable,
+    first: UnreadableError,
     response: &Response,
     mut second: Response,
 ) -> Result<Structured<T>, JsonError> {
-    let read = read_reply(schema, &second);
+    let read = parse_reply(schema, &second);
     second.usage = response.usage.zip(second.usage).map(|(first, second)| first + second);
     second.latency += response.latency;
     second.cost = response.cost.zip(second.cost).map(|(first, second)| first + second);
     match read {
-        Ok(Reading { value, notes, .. }) => {
+        Ok(Parsed { value, notes, .. }) => {
             let notes = first.notes().into_iter().chain(notes).collect();
             Ok(Structured { value, rung: Rung::Repaired, notes, response: second })
         }
         Err(again) => {
             let mut unreadable = first;
             let again = again.notes().join("; ");
-            unreadable.tried.push((Rung::Repaired, again));
-            Err(JsonError::Unreadable { unreadable, response: Box::new(second) })
+            unreadable.attempts.push((Rung::Repaired, again));
+            Err(JsonError::Unreadable { error: unreadable, response: Box::new(second) })
         }
     }
 }
 
 impl<T> Structured<T> {
-    fn of(Reading { value, rung, notes, .. }: Reading<T>, response: Response) -> Self {
+    fn new(Parsed { value, rung, notes, .. }: Parsed<T>, response: Response) -> Self {
         Self { value, rung, notes, response }
     }
 }
 
-impl Unreadable {
+impl UnreadableError {
     fn notes(&self) -> Vec<String> {
-        self.tried.iter().map(|(rung, problem)| format!("{rung}: {problem}")).collect()
+        self.attempts.iter().map(|(rung, problem)| format!("{rung}: {problem}")).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A provider on this machine, for tests of whole programs: it speaks as OpenAI does, answers by a model, and counts.
 //!
 //! A program that is pointed at it by `OPENAI_COMPATIBLE_BASE_URL` asks it over a real connection; a test can keep a call
-//! waiting, kill the program, and see which calls are made again.
+//! waiting_call, kill the program, and see which calls are made again.
 
 use std::{
     io,
@@ -20,11 +20,11 @@ use tokio::{
 use crate::{Llm, Message, Model, Request, Schema, lock::lock};
 
 /// How long a call is waited for; nothing takes so long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The provider. It answers one call after the other.
 #[derive(Debug)]
-pub struct Provider {
+pub struct FakeProvider {
     address: String,
     shared: Arc<Shared>,
 }
@@ -34,17 +34,17 @@ struct Shared {
     model: Llm,
     /// How many calls were answered.
     answered: watch::Sender<usize>,
-    /// Which call is kept waiting, counted from 1: all before it are answered.
-    held: watch::Sender<usize>,
+    /// Which call is kept waiting_call, counted from 1: all before it are answered.
+    held_call: watch::Sender<usize>,
     /// Which call waits.
-    waiting: watch::Sender<usize>,
+    waiting_call: watch::Sender<usize>,
     /// Where the caller keeps answers, and how many were given before the first one there.
-    // A std mutex: held to copy it, never over an await.
+    // A std mutex: held_call to copy it, never over an await.
     recording: Mutex<Option<(PathBuf, usize)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Provider {
+impl FakeProvider {
     /// Listens on a free port of this machine, and answers as a model does.
     pub async fn start(model: Llm) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -52,8 +52,8 @@ impl Provider {
         let shared = Arc::new(Shared {
             model,
             answered: watch::Sender::new(0),
-            held: watch::Sender::new(usize::MAX),
-            waiting: watch::Sender::new(0),
+            held_call: watch::Sender::new(usize::MAX),
+            waiting_call: watch::Sender::new(0),
             recording: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         });
@@ -78,44 +78,44 @@ impl Provider {
 
     /// Answers no call before the answer to the one before is in this recording, where the caller keeps them: so what a
     /// kill can lose is known.
-    pub fn keep(&self, recording: &Path) {
-        self.keep_from(recording, 0);
+    pub fn sync_with_recording(&self, recording: &Path) {
+        self.sync_with_recording_after(recording, 0);
     }
 
     /// The same, after so many answers that the caller kept elsewhere.
-    pub fn keep_from(&self, recording: &Path, before: usize) {
+    pub fn sync_with_recording_after(&self, recording: &Path, before: usize) {
         *lock(&self.shared.recording) = Some((recording.to_owned(), before));
     }
 
-    /// Keeps this call waiting from now on; what is given resolves when it is made.
+    /// Keeps this call waiting_call from now on; what is given resolves when it is made.
     ///
     /// # Panics
     ///
     /// If it is not made within two minutes.
     pub fn hold(&self, call: usize) -> impl Future<Output = ()> + use<> {
-        self.shared.held.send_replace(call);
-        waits(self.shared.waiting.subscribe(), call)
+        self.shared.held_call.send_replace(call);
+        wait_until_waiting(self.shared.waiting_call.subscribe(), call)
     }
 
-    /// Keeps no call waiting any more.
+    /// Keeps no call waiting_call any more.
     pub fn release(&self) {
-        self.shared.held.send_replace(usize::MAX);
+        self.shared.held_call.send_replace(usize::MAX);
     }
 
-    /// Waits until the caller that was kept waiting is gone; what it asked will be asked again.
+    /// Waits until the caller that was kept waiting_call is gone; what it asked will be asked again.
     ///
     /// # Panics
     ///
     /// If it is still there after two minutes.
-    pub async fn forget(&self) {
-        waits(self.shared.waiting.subscribe(), 0).await;
+    pub async fn wait_for_disconnect(&self) {
+        wait_until_waiting(self.shared.waiting_call.subscribe(), 0).await;
     }
 }
 
-async fn waits(mut waiting: watch::Receiver<usize>, call: usize) {
-    let waits = waiting.wait_for(|it| *it == call);
-    let seen = tokio::time::timeout(PATIENCE, waits).await;
-    assert!(seen.is_ok(), "call {call} was waited for for {PATIENCE:?}");
+async fn wait_until_waiting(mut waiting_call: watch::Receiver<usize>, call: usize) {
+    let waits = waiting_call.wait_for(|it| *it == call);
+    let seen = tokio::time::timeout(TIMEOUT, waits).await;
+    assert!(seen.is_ok(), "call {call} was waited for for {TIMEOUT:?}");
 }
 
 impl Shared {
@@ -138,18 +138,18 @@ impl Shared {
         let turn = async {
             let turn = self.turn.lock().await;
             let number = *self.answered.borrow() + 1;
-            self.kept(number - 1).await;
-            let mut held = self.held.subscribe();
-            if *held.borrow_and_update() == number {
-                self.waiting.send_replace(number);
-                held.wait_for(|it| *it != number).await.ok()?;
+            self.wait_until_recorded(number - 1).await;
+            let mut held_call = self.held_call.subscribe();
+            if *held_call.borrow_and_update() == number {
+                self.waiting_call.send_replace(number);
+                held_call.wait_for(|it| *it != number).await.ok()?;
             }
             Some((turn, number))
         };
         let (_turn, number) = tokio::select! {
             biased;
-            () = gone(caller) => {
-                self.waiting.send_replace(0);
+            () = disconnected(caller) => {
+                self.waiting_call.send_replace(0);
                 return None;
             }
             turn = turn => turn?,
@@ -169,7 +169,7 @@ impl Shared {
     }
 
     /// Waits until so many answers are in the caller's recording, if it has one.
-    async fn kept(&self, calls: usize) {
+    async fn wait_until_recorded(&self, calls: usize) {
         loop {
             let Some((path, before)) = lock(&self.recording).clone() else { return };
             let calls = calls.saturating_sub(before);
@@ -184,7 +184,7 @@ impl Shared {
 }
 
 /// Returns when the caller hangs up.
-async fn gone(caller: &TcpStream) {
+async fn disconnected(caller: &TcpStream) {
     let mut byte = [0];
     while caller.readable().await.is_ok() && !matches!(caller.peek(&mut byte).await, Ok(0) | Err(_))
     {

@@ -9,7 +9,7 @@ use std::{
     fmt::Write as _,
 };
 
-use super::{Answer, Codec, Fault, Frames, Framing, Incoming};
+use super::{DecodedResponse, Codec, CallError, EventFramer, Framing, StreamReader};
 use crate::{ErrorKind, Finish, Listener, Part, Piece};
 
 use self::recording::Recording;
@@ -28,7 +28,7 @@ fn cassette_answers_decode() {
     for recording in recording::all().iter().filter(|it| it.is_success()) {
         let Some(codec) = recording.codec() else { continue };
         let answer = match recording.is_stream() {
-            true => Told::of(&*codec, [recording.body.as_bytes()]).answer,
+            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]).answer,
             false => codec.decode(recording.body.as_bytes()),
         };
         match answer {
@@ -36,9 +36,9 @@ fn cassette_answers_decode() {
                 wrong.extend(wrong_with_answer(recording, &answer));
                 tally.count(recording, "decoded");
             }
-            Err(fault) => {
-                wrong.extend(wrong_with_fault(recording, &fault));
-                tally.count(recording, &format!("{:?}", fault.kind));
+            Err(error) => {
+                wrong.extend(wrong_with_fault(recording, &error));
+                tally.count(recording, &format!("{:?}", error.kind));
             }
         }
     }
@@ -51,11 +51,11 @@ fn cassette_own_answers_are_these() {
     let mut text = String::new();
     for recording in recording::own().iter().filter(|it| it.is_success()) {
         let codec = recording.codec().expect("all of them generate");
-        let told = match recording.is_stream() {
-            true => Told::of(&*codec, [recording.body.as_bytes()]),
-            false => Told { pieces: Vec::new(), answer: codec.decode(recording.body.as_bytes()) },
+        let outcome = match recording.is_stream() {
+            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]),
+            false => StreamOutcome { pieces: Vec::new(), answer: codec.decode(recording.body.as_bytes()) },
         };
-        writeln!(text, "{}: {told:#?}", recording.file).unwrap();
+        writeln!(text, "{}: {outcome:#?}", recording.file).unwrap();
     }
     insta::assert_snapshot!(text);
 }
@@ -67,17 +67,17 @@ fn cassette_streams_split_anywhere() {
         let Some(codec) = recording.codec() else { continue };
         let body = recording.body.as_bytes();
         let n_cuts = check_frames(recording, &*codec);
-        let whole = Told::of(&*codec, [body]);
+        let whole = StreamOutcome::of(&*codec, [body]);
         whole.check_pieces(recording);
-        assert_eq!(Told::of(&*codec, body.chunks(1)), whole, "{}: byte by byte", recording.file);
-        let n_readings = n_readings(body.len());
-        for cut in spread(body.len(), n_readings) {
+        assert_eq!(StreamOutcome::of(&*codec, body.chunks(1)), whole, "{}: byte by byte", recording.file);
+        let n_full_reads = n_full_reads(body.len());
+        for cut in spread(body.len(), n_full_reads) {
             let (begin, end) = body.split_at(cut);
-            assert_eq!(Told::of(&*codec, [begin, end]), whole, "{}: cut at {cut}", recording.file);
+            assert_eq!(StreamOutcome::of(&*codec, [begin, end]), whole, "{}: cut at {cut}", recording.file);
         }
         tally.count(recording, "streams");
         tally.add(recording, "cuts of an event", n_cuts);
-        tally.add(recording, "cuts of an answer", n_readings);
+        tally.add(recording, "cuts of an answer", n_full_reads);
     }
     tally.print("split streams");
 }
@@ -88,18 +88,18 @@ fn cassette_streams_cut_short_are_faults() {
     for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
         let Some(codec) = recording.codec() else { continue };
         let end = end_of_answer(recording);
-        let is_answer = Told::of(&*codec, [recording.body.as_bytes()]).answer.is_ok();
-        let n = n_readings(end);
+        let is_answer = StreamOutcome::of(&*codec, [recording.body.as_bytes()]).answer.is_ok();
+        let n = n_full_reads(end);
         let at_the_end = (end.saturating_sub(n)..end).rev();
         for cut in at_the_end.chain(spread(end, n)) {
-            let told = Told::of(&*codec, [&recording.body.as_bytes()[..cut]]);
-            let fault =
-                told.answer.expect_err(&format!("{}: cut at {cut} is whole", recording.file));
+            let outcome = StreamOutcome::of(&*codec, [&recording.body.as_bytes()[..cut]]);
+            let error =
+                outcome.answer.expect_err(&format!("{}: cut at {cut} is whole", recording.file));
             if is_answer {
                 assert_eq!(
-                    fault.kind,
-                    ErrorKind::Cut,
-                    "{}: cut at {cut}: {fault:?}",
+                    error.kind,
+                    ErrorKind::Truncated,
+                    "{}: cut at {cut}: {error:?}",
                     recording.file
                 );
             }
@@ -115,12 +115,12 @@ fn cassette_errors_decode() {
     for recording in recording::all().iter().filter(|it| it.status >= 400) {
         // Endpoints that generate nothing have errors of the same form.
         let codec = recording.codec().unwrap_or_else(super::anthropic);
-        let fault =
-            codec.decode_error(recording.status, &recording.answer, recording.body.as_bytes());
-        let fits = kinds_of(recording.status).contains(&fault.kind);
-        assert!(fits, "{}: status {}: {fault:?}", recording.file, recording.status);
-        assert!(!fault.message.is_empty() && fault.message.len() < 4000, "{}", recording.file);
-        tally.count(recording, &format!("{} {:?}", recording.status, fault.kind));
+        let error =
+            codec.decode_error(recording.status, &recording.headers, recording.body.as_bytes());
+        let fits = kinds_of(recording.status).contains(&error.kind);
+        assert!(fits, "{}: status {}: {error:?}", recording.file, recording.status);
+        assert!(!error.message.is_empty() && error.message.len() < 4000, "{}", recording.file);
+        tally.count(recording, &format!("{} {:?}", recording.status, error.kind));
     }
     tally.print("errors");
 }
@@ -128,24 +128,24 @@ fn cassette_errors_decode() {
 #[test]
 fn cassette_requests_have_the_recorded_shape() {
     let mut tally = Tally::default();
-    let mut unsayable = Tally::default();
-    let mut sayable = BTreeMap::new();
+    let mut unsupported = Tally::default();
+    let mut expressible = BTreeMap::new();
     let mut differences = Vec::new();
     for recording in recording::all().iter().filter(|it| it.is_success()) {
         let Some(codec) = recording.codec() else { continue };
-        let theirs = serde_json::from_str(&recording.asked)
+        let theirs = serde_json::from_str(&recording.request_body)
             .unwrap_or_else(|error| panic!("{}: {error}", recording.file));
-        let sayable =
-            sayable.entry(format!("{codec:?}")).or_insert_with(|| shape::sayable(&*codec));
-        let report = shape::compare(recording, &*codec, sayable, theirs);
-        for reason in report.unsayable {
-            unsayable.count(recording, &reason);
+        let expressible =
+            expressible.entry(format!("{codec:?}")).or_insert_with(|| shape::expressible(&*codec));
+        let report = shape::compare(recording, &*codec, expressible, theirs);
+        for reason in report.unsupported {
+            unsupported.count(recording, &reason);
         }
         differences.extend(report.differences.iter().map(|it| format!("{}: {it}", recording.file)));
         tally.count(recording, "compared");
     }
     tally.print("requests");
-    unsayable.print("what our interface cannot say");
+    unsupported.print("what our interface cannot say");
     assert!(
         differences.is_empty(),
         "{} differences:\n{}",
@@ -154,7 +154,7 @@ fn cassette_requests_have_the_recorded_shape() {
     );
 }
 
-/// A recorded place that is not among these is counted as one that we cannot say, so that this is what a codec must
+/// A recorded path that is not among these is counted as one that we cannot say, so that this is what a codec must
 /// not lose.
 #[test]
 fn cassette_places_that_our_requests_have() {
@@ -172,8 +172,8 @@ fn cassette_places_that_our_requests_have() {
     for codec in codecs {
         writeln!(text, "{codec:?}").unwrap();
         // The insides of schemas are the caller's.
-        for place in shape::sayable(&*codec).iter().filter(|it| !it.contains("/properties")) {
-            writeln!(text, "  {place}").unwrap();
+        for path in shape::expressible(&*codec).iter().filter(|it| !it.contains("/properties")) {
+            writeln!(text, "  {path}").unwrap();
         }
     }
     insta::assert_snapshot!(text);
@@ -189,18 +189,18 @@ fn cassette_endpoints_that_generate_nothing() {
     tally.print("not for us");
 }
 
-/// What an answer told while it came, and what it was.
+/// What an answer outcome while it came, and what it was.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct StreamOutcome {
     pieces: Vec<Piece>,
-    answer: Result<Answer, Fault>,
+    answer: Result<DecodedResponse, CallError>,
 }
 
-impl Told {
+impl StreamOutcome {
     fn of<'b>(codec: &dyn Codec, body: impl IntoIterator<Item = &'b [u8]>) -> Self {
         let mut pieces = Vec::new();
-        let mut hear = |piece| pieces.push(piece);
-        let answer = read(codec, body, &mut Listener::new(&mut hear));
+        let mut on_piece = |piece| pieces.push(piece);
+        let answer = read(codec, body, &mut Listener::new(&mut on_piece));
         Self { pieces, answer }
     }
 
@@ -208,13 +208,13 @@ impl Told {
     #[track_caller]
     fn check_pieces(&self, recording: &Recording) {
         let Ok(answer) = &self.answer else { return };
-        let mut told = (String::new(), Vec::new());
+        let mut outcome = (String::new(), Vec::new());
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => told.0.push_str(text),
-                Piece::ToolCall(call) => told.1.push(call.clone()),
+                Piece::Text(text) => outcome.0.push_str(text),
+                Piece::ToolCall(call) => outcome.1.push(call.clone()),
                 Piece::Reasoning(_) => {}
-                Piece::Again => panic!("{}: nothing started over", recording.file),
+                Piece::Restart => panic!("{}: nothing started over", recording.file),
             }
         }
         let mut whole = (String::new(), Vec::new());
@@ -225,7 +225,7 @@ impl Told {
                 Part::Reasoning { .. } | Part::ToolResult { .. } => {}
             }
         }
-        assert_eq!(told, whole, "{}: pieces and answer differ", recording.file);
+        assert_eq!(outcome, whole, "{}: pieces and answer differ", recording.file);
     }
 }
 
@@ -233,15 +233,15 @@ fn read<'b>(
     codec: &dyn Codec,
     body: impl IntoIterator<Item = &'b [u8]>,
     listener: &mut Listener<'_>,
-) -> Result<Answer, Fault> {
-    let mut incoming = Incoming::new(codec, MAX_EVENT);
+) -> Result<DecodedResponse, CallError> {
+    let mut reader = StreamReader::new(codec, MAX_EVENT);
     for bytes in body {
-        incoming.push(bytes, listener)?;
-        if incoming.is_done() {
+        reader.push(bytes, listener)?;
+        if reader.is_done() {
             break;
         }
     }
-    incoming.finish(listener)
+    reader.finish(listener)
 }
 
 /// Every cut gives the same events; says how many were made. Of each cut only the event that it falls into is read
@@ -252,9 +252,9 @@ fn check_frames(recording: &Recording, codec: &dyn Codec) -> usize {
     let mut n_cuts = 0;
     let body = recording.body.as_bytes();
     let events = |pieces: &[&[u8]]| {
-        let mut frames = Frames::new(codec.framing(), MAX_EVENT);
-        let mut events: Vec<_> = pieces.iter().flat_map(|it| frames.push(it).unwrap()).collect();
-        events.extend(frames.finish());
+        let mut framer = EventFramer::new(codec.framing(), MAX_EVENT);
+        let mut events: Vec<_> = pieces.iter().flat_map(|it| framer.push(it).unwrap()).collect();
+        events.extend(framer.finish());
         events
     };
     let separator = match codec.framing() {
@@ -278,7 +278,7 @@ fn check_frames(recording: &Recording, codec: &dyn Codec) -> usize {
 
 /// How often a body is read again as a whole: short ones often, long ones a few times, so that all of them take
 /// about the same time.
-fn n_readings(len: usize) -> usize {
+fn n_full_reads(len: usize) -> usize {
     (60_000 / len.max(1)).clamp(4, 100)
 }
 
@@ -297,8 +297,8 @@ fn spread(len: usize, n: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |it| len * it / n)
 }
 
-fn wrong_with_answer(recording: &Recording, answer: &Answer) -> Option<String> {
-    let Answer { content, usage, .. } = answer;
+fn wrong_with_answer(recording: &Recording, answer: &DecodedResponse) -> Option<String> {
+    let DecodedResponse { content, usage, .. } = answer;
     let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let is_priced = recording.provider == "openrouter" && recording.path.ends_with("/completions");
     let Some(usage) = usage else { return Some("no usage".to_owned()) };
@@ -327,9 +327,9 @@ fn total(body: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// A success that is a fault all the same says why in its body.
-fn wrong_with_fault(recording: &Recording, fault: &Fault) -> Option<String> {
-    let signs: &[&str] = match fault.kind {
+/// A success that is a error all the same says why in its body.
+fn wrong_with_fault(recording: &Recording, error: &CallError) -> Option<String> {
+    let signs: &[&str] = match error.kind {
         ErrorKind::Refused => &[
             r#""refusal":""#,
             r#""type":"refusal""#,
@@ -341,7 +341,7 @@ fn wrong_with_fault(recording: &Recording, fault: &Fault) -> Option<String> {
             r#"PROHIBITED_CONTENT""#,
             r#""finishReason":"RECITATION""#,
         ],
-        ErrorKind::Exhausted => &[
+        ErrorKind::ReasoningOnly => &[
             r#"finish_reason":"length""#,
             r#"done_reason":"length""#,
             r#"stop_reason":"max_tokens""#,
@@ -349,28 +349,28 @@ fn wrong_with_fault(recording: &Recording, fault: &Fault) -> Option<String> {
             r#""reason":"max_output_tokens""#,
         ],
         ErrorKind::Malformed => &["MALFORMED_FUNCTION_CALL"],
-        ErrorKind::Cut => &[],
+        ErrorKind::Truncated => &[],
         _ => &[r#""error":{"#],
     };
     let body = recording.body.replace("\": ", "\":");
     let is_said = signs.iter().any(|it| body.contains(it));
-    (!is_said).then(|| format!("{}: {fault:?}", recording.file))
+    (!is_said).then(|| format!("{}: {error:?}", recording.file))
 }
 
 /// The kinds that an error of a status may have.
 fn kinds_of(status: u16) -> &'static [ErrorKind] {
-    use ErrorKind::{Auth, BadRequest, NotFound, Overloaded, RateLimited, Refused, Spent, TooLong};
+    use ErrorKind::{Auth, BadRequest, NotFound, Overloaded, RateLimited, Refused, QuotaExhausted, RequestTooLong};
     match status {
-        400 => &[BadRequest, NotFound, TooLong, Spent, Refused, Auth],
+        400 => &[BadRequest, NotFound, RequestTooLong, QuotaExhausted, Refused, Auth],
         401 => &[Auth],
-        402 => &[Spent, RateLimited],
-        403 => &[Auth, Refused, Spent],
+        402 => &[QuotaExhausted, RateLimited],
+        403 => &[Auth, Refused, QuotaExhausted],
         404 => &[NotFound],
-        413 => &[TooLong],
-        429 => &[RateLimited, Spent],
+        413 => &[RequestTooLong],
+        429 => &[RateLimited, QuotaExhausted],
         501 => &[BadRequest],
-        408 | 409 | 498 | 499 | 500.. => &[Overloaded, TooLong],
-        _ => &[BadRequest, Refused, TooLong],
+        408 | 409 | 498 | 499 | 500.. => &[Overloaded, RequestTooLong],
+        _ => &[BadRequest, Refused, RequestTooLong],
     }
 }
 

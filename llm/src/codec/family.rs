@@ -3,7 +3,7 @@
 use crate::Effort;
 
 /// Whether a model takes a temperature: the newer ones of OpenAI's, Anthropic's and Google's do not.
-pub(super) fn takes_temperature(model: &str) -> bool {
+pub(super) fn supports_temperature(model: &str) -> bool {
     let is_new_claude = bare(model).contains("claude") && claude_version(model) >= (4, 7);
     // Google's later ones do not heed it, and the latest are to refuse it.
     !(is_openai_reasoning(model) || is_new_claude || gemini_version(model) >= 3)
@@ -93,7 +93,7 @@ mod tests {
             "qwen-7-8b",
             "m",
         ] {
-            assert!(takes_temperature(model), "{model}");
+            assert!(supports_temperature(model), "{model}");
         }
         for model in [
             "gpt-5.6-luna",
@@ -102,7 +102,7 @@ mod tests {
             "anthropic/claude-haiku-5.5",
             "gemini-3.5-flash-lite",
         ] {
-            assert!(!takes_temperature(model), "{model}");
+            assert!(!supports_temperature(model), "{model}");
         }
     }
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use self::decode::Chunks;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use self::decode::ChunkDecoder;
+use super::{DecodedResponse, Codec, CallError, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
@@ -18,24 +18,24 @@ pub(crate) fn gemini() -> Box<dyn Codec> {
 struct Gemini;
 
 impl Codec for Gemini {
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<WireRequest, CallError> {
         let method = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
         // Google's own list of models gives their names so.
         let model = model.strip_prefix("models/").unwrap_or(model);
         let path = format!("/v1beta/models/{model}:{method}");
         let body = Value::Object(encode::body(model, request));
-        Ok(Wire { path, headers: Vec::new(), body })
+        Ok(WireRequest { path, headers: Vec::new(), body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::whole(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Chunks::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(ChunkDecoder::default())
     }
 }

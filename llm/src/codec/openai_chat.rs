@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use self::decode::Chunks;
+use self::decode::ChunkDecoder;
 pub(crate) use self::quirks::Quirks;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use super::{DecodedResponse, Codec, CallError, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
@@ -22,24 +22,24 @@ struct OpenAiChat {
 }
 
 impl Codec for OpenAiChat {
-    fn takes_temperature(&self, model: &str) -> bool {
-        self.quirks.takes_temperature(model)
+    fn supports_temperature(&self, model: &str) -> bool {
+        self.quirks.supports_temperature(model)
     }
 
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(&self.quirks, model, request, stream)?);
-        Ok(Wire { path: "/chat/completions".to_owned(), headers: Vec::new(), body })
+        Ok(WireRequest { path: "/chat/completions".to_owned(), headers: Vec::new(), body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::whole(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Chunks::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(ChunkDecoder::default())
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use self::decode::Events;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use self::decode::EventDecoder;
+use super::{DecodedResponse, Codec, CallError, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
@@ -18,20 +18,20 @@ pub(crate) fn openai_responses() -> Box<dyn Codec> {
 struct OpenAiResponses;
 
 impl Codec for OpenAiResponses {
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(model, request, stream)?);
-        Ok(Wire { path: "/responses".to_owned(), headers: Vec::new(), body })
+        Ok(WireRequest { path: "/responses".to_owned(), headers: Vec::new(), body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::whole(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Events::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(EventDecoder::default())
     }
 }

@@ -54,44 +54,44 @@ impl Dialect {
             return Some(reference.into());
         }
         let mut adapted = Map::new();
-        let mut unsaid = Vec::new();
+        let mut described = Vec::new();
         for (keyword, value) in given {
             match self.keyword(keyword, value)? {
-                Said::As(keyword, value) => drop(adapted.insert(keyword, value)),
-                Said::InWords => unsaid.push(format!("{keyword}: {value}")),
-                Said::Nowhere => {}
+                KeywordMapping::Keep(keyword, value) => drop(adapted.insert(keyword, value)),
+                KeywordMapping::Describe => described.push(format!("{keyword}: {value}")),
+                KeywordMapping::Omit => {}
             }
         }
-        if !unsaid.is_empty() {
+        if !described.is_empty() {
             let words = given.get("description").and_then(Value::as_str).unwrap_or_default();
-            let words = format!("{words} ({})", unsaid.join(", "));
+            let words = format!("{words} ({})", described.join(", "));
             adapted.insert("description".to_owned(), words.trim_start().into());
         }
-        self.close(&mut adapted)?;
+        self.close_object(&mut adapted)?;
         Some(adapted.into())
     }
 
-    fn keyword(self, keyword: &str, value: &Value) -> Option<Said> {
-        let same = |value| Some(Said::As(keyword.to_owned(), value));
+    fn keyword(self, keyword: &str, value: &Value) -> Option<KeywordMapping> {
+        let same = |value| Some(KeywordMapping::Keep(keyword.to_owned(), value));
         match keyword {
             "properties" | "$defs" | "definitions" => same(self.schemas(value)?),
             "items" | "additionalProperties" if value.is_object() => same(self.schema(value)?),
             // Where exactly one alternative has to fit, one that fits at all is a wider net, but the only one.
             "oneOf" if self != Self::Gemini => {
-                Some(Said::As("anyOf".to_owned(), self.each(value)?))
+                Some(KeywordMapping::Keep("anyOf".to_owned(), self.each(value)?))
             }
             "anyOf" | "oneOf" | "prefixItems" => same(self.each(value)?),
-            "const" if self == Self::Gemini => Some(Said::As("enum".to_owned(), json!([value]))),
+            "const" if self == Self::Gemini => Some(KeywordMapping::Keep("enum".to_owned(), json!([value]))),
             "allOf" | "not" | "if" | "then" | "else" | "patternProperties" | "dependentSchemas"
             | "dependentRequired" => None,
-            "$schema" | "default" | "examples" | "$comment" => Some(Said::Nowhere),
-            "format" if !self.takes_format(value) => Some(Said::Nowhere),
-            _ if self.takes(keyword, value) => same(value.clone()),
-            _ => Some(Said::InWords),
+            "$schema" | "default" | "examples" | "$comment" => Some(KeywordMapping::Omit),
+            "format" if !self.supports_format(value) => Some(KeywordMapping::Omit),
+            _ if self.supports(keyword, value) => same(value.clone()),
+            _ => Some(KeywordMapping::Describe),
         }
     }
 
-    fn takes(self, keyword: &str, value: &Value) -> bool {
+    fn supports(self, keyword: &str, value: &Value) -> bool {
         match keyword {
             "minimum" | "maximum" | "maxItems" => self != Self::Anthropic,
             "minItems" => self != Self::Anthropic || value.as_u64().is_some_and(|it| it <= 1),
@@ -104,7 +104,7 @@ impl Dialect {
     }
 
     /// Rust's own names of number formats are no formats to anybody else.
-    fn takes_format(self, format: &Value) -> bool {
+    fn supports_format(self, format: &Value) -> bool {
         let formats: &[&str] = match self {
             Self::Gemini => &["date-time", "date", "time", "float", "double", "int32", "int64"],
             Self::OpenAi | Self::Anthropic => &[
@@ -134,7 +134,7 @@ impl Dialect {
     }
 
     /// Makes an object have these fields and no others.
-    fn close(self, schema: &mut Map<String, Value>) -> Option<()> {
+    fn close_object(self, schema: &mut Map<String, Value>) -> Option<()> {
         let kind = schema.get("type");
         let is_object = kind.is_some_and(|it| {
             it == "object" || it.as_array().is_some_and(|it| it.contains(&"object".into()))
@@ -158,10 +158,10 @@ impl Dialect {
 }
 
 /// What becomes of a keyword.
-enum Said {
-    As(String, Value),
-    InWords,
-    Nowhere,
+enum KeywordMapping {
+    Keep(String, Value),
+    Describe,
+    Omit,
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
 
     fn river() -> Value {
         json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$schema": "https://json-schema.org/builder/2020-12/schema",
             "type": "object",
             "description": "A river",
             "properties": {

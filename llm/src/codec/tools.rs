@@ -8,7 +8,7 @@ use super::schema;
 use crate::{Message, Part, Tool};
 
 /// A tool, as OpenAI's chat completions have it, and Ollama's chat.
-pub(super) fn in_a_chat(tool: &Tool) -> Value {
+pub(super) fn chat_tool(tool: &Tool) -> Value {
     let Tool { name, description, parameters } = tool;
     let parameters = schema::plain(parameters);
     let function = json!({ "name": name, "description": description, "parameters": parameters });
@@ -19,7 +19,7 @@ pub(super) fn in_a_chat(tool: &Tool) -> Value {
 /// the calls, and then the words, if there are any or nothing else is.
 ///
 /// `result` says in which key a result names its call, and by what.
-pub(super) fn user_in_a_chat<'a>(
+pub(super) fn chat_user_messages<'a>(
     message: &'a Message,
     result: impl Fn(&'a str, &'a str) -> (&'static str, &'a str),
     words: impl FnOnce(&str) -> Value,
@@ -28,7 +28,7 @@ pub(super) fn user_in_a_chat<'a>(
     for part in &message.parts {
         if let Part::ToolResult { id, name, content, failed } = part {
             let (key, call) = result(id, name);
-            let content = self::result(content, *failed);
+            let content = self::result_text(content, *failed);
             messages.push(json!({ "role": "tool", key: call, "content": content }));
         }
     }
@@ -40,6 +40,6 @@ pub(super) fn user_in_a_chat<'a>(
 }
 
 /// What a tool gave, where a protocol has no other way to say that it failed.
-pub(super) fn result(content: &str, failed: bool) -> Cow<'_, str> {
+pub(super) fn result_text(content: &str, failed: bool) -> Cow<'_, str> {
     if failed { format!("The tool failed: {content}").into() } else { content.into() }
 }

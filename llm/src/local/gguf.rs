@@ -15,7 +15,7 @@ use candle_core::{
 };
 
 /// What is wrong with a file, in words: where, and what to do.
-pub(super) type Trouble = String;
+pub(super) type ErrorMessage = String;
 
 /// An open GGUF file.
 pub(super) struct Gguf {
@@ -26,7 +26,7 @@ pub(super) struct Gguf {
 }
 
 impl Gguf {
-    pub(super) fn open(path: &Path) -> Result<Self, Trouble> {
+    pub(super) fn open(path: &Path) -> Result<Self, ErrorMessage> {
         let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut file = BufReader::new(file);
         let content = Content::read(&mut file).map_err(|error| {
@@ -43,30 +43,30 @@ impl Gguf {
     }
 
     /// Says in which file something is wrong.
-    pub(super) fn trouble(&self, what: impl std::fmt::Display) -> Trouble {
+    pub(super) fn error(&self, what: impl std::fmt::Display) -> ErrorMessage {
         format!("{}: {what}", self.path.display())
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<&str, Trouble> {
+    pub(super) fn text(&self, key: &str) -> Result<&str, ErrorMessage> {
         match self.content.metadata.get(key) {
             Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(self.trouble(format_args!("`{key}` is not a text"))),
-            None => Err(self.trouble(format_args!("`{key}` is missing"))),
+            Some(_) => Err(self.error(format_args!("`{key}` is not a text"))),
+            None => Err(self.error(format_args!("`{key}` is missing"))),
         }
     }
 
-    pub(super) fn texts(&self, key: &str) -> Result<Vec<&str>, Trouble> {
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<&str>, ErrorMessage> {
         let texts = self.list(key)?.iter().map(|value| match value {
             Value::String(text) => Ok(text.as_str()),
-            _ => Err(self.trouble(format_args!("`{key}` is not a list of texts"))),
+            _ => Err(self.error(format_args!("`{key}` is not a list of texts"))),
         });
         texts.collect()
     }
 
-    pub(super) fn list(&self, key: &str) -> Result<&[Value], Trouble> {
+    pub(super) fn list(&self, key: &str) -> Result<&[Value], ErrorMessage> {
         match self.content.metadata.get(key) {
             Some(Value::Array(items)) => Ok(items),
-            _ => Err(self.trouble(format_args!("`{key}` is no list, or missing"))),
+            _ => Err(self.error(format_args!("`{key}` is no list, or missing"))),
         }
     }
 
@@ -76,22 +76,22 @@ impl Gguf {
 
     /// A whole number that may be missing.
     pub(super) fn optional_number(&self, key: &str) -> Option<usize> {
-        self.content.metadata.get(key).and_then(whole)
+        self.content.metadata.get(key).and_then(as_usize)
     }
 
     /// A whole number that stands under the architecture's name, as `llama.context_length`.
-    pub(super) fn number(&self, key: &str) -> Result<usize, Trouble> {
+    pub(super) fn number(&self, key: &str) -> Result<usize, ErrorMessage> {
         let key = self.key(key);
         let number = self.optional_number(&key);
-        number.ok_or_else(|| self.trouble(format_args!("`{key}` is no whole number, or missing")))
+        number.ok_or_else(|| self.error(format_args!("`{key}` is no whole number, or missing")))
     }
 
     /// A number with a fraction that stands under the architecture's name.
-    pub(super) fn float(&self, key: &str) -> Result<f32, Trouble> {
+    pub(super) fn float(&self, key: &str) -> Result<f32, ErrorMessage> {
         match self.content.metadata.get(&self.key(key)) {
             Some(Value::F32(number)) => Ok(*number),
             Some(Value::F64(number)) => Ok(*number as f32),
-            _ => Err(self.trouble(format_args!("`{}` is no number, or missing", self.key(key)))),
+            _ => Err(self.error(format_args!("`{}` is no number, or missing", self.key(key)))),
         }
     }
 
@@ -110,35 +110,35 @@ impl Gguf {
     }
 
     /// Weights as they are stored: in few bits.
-    pub(super) fn stored_weights(&mut self, name: &str) -> Result<QTensor, Trouble> {
+    pub(super) fn stored_weights(&mut self, name: &str) -> Result<QTensor, ErrorMessage> {
         let weights = self.content.tensor(&mut self.file, name, &Device::Cpu);
-        weights.map_err(|error| self.trouble(format_args!("weights `{name}`: {error}")))
+        weights.map_err(|error| self.error(format_args!("weights `{name}`: {error}")))
     }
 
     /// Weights to compute with. Those of the kinds that candle has no fast code for are rewritten to eight bits, which
     /// made the two models tried with it read prompts about six times as fast. It costs memory, and moves a weight by
     /// 0.4 % of the largest in its block at most.
-    pub(super) fn weights(&mut self, name: &str) -> Result<QTensor, Trouble> {
+    pub(super) fn weights(&mut self, name: &str) -> Result<QTensor, ErrorMessage> {
         let weights = self.stored_weights(name)?;
         match weights.dtype() {
             GgmlDType::Q4_1 | GgmlDType::Q5_0 | GgmlDType::Q5_1 => {
                 let plain = weights.dequantize(&Device::Cpu);
                 let rewritten = plain.and_then(|it| QTensor::quantize(&it, GgmlDType::Q8_0));
-                rewritten.map_err(|error| self.trouble(format_args!("weights `{name}`: {error}")))
+                rewritten.map_err(|error| self.error(format_args!("weights `{name}`: {error}")))
             }
             _ => Ok(weights),
         }
     }
 
     /// Weights as plain numbers: for those that are few.
-    pub(super) fn plain_weights(&mut self, name: &str) -> Result<Tensor, Trouble> {
+    pub(super) fn plain_weights(&mut self, name: &str) -> Result<Tensor, ErrorMessage> {
         let weights = self.stored_weights(name)?.dequantize(&Device::Cpu);
-        weights.map_err(|error| self.trouble(format_args!("weights `{name}`: {error}")))
+        weights.map_err(|error| self.error(format_args!("weights `{name}`: {error}")))
     }
 }
 
 /// A value that is a whole number of any width, none of them negative.
-pub(super) fn whole(value: &Value) -> Option<usize> {
+pub(super) fn as_usize(value: &Value) -> Option<usize> {
     match *value {
         Value::U8(it) => Some(it.into()),
         Value::U16(it) => Some(it.into()),

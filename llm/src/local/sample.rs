@@ -11,7 +11,7 @@ pub(super) struct Sampler {
 }
 
 /// No token below this rank is ever taken, unless all above it are forbidden.
-const MOST_LIKELY: usize = 256;
+const MAX_CANDIDATES: usize = 256;
 
 impl Sampler {
     /// Chooses by these measures; without a seed, differently every time.
@@ -30,19 +30,19 @@ impl Sampler {
         let by_rank = |a: &u32, b: &u32| {
             logits[*b as usize].total_cmp(&logits[*a as usize]).then_with(|| a.cmp(b))
         };
-        if ranked.len() > MOST_LIKELY {
-            ranked.select_nth_unstable_by(MOST_LIKELY, by_rank);
+        if ranked.len() > MAX_CANDIDATES {
+            ranked.select_nth_unstable_by(MAX_CANDIDATES, by_rank);
         }
-        let (likely, rest) = ranked.split_at_mut(MOST_LIKELY.min(logits.len()));
+        let (likely, rest) = ranked.split_at_mut(MAX_CANDIDATES.min(logits.len()));
         likely.sort_unstable_by(by_rank);
         if self.temperature <= 0.0 {
             let first = likely.iter().copied().find(|it| is_allowed(*it));
-            return first.or_else(|| first_of(rest, by_rank, is_allowed));
+            return first.or_else(|| most_likely_allowed(rest, by_rank, is_allowed));
         }
         let allowed: Vec<u32> = likely.iter().copied().filter(|it| is_allowed(*it)).collect();
         match allowed.first() {
             Some(best) => Some(self.draw(logits, &allowed, logits[*best as usize])),
-            None => first_of(rest, by_rank, is_allowed),
+            None => most_likely_allowed(rest, by_rank, is_allowed),
         }
     }
 
@@ -77,7 +77,7 @@ impl Sampler {
     }
 }
 
-fn first_of(
+fn most_likely_allowed(
     tokens: &mut [u32],
     by_rank: impl Fn(&u32, &u32) -> std::cmp::Ordering,
     is_allowed: impl Fn(u32) -> bool,

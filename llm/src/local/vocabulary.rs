@@ -14,7 +14,7 @@ use tokenizers::{
     tokenizer::SplitDelimiterBehavior,
 };
 
-use super::gguf::{Gguf, Trouble, whole};
+use super::gguf::{ErrorMessage, Gguf, as_usize};
 
 /// The tokens of a model.
 pub(super) struct Vocabulary {
@@ -28,7 +28,7 @@ enum Token {
     /// Bytes of text, not always whole characters.
     Bytes(Box<[u8]>),
     /// A mark of the conversation, as the end of a message.
-    Mark,
+    Special,
 }
 
 /// The number that a GGUF file gives to marks.
@@ -39,10 +39,10 @@ const UNUSED: usize = 5;
 const USER_DEFINED: usize = 4;
 
 impl Vocabulary {
-    pub(super) fn load(gguf: &Gguf) -> Result<Self, Trouble> {
+    pub(super) fn load(gguf: &Gguf) -> Result<Self, ErrorMessage> {
         let kind = gguf.text("tokenizer.ggml.model")?;
         if kind != "gpt2" {
-            return Err(gguf.trouble(format_args!(
+            return Err(gguf.error(format_args!(
                 "its tokenizer is of the kind `{kind}`; `gpt2` (byte-level BPE) can be read here, and \
                  llama.cpp's server or ollama read the others"
             )));
@@ -50,9 +50,9 @@ impl Vocabulary {
         let names = gguf.texts("tokenizer.ggml.tokens")?;
         let kinds = gguf.list("tokenizer.ggml.token_type")?;
         if names.len() != kinds.len() {
-            return Err(gguf.trouble("`tokenizer.ggml.token_type` is not as long as the tokens"));
+            return Err(gguf.error("`tokenizer.ggml.token_type` is not as long as the tokens"));
         }
-        let token = |(name, kind)| Token::new(name, whole(kind).unwrap_or_default());
+        let token = |(name, kind)| Token::new(name, as_usize(kind).unwrap_or_default());
         let tokens = names.iter().copied().zip(kinds).map(token).collect();
         let tokenizer = tokenizer(gguf, &names)?;
         let names = names.into_iter().map(str::to_owned).collect();
@@ -61,7 +61,7 @@ impl Vocabulary {
 
     /// The tokens of a text. What looks like a mark in it is text all the same, so nobody can end a message
     /// from inside it.
-    pub(super) fn tokens(&self, text: &str) -> Result<Vec<u32>, Trouble> {
+    pub(super) fn tokens(&self, text: &str) -> Result<Vec<u32>, ErrorMessage> {
         match self.tokenizer.encode_fast(text, false) {
             Ok(encoding) => Ok(encoding.get_ids().to_vec()),
             Err(error) => Err(format!("the text cannot be cut into tokens: {error}")),
@@ -69,7 +69,7 @@ impl Vocabulary {
     }
 
     /// The mark of this name.
-    pub(super) fn mark(&self, name: &str) -> Option<u32> {
+    pub(super) fn special_token(&self, name: &str) -> Option<u32> {
         let index = self.names.iter().position(|it| it == name)?;
         u32::try_from(index).ok()
     }
@@ -78,7 +78,7 @@ impl Vocabulary {
     pub(super) fn bytes(&self, token: u32) -> Option<&[u8]> {
         match self.tokens.get(token as usize)? {
             Token::Bytes(bytes) => Some(bytes),
-            Token::Mark => None,
+            Token::Special => None,
         }
     }
 }
@@ -86,7 +86,7 @@ impl Vocabulary {
 impl Token {
     fn new(name: &str, kind: usize) -> Self {
         match kind {
-            CONTROL | UNUSED => Self::Mark,
+            CONTROL | UNUSED => Self::Special,
             USER_DEFINED => Self::Bytes(name.as_bytes().into()),
             _ => Self::Bytes(name.chars().filter_map(byte_of).collect()),
         }
@@ -103,8 +103,8 @@ fn byte_of(name: char) -> Option<u8> {
     }
 }
 
-fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, Trouble> {
-    let rules = Rules::read(gguf)?;
+fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, ErrorMessage> {
+    let rules = PreTokenizerRules::read(gguf)?;
     let ids: Vocab = names.iter().zip(0..).map(|(name, id)| ((*name).to_owned(), id)).collect();
     let pair = |merge: &str| {
         let (left, right) = merge.split_once(' ')?;
@@ -112,45 +112,45 @@ fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, Trouble> {
     };
     let merges: Option<Vec<_>> =
         gguf.texts("tokenizer.ggml.merges")?.into_iter().map(pair).collect();
-    let merges = merges.ok_or_else(|| gguf.trouble("a merge of the tokenizer is not a pair"))?;
+    let merges = merges.ok_or_else(|| gguf.error("a merge of the tokenizer is not a pair"))?;
     let bpe = BPE::builder().vocab_and_merges(ids, merges);
-    let bpe = bpe.ignore_merges(rules.whole_words).build();
-    let mut tokenizer = Tokenizer::new(bpe.map_err(|error| gguf.trouble(error))?);
+    let bpe = bpe.ignore_merges(rules.match_whole_words).build();
+    let mut tokenizer = Tokenizer::new(bpe.map_err(|error| gguf.error(error))?);
     if rules.normalize {
-        tokenizer.with_normalizer(Some(NFC)).map_err(|error| gguf.trouble(error))?;
+        tokenizer.with_normalizer(Some(NFC)).map_err(|error| gguf.error(error))?;
     }
     tokenizer.with_pre_tokenizer(Some(rules.words));
     Ok(tokenizer)
 }
 
 /// How a text is cut into words, in which tokens are looked for.
-struct Rules {
+struct PreTokenizerRules {
     normalize: bool,
     words: PreTokenizerWrapper,
     /// Whether a word that is a token is taken as it is.
-    whole_words: bool,
+    match_whole_words: bool,
 }
 
-impl Rules {
-    fn read(gguf: &Gguf) -> Result<Self, Trouble> {
+impl PreTokenizerRules {
+    fn read(gguf: &Gguf) -> Result<Self, ErrorMessage> {
         let name = gguf.text("tokenizer.ggml.pre")?;
         let bytes = |cuts| ByteLevel::new(false, true, cuts);
         let split = |pattern: String| {
             let pattern = SplitPattern::Regex(pattern);
             let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false);
-            let split = split.map_err(|error| gguf.trouble(error))?;
-            Ok::<_, Trouble>(Sequence::new(vec![split.into(), bytes(false).into()]).into())
+            let split = split.map_err(|error| gguf.error(error))?;
+            Ok::<_, ErrorMessage>(Sequence::new(vec![split.into(), bytes(false).into()]).into())
         };
         Ok(match name {
-            "qwen2" => Self { normalize: true, words: split(words(1))?, whole_words: false },
-            "llama-bpe" => Self { normalize: false, words: split(words(3))?, whole_words: true },
+            "qwen2" => Self { normalize: true, words: split(word_pattern(1))?, match_whole_words: false },
+            "llama-bpe" => Self { normalize: false, words: split(word_pattern(3))?, match_whole_words: true },
             "smollm" => {
                 let words = Sequence::new(vec![Digits::new(true).into(), bytes(true).into()]);
-                Self { normalize: false, words: words.into(), whole_words: false }
+                Self { normalize: false, words: words.into(), match_whole_words: false }
             }
-            "gpt-2" => Self { normalize: false, words: bytes(true).into(), whole_words: false },
+            "gpt-2" => Self { normalize: false, words: bytes(true).into(), match_whole_words: false },
             other => {
-                return Err(gguf.trouble(format_args!(
+                return Err(gguf.error(format_args!(
                     "its tokenizer cuts words by the rules `{other}`; `qwen2`, `llama-bpe`, `smollm` and \
                      `gpt-2` are known here, and llama.cpp's server or ollama know the others"
                 )));
@@ -160,7 +160,7 @@ impl Rules {
 }
 
 /// The words of qwen2 and llama 3, which differ in how many digits stay together.
-fn words(digits: u32) -> String {
+fn word_pattern(digits: u32) -> String {
     [
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
         r"[^\r\n\p{L}\p{N}]?\p{L}+",

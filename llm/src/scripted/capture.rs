@@ -9,9 +9,9 @@ use std::{
 use regex::Regex;
 
 use super::{
-    chance::{Chance, mix},
+    seeded_rng::{SeededRng, mix},
     script::Capture,
-    source::Source,
+    source::TemplateSource,
     template::Template,
 };
 use crate::{Request, Role};
@@ -150,10 +150,10 @@ fn matches(regex: &Regex, shape: Option<&Template>, text: &str, seed: u64) -> Ve
         let groups: Captures = taken.collect();
         // The same words make the same text of themselves, wherever they stand.
         let key = mix(seed, it.get(0)?.as_str().as_bytes());
-        let found = Found::of(&groups, seed);
+        let found = CaptureLookup::of(&groups, seed);
         let lists = BTreeMap::new();
-        let mut source = Source::new(&found, &lists, Chance::new(key), key, 0);
-        shape.fits(&source).then(|| shape.fill(&mut source))
+        let mut source = TemplateSource::new(&found, &lists, SeededRng::new(key), key, 0);
+        shape.can_fill(&source).then(|| shape.fill(&mut source))
     });
     found.collect()
 }
@@ -165,12 +165,12 @@ fn group(captures: &regex::Captures<'_>, name: &str) -> Option<String> {
 
 /// The texts of a request, and what was found in them so far.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct RequestTexts {
     pub(crate) all: Vec<String>,
     found: RefCell<BTreeMap<String, Rc<[String]>>>,
 }
 
-impl Texts {
+impl RequestTexts {
     /// The one to answer first, then the system text, then the others from the newest.
     pub(crate) fn of(request: &Request) -> Self {
         let mut messages = request.messages.iter().rev().map(crate::Message::text);
@@ -181,13 +181,13 @@ impl Texts {
 }
 
 /// What is found in a request: what the rule took, and what the script's captures find when they are asked.
-pub(crate) struct Found<'a> {
+pub(crate) struct CaptureLookup<'a> {
     taken: &'a Captures,
     seed: u64,
-    finders: Option<(&'a BTreeMap<String, Finder>, &'a Texts)>,
+    finders: Option<(&'a BTreeMap<String, Finder>, &'a RequestTexts)>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> CaptureLookup<'a> {
     pub(crate) fn of(taken: &'a Captures, seed: u64) -> Self {
         Self { taken, seed, finders: None }
     }
@@ -197,7 +197,7 @@ impl<'a> Found<'a> {
     }
 
     /// Adds captures that are looked for in texts when they are asked for.
-    pub(crate) fn with(self, finders: &'a BTreeMap<String, Finder>, texts: &'a Texts) -> Self {
+    pub(crate) fn with(self, finders: &'a BTreeMap<String, Finder>, texts: &'a RequestTexts) -> Self {
         Self { finders: Some((finders, texts)), ..self }
     }
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{chance::Chance, phrases};
+use super::{seeded_rng::SeededRng, phrases};
 use crate::structured::fit::{check, resolve};
 
 /// Deeper than this only what is required is filled, and lists stay as short as they may be.
@@ -14,17 +14,17 @@ const SOFT_DEPTH: usize = 4;
 const MAX_DEPTH: usize = 40;
 
 /// A value that fits a schema, as chance has it.
-pub(crate) fn fill(schema: &Value, chance: &mut Chance) -> Value {
-    Filling { root: schema, chance, depth: 0 }.value(schema, "")
+pub(crate) fn fill(schema: &Value, rng: &mut SeededRng) -> Value {
+    SchemaFiller { root: schema, rng, depth: 0 }.value(schema, "")
 }
 
-struct Filling<'a> {
+struct SchemaFiller<'a> {
     root: &'a Value,
-    chance: &'a mut Chance,
+    rng: &'a mut SeededRng,
     depth: usize,
 }
 
-impl<'a> Filling<'a> {
+impl<'a> SchemaFiller<'a> {
     fn value(&mut self, schema: &'a Value, name: &str) -> Value {
         let Some(keywords) = schema.as_object().filter(|_| self.depth < MAX_DEPTH) else {
             return Value::Null;
@@ -40,7 +40,7 @@ impl<'a> Filling<'a> {
             return value.clone();
         }
         if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
-            return choices.get(self.chance.below(choices.len())).cloned().unwrap_or_default();
+            return choices.get(self.rng.below(choices.len())).cloned().unwrap_or_default();
         }
         let reference = schema.get("$ref").and_then(Value::as_str);
         if let Some(target) = reference.and_then(|it| resolve(self.root, it)) {
@@ -57,7 +57,7 @@ impl<'a> Filling<'a> {
             "string" => Value::String(self.string(schema, name)),
             "integer" => self.integer(schema),
             "number" => self.number(schema),
-            "boolean" => Value::Bool(self.chance.happens(0.5)),
+            "boolean" => Value::Bool(self.rng.happens(0.5)),
             // Nothing is said of the value itself: it is what its parts are.
             _ => parts.into_iter().next().unwrap_or_default(),
         }
@@ -72,7 +72,7 @@ impl<'a> Filling<'a> {
         let mut names = types.iter().filter_map(Value::as_str).filter(|it| *it != "null");
         let optional = types.iter().any(|it| it == "null");
         match names.next() {
-            Some(name) if !optional || (self.depth <= SOFT_DEPTH && self.chance.happens(0.8)) => {
+            Some(name) if !optional || (self.depth <= SOFT_DEPTH && self.rng.happens(0.8)) => {
                 name
             }
             _ => "null",
@@ -87,7 +87,7 @@ impl<'a> Filling<'a> {
             false => forms.iter().filter(|it| it.get("type") != Some(&"null".into())).collect(),
         };
         let forms = if shallow.is_empty() { forms.iter().collect() } else { shallow };
-        match forms.get(self.chance.below(forms.len())) {
+        match forms.get(self.rng.below(forms.len())) {
             Some(form) => self.value(form, name),
             None => Value::Null,
         }
@@ -140,7 +140,7 @@ impl<'a> Filling<'a> {
         let first = schema.get("prefixItems").and_then(Value::as_array).map_or(&[][..], |it| it);
         let least = bound(schema, "minItems").unwrap_or(0);
         let most = bound(schema, "maxItems").unwrap_or(usize::MAX);
-        let some = if self.depth <= SOFT_DEPTH { 1 + self.chance.below(3) } else { 0 };
+        let some = if self.depth <= SOFT_DEPTH { 1 + self.rng.below(3) } else { 0 };
         let wanted = some.max(least).max(first.len()).min(most);
         let unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
         let mut items = Vec::new();
@@ -162,11 +162,11 @@ impl<'a> Filling<'a> {
 
     fn string(&mut self, schema: &Map<String, Value>, name: &str) -> String {
         let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-        let mut text = phrases::text(format, name, self.chance);
+        let mut text = phrases::text(format, name, self.rng);
         let least = bound(schema, "minLength").unwrap_or(0);
         while text.chars().count() < least {
             text += " ";
-            text += &phrases::sentence(self.chance);
+            text += &phrases::sentence(self.rng);
         }
         match bound(schema, "maxLength").and_then(|it| text.char_indices().nth(it)) {
             Some((end, _)) => text[..end].to_owned(),
@@ -188,7 +188,7 @@ impl<'a> Filling<'a> {
         let step = schema.get("multipleOf").and_then(Value::as_i64).unwrap_or(1).max(1);
         let (first, last) = (least.div_euclid(step), most.div_euclid(step));
         let first = if first.saturating_mul(step) < least { first + 1 } else { first };
-        Value::from(self.chance.between(first, last).saturating_mul(step))
+        Value::from(self.rng.between(first, last).saturating_mul(step))
     }
 
     fn number(&mut self, schema: &Map<String, Value>) -> Value {
@@ -198,7 +198,7 @@ impl<'a> Filling<'a> {
         let least = least.unwrap_or_else(|| most.map_or(0.0, |it| it.min(0.0)));
         let most = most.unwrap_or(least + 100.0);
         let step = schema.get("multipleOf").and_then(Value::as_f64);
-        let number = least + (most - least) * (0.05 + 0.9 * self.chance.unit());
+        let number = least + (most - least) * (0.05 + 0.9 * self.rng.unit());
         let number = step.map_or(number, |it| (number / it).round() * it);
         // Two decimals look like somebody's judgement, unless they lead out of a narrow range.
         let short = Value::from((number * 100.0).round() / 100.0);

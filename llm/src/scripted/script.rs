@@ -104,7 +104,7 @@ pub enum Phrase {
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
     /// Its conditions.
-    pub when: When,
+    pub when: Conditions,
     /// What to take from the request, by name. All that have no `or` must be found, or the rule does not hold.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Capture>,
@@ -116,7 +116,7 @@ pub struct Rule {
     pub answer: Answer,
     /// What is wrong with the answer's form.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub flaw: Option<Flaw>,
+    pub violation: Option<Violation>,
     /// How the call fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -131,7 +131,7 @@ pub struct Rule {
 /// A text has to occur, in any case of letters; `*` in it stands for anything: `round*of 10`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct When {
+pub struct Conditions {
     /// In the system text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
@@ -202,9 +202,9 @@ pub enum Answer {
 /// What is wrong with an answer's form.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Flaw {
+pub struct Violation {
     /// What it is.
-    pub kind: FlawKind,
+    pub kind: ViolationKind,
     /// How often, from 0 to 1.
     #[serde(default = "always")]
     pub chance: f64,
@@ -213,7 +213,7 @@ pub struct Flaw {
 /// A way to spoil an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FlawKind {
+pub enum ViolationKind {
     /// Between fences.
     Fenced,
     /// With words before and behind.
@@ -312,7 +312,7 @@ impl Rule {
     /// Fails in some way.
     pub fn failure(kind: ErrorKind) -> Self {
         let failure = Failure { kind, chance: 1.0, after_words: 0, retry_after_ms: None };
-        Self::schema().fails(failure)
+        Self::schema().with_failure(failure)
     }
 
     fn answer(answer: Answer) -> Self {
@@ -338,7 +338,7 @@ impl Rule {
     }
 
     /// Holds for the first so many times that a request comes.
-    pub fn first_times(mut self, n: u32) -> Self {
+    pub fn first_occurrences(mut self, n: u32) -> Self {
         self.when.times = Some([1, n]);
         self
     }
@@ -374,19 +374,19 @@ impl Rule {
     }
 
     /// Spoils the answer always.
-    pub fn flaw(mut self, kind: FlawKind) -> Self {
-        self.flaw = Some(Flaw { kind, chance: 1.0 });
+    pub fn violation(mut self, kind: ViolationKind) -> Self {
+        self.violation = Some(Violation { kind, chance: 1.0 });
         self
     }
 
     /// Fails.
-    pub fn fails(mut self, failure: Failure) -> Self {
+    pub fn with_failure(mut self, failure: Failure) -> Self {
         self.failure = Some(failure);
         self
     }
 
     /// Takes time: so many milliseconds before the answer, and for each word of it.
-    pub fn pace(mut self, delay_ms: u64, word_ms: u64) -> Self {
+    pub fn timing(mut self, delay_ms: u64, word_ms: u64) -> Self {
         (self.delay_ms, self.word_ms) = (delay_ms, word_ms);
         self
     }

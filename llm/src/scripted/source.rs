@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, rc::Rc};
 use serde_json::Value;
 
 use super::{
-    capture::Found,
-    chance::{Chance, mix},
+    capture::CaptureLookup,
+    seeded_rng::{SeededRng, mix},
     template::as_text,
     tree::Tree,
 };
@@ -22,10 +22,10 @@ pub(crate) struct Entry {
 }
 
 /// What templates are filled from.
-pub(crate) struct Source<'a> {
-    found: &'a Found<'a>,
+pub(crate) struct TemplateSource<'a> {
+    found: &'a CaptureLookup<'a>,
     lists: &'a Lists,
-    pub(crate) chance: Chance,
+    pub(crate) rng: SeededRng,
     /// Decides the order in which a list's phrases come, the same all through a conversation.
     order: u64,
     /// How far the conversation has come.
@@ -36,16 +36,16 @@ pub(crate) struct Source<'a> {
     places: BTreeMap<String, usize>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> TemplateSource<'a> {
     pub(crate) fn new(
-        found: &'a Found<'a>,
+        found: &'a CaptureLookup<'a>,
         lists: &'a Lists,
-        chance: Chance,
+        rng: SeededRng,
         order: u64,
         turn: usize,
     ) -> Self {
         let (used, places) = Default::default();
-        Self { found, lists, chance, order, turn, used, places }
+        Self { found, lists, rng, order, turn, used, places }
     }
 
     /// Decides what is to be the same in all answers of a script.
@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
     /// The phrases of a list for which all is there that they use.
     fn phrases(&self, name: &str) -> Vec<&'a Entry> {
         let phrases: &'a [Entry] = self.lists.get(name).map(Vec::as_slice).unwrap_or_default();
-        phrases.iter().filter(|it| it.tree.fits(self)).collect()
+        phrases.iter().filter(|it| it.tree.can_fill(self)).collect()
     }
 
     /// The first capture, or the next phrase.
@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
             return Value::String(String::new());
         }
         let used = self.use_of(name);
-        let order = Chance::of(self.order, name).order(n);
+        let order = SeededRng::of(self.order, name).order(n);
         let place = self.turn.wrapping_add(used * (n / 2 + 1));
         phrases[order[place % n]].tree.fill(self)
     }
@@ -99,7 +99,7 @@ impl<'a> Source<'a> {
             return as_text(self.phrase(name));
         };
         let used = self.use_of(name);
-        let order = Chance::of(mix(self.order, &self.turn.to_le_bytes()), name).order(all.len());
+        let order = SeededRng::of(mix(self.order, &self.turn.to_le_bytes()), name).order(all.len());
         all[order[used % all.len()]].clone()
     }
 
@@ -115,7 +115,7 @@ impl<'a> Source<'a> {
     pub(crate) fn some(&mut self, name: &str, least: i64, most: i64) -> Vec<Value> {
         let captures: Option<Rc<[String]>> = self.found.get(name);
         let phrases = if captures.is_none() { self.phrases(name) } else { Vec::new() };
-        let n = usize::try_from(self.chance.between(least, most)).unwrap_or(0);
+        let n = usize::try_from(self.rng.between(least, most)).unwrap_or(0);
         if let Some(captures) = captures {
             return captures.iter().take(n).cloned().map(Value::String).collect();
         }

@@ -19,8 +19,8 @@
 use serde_json::{Number, Value};
 
 use super::{
-    chance::{Chance, mix},
-    source::Source,
+    seeded_rng::{SeededRng, mix},
+    source::TemplateSource,
 };
 
 /// Choices in choices deeper than this are refused.
@@ -105,18 +105,18 @@ impl Template {
     }
 
     /// Whether all it uses is there.
-    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
-        self.parts.iter().all(|it| it.fits(source))
+    pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
+        self.parts.iter().all(|it| it.can_fill(source))
     }
 
     /// Fills the places.
-    pub(crate) fn fill(&self, source: &mut Source<'_>) -> String {
+    pub(crate) fn fill(&self, source: &mut TemplateSource<'_>) -> String {
         self.parts.iter().map(|it| it.fill(source)).collect()
     }
 
     /// Fills the places; a template that is one thing and nothing else becomes what that is: a number, or the JSON of a
     /// list.
-    pub(crate) fn fill_value(&self, source: &mut Source<'_>) -> Value {
+    pub(crate) fn fill_value(&self, source: &mut TemplateSource<'_>) -> Value {
         match self.parts.as_slice() {
             [part] => part.fill_value(source),
             _ => Value::String(self.fill(source)),
@@ -198,25 +198,25 @@ impl Part {
         names
     }
 
-    fn fits(&self, source: &Source<'_>) -> bool {
+    fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
             // Of what is not there, none are so many as there are.
             Self::Text(_) | Self::Number { .. } | Self::Some { .. } => true,
             Self::Name(name) | Self::Any(name) | Self::All(name) => source.has(name),
             Self::Place(label) => source.place(label).is_some(),
-            Self::Choice(choices) => choices.iter().any(|it| it.fits(source)),
+            Self::Choice(choices) => choices.iter().any(|it| it.can_fill(source)),
             Self::If { left, right, choices } => {
-                less(left, right, source).is_some_and(|it| choices[usize::from(!it)].fits(source))
+                less(left, right, source).is_some_and(|it| choices[usize::from(!it)].can_fill(source))
             }
             Self::By { name, choices, .. } => {
-                source.capture(name).is_some() && choices.iter().any(|it| it.fits(source))
+                source.capture(name).is_some() && choices.iter().any(|it| it.can_fill(source))
             }
         }
     }
 
     /// The one of its choices that counts.
-    fn chosen(&self, source: &mut Source<'_>) -> Option<&Template> {
-        let fitting: Vec<&Template> = self.choices().iter().filter(|it| it.fits(source)).collect();
+    fn chosen(&self, source: &mut TemplateSource<'_>) -> Option<&Template> {
+        let fitting: Vec<&Template> = self.choices().iter().filter(|it| it.can_fill(source)).collect();
         let choice = match self {
             Self::If { left, right, choices } => {
                 return choices.get(usize::from(!less(left, right, source)?));
@@ -224,14 +224,14 @@ impl Part {
             Self::By { name, salt, .. } => {
                 let capture = source.capture(name)?;
                 let key = mix(source.seed(), capture.as_bytes());
-                Chance::new(mix(key, &salt.to_le_bytes())).below(fitting.len())
+                SeededRng::new(mix(key, &salt.to_le_bytes())).below(fitting.len())
             }
-            _ => source.chance.below(fitting.len()),
+            _ => source.rng.below(fitting.len()),
         };
         fitting.get(choice).copied()
     }
 
-    fn fill(&self, source: &mut Source<'_>) -> String {
+    fn fill(&self, source: &mut TemplateSource<'_>) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Name(name) => source.first(name),
@@ -246,13 +246,13 @@ impl Part {
             }
             Self::Place(label) => source.place(label).map(|it| it.to_string()).unwrap_or_default(),
             Self::Number { least, most, decimals } => {
-                let number = source.chance.between(*least, *most);
+                let number = source.rng.between(*least, *most);
                 decimal(number, *decimals)
             }
         }
     }
 
-    fn fill_value(&self, source: &mut Source<'_>) -> Value {
+    fn fill_value(&self, source: &mut TemplateSource<'_>) -> Value {
         match self {
             Self::Name(name) | Self::Any(name) if source.capture(name).is_none() => {
                 source.phrase(name)
@@ -293,7 +293,7 @@ impl Operand {
         }
     }
 
-    fn number(&self, source: &Source<'_>) -> Option<f64> {
+    fn number(&self, source: &TemplateSource<'_>) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Name(name) => first_number(&source.capture(name)?),
@@ -301,7 +301,7 @@ impl Operand {
     }
 }
 
-fn less(left: &Operand, right: &Operand, source: &Source<'_>) -> Option<bool> {
+fn less(left: &Operand, right: &Operand, source: &TemplateSource<'_>) -> Option<bool> {
     Some(left.number(source)? < right.number(source)?)
 }
 

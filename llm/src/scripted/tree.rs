@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{source::Source, template::Template};
+use super::{source::TemplateSource, template::Template};
 
 /// JSON with templates for strings.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,17 +45,17 @@ impl Tree {
     }
 
     /// Whether all is there that it uses.
-    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
+    pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
             Self::Plain(_) => true,
-            Self::Template(template) => template.fits(source),
-            Self::Array(items) => items.iter().all(|it| it.fits(source)),
-            Self::Object(members) => members.iter().all(|it| it.1.fits(source)),
+            Self::Template(template) => template.can_fill(source),
+            Self::Array(items) => items.iter().all(|it| it.can_fill(source)),
+            Self::Object(members) => members.iter().all(|it| it.1.can_fill(source)),
         }
     }
 
     /// Fills the templates.
-    pub(crate) fn fill(&self, source: &mut Source<'_>) -> Value {
+    pub(crate) fn fill(&self, source: &mut TemplateSource<'_>) -> Value {
         match self {
             Self::Plain(value) => value.clone(),
             Self::Template(template) => template.fill_value(source),

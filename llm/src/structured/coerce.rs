@@ -6,26 +6,26 @@
 use serde_json::{Number, Value};
 
 /// A number in words: `8`, `-0.5`, `8/10`, `8 out of 10`.
-pub(crate) struct Written {
+pub(crate) struct WrittenNumber {
     pub(crate) number: f64,
     /// What it is out of, where it says so.
     pub(crate) out_of: Option<f64>,
 }
 
 /// Reads a number that is the whole text.
-pub(crate) fn number(text: &str) -> Option<Written> {
+pub(crate) fn parse_number(text: &str) -> Option<WrittenNumber> {
     let (written, rest) = leading_number(text.trim())?;
     rest.is_empty().then_some(written)
 }
 
 /// Reads the number that a text begins with, and gives the rest of the text.
-pub(crate) fn leading_number(text: &str) -> Option<(Written, &str)> {
+pub(crate) fn leading_number(text: &str) -> Option<(WrittenNumber, &str)> {
     let (number, rest) = plain_number(text)?;
     let after = rest.trim_start();
     let scale = after.strip_prefix('/').or_else(|| after.strip_prefix("out of"));
     match scale.and_then(|it| plain_number(it.trim_start())) {
-        Some((out_of, rest)) => Some((Written { number, out_of: Some(out_of) }, rest)),
-        None => Some((Written { number, out_of: None }, rest)),
+        Some((out_of, rest)) => Some((WrittenNumber { number, out_of: Some(out_of) }, rest)),
+        None => Some((WrittenNumber { number, out_of: None }, rest)),
     }
 }
 
@@ -48,8 +48,8 @@ fn plain_number(text: &str) -> Option<(f64, &str)> {
 }
 
 /// Reads a truth value.
-pub(crate) fn truth(text: &str) -> Option<bool> {
-    match fold(text).as_str() {
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    match normalize(text).as_str() {
         "true" | "yes" => Some(true),
         "false" | "no" => Some(false),
         _ => None,
@@ -57,7 +57,7 @@ pub(crate) fn truth(text: &str) -> Option<bool> {
 }
 
 /// The nearest whole number, the even one of two that are as near.
-pub(crate) fn whole(number: f64) -> Option<Value> {
+pub(crate) fn to_integer(number: f64) -> Option<Value> {
     let rounded = number.round_ties_even();
     // Beyond this a float does not know its last digits.
     const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -65,14 +65,14 @@ pub(crate) fn whole(number: f64) -> Option<Value> {
 }
 
 /// A number as JSON has it, whole where it is.
-pub(crate) fn value(number: f64) -> Option<Value> {
+pub(crate) fn to_json(number: f64) -> Option<Value> {
     if number.fract() == 0.0 {
-        return whole(number);
+        return to_integer(number);
     }
     Number::from_f64(number).map(Value::Number)
 }
 
 /// A name without what people write differently: case, spaces, hyphens, underscores, emphasis.
-pub(crate) fn fold(name: &str) -> String {
+pub(crate) fn normalize(name: &str) -> String {
     name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

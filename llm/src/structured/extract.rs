@@ -14,10 +14,10 @@ const MAX_FOUND: usize = 32;
 const MAX_NAME: usize = 256;
 
 /// What was found in a text.
-pub(crate) struct Found {
+pub(crate) struct Candidate {
     pub(crate) json: Json,
     /// Where it stands; of what is broken, where it begins.
-    pub(crate) place: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// Whether it stands in a quotation, on a line that begins with `>`.
     pub(crate) quoted: bool,
 }
@@ -43,7 +43,7 @@ impl Json {
 ///
 /// Every opening bracket is tried until one parses, since brackets and quotes in prose do not pair up. The
 /// effort is bounded by a multiple of the text's length; no honest reply comes near it.
-pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
+pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Candidate> {
     let mut effort = 8 * text.len() + (1 << 16);
     let mut found = VecDeque::new();
     let (mut at, mut line, mut seen) = (0, 0, 0);
@@ -69,14 +69,14 @@ pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
             (Some(value), Some(end)) => {
                 at = end;
                 match found.back_mut() {
-                    Some(Found { json: Json::Broken(members), quoted: outer, .. })
+                    Some(Candidate { json: Json::Broken(members), quoted: outer, .. })
                         if *outer == quoted && ends_before_member(&text[..start]) =>
                     {
                         members.push(start..end);
                     }
-                    _ => found.push_back(Found {
+                    _ => found.push_back(Candidate {
                         json: Json::Whole(value),
-                        place: start..end,
+                        range: start..end,
                         quoted,
                     }),
                 }
@@ -85,7 +85,7 @@ pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
                 at = start + 1;
                 if first_name(&text[start..]).is_some_and(&is_name) {
                     let json = Json::Broken(Vec::new());
-                    found.push_back(Found { json, place: start..at, quoted });
+                    found.push_back(Candidate { json, range: start..at, quoted });
                 }
             }
         }

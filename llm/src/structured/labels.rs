@@ -10,10 +10,10 @@ use super::{coerce, fit::resolve};
 /// Reads what the labels of a flat object's properties are followed by.
 pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     let fields = fields(schema).ok_or("the schema is not a flat object")?;
-    let hits = hits(&fields, text);
+    let label_matches = label_matches(&fields, text);
     let mut members = Map::new();
-    for form in order(&fields, text, &hits) {
-        for (key, value) in found(&fields, text, &hits, form) {
+    for form in order(&fields, text, &label_matches) {
+        for (key, value) in last_values(&fields, text, &label_matches, form) {
             members.entry(key).or_insert(value);
         }
     }
@@ -26,28 +26,28 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
 
 /// Which labels count first: those of a form that has them all, and of two such forms the one that comes last. Words
 /// around a number are easily about something else, so they only fill what is missing.
-fn order(fields: &[Field], text: &str, hits: &[Hit]) -> [Form; 3] {
+fn order(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
     let weight = |form: Form| {
-        let is_whole = missing(fields, &found(fields, text, hits, form)).is_empty();
-        (is_whole, hits.iter().rposition(|it| it.form == form))
+        let is_whole = missing(fields, &last_values(fields, text, label_matches, form)).is_empty();
+        (is_whole, label_matches.iter().rposition(|it| it.form == form))
     };
     if weight(Form::Quoted) > weight(Form::Plain) {
-        [Form::Quoted, Form::Plain, Form::Spoken]
+        [Form::Quoted, Form::Plain, Form::InSentence]
     } else {
-        [Form::Plain, Form::Quoted, Form::Spoken]
+        [Form::Plain, Form::Quoted, Form::InSentence]
     }
 }
 
 /// The last value of each label in one form.
-fn found(fields: &[Field], text: &str, hits: &[Hit], form: Form) -> Map<String, Value> {
+fn last_values(fields: &[Field], text: &str, label_matches: &[LabelMatch], form: Form) -> Map<String, Value> {
     let mut members = Map::new();
-    for (n, hit) in hits.iter().enumerate().rev().filter(|it| it.1.form == form) {
-        let field = &fields[hit.field];
+    for (n, label_match) in label_matches.iter().enumerate().rev().filter(|it| it.1.form == form) {
+        let field = &fields[label_match.field];
         if members.contains_key(&field.key) {
             continue;
         }
-        let end = hits.get(n + 1).map_or(text.len(), |it| it.label);
-        if let Some(value) = field.kind.value(text, hit.value, end.max(hit.value)) {
+        let end = label_matches.get(n + 1).map_or(text.len(), |it| it.label);
+        if let Some(value) = field.kind.value(text, label_match.value, end.max(label_match.value)) {
             members.insert(field.key.clone(), value);
         }
     }
@@ -68,13 +68,13 @@ struct Field {
 
 enum Kind {
     Number,
-    Truth,
+    Bool,
     Choice(Vec<String>),
-    Words,
+    Text,
 }
 
 /// A label, and where its value begins.
-struct Hit {
+struct LabelMatch {
     field: usize,
     label: usize,
     value: usize,
@@ -89,7 +89,7 @@ enum Form {
     /// `"impact": 8`: JSON that is not whole, or somebody else's.
     Quoted,
     /// `impact is 8`, `impact (8)`.
-    Spoken,
+    InSentence,
 }
 
 /// The properties of a flat object. One that is not flat is passed over where it may be missing.
@@ -99,7 +99,7 @@ fn fields(schema: &Value) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     for (key, property) in properties {
         let required = required.is_some_and(|it| it.iter().any(|it| it.as_str() == Some(key)));
-        let label = coerce::fold(key);
+        let label = coerce::normalize(key);
         match Kind::of(schema, property, 4).filter(|_| !label.is_empty()) {
             Some(kind) => fields.push(Field { key: key.clone(), label, kind, required }),
             None if required => return None,
@@ -133,8 +133,8 @@ impl Kind {
         };
         match name? {
             "integer" | "number" => Some(Self::Number),
-            "boolean" => Some(Self::Truth),
-            "string" => Some(Self::Words),
+            "boolean" => Some(Self::Bool),
+            "string" => Some(Self::Text),
             _ => None,
         }
     }
@@ -143,17 +143,17 @@ impl Kind {
         let rest = &text[start..];
         match self {
             Self::Number => number(rest),
-            Self::Truth => {
+            Self::Bool => {
                 let word = rest.split(|it: char| !it.is_alphanumeric()).next()?;
-                coerce::truth(word).map(Value::Bool)
+                coerce::parse_bool(word).map(Value::Bool)
             }
             Self::Choice(choices) => {
-                let fits = |it: &&String| label_length(rest, &coerce::fold(it)).is_some();
+                let fits = |it: &&String| label_length(rest, &coerce::normalize(it)).is_some();
                 let choice = choices.iter().filter(fits).max_by_key(|it| it.len())?;
                 Some(Value::String(choice.clone()))
             }
-            Self::Words if text[..start].ends_with('"') => json_string(&text[start - 1..]),
-            Self::Words => {
+            Self::Text if text[..start].ends_with('"') => json_string(&text[start - 1..]),
+            Self::Text => {
                 let line = text[start..end].lines().next()?;
                 let words =
                     line.trim_matches(|it: char| it.is_whitespace() || "*\"`,;/|{}".contains(it));
@@ -186,7 +186,7 @@ fn number(text: &str) -> Option<Value> {
     match written.out_of {
         _ if !ends => None,
         Some(_) => Some(Value::from(&text[..text.len() - rest.len()])),
-        None => coerce::value(written.number),
+        None => coerce::to_json(written.number),
     }
 }
 
@@ -195,9 +195,9 @@ fn json_string(text: &str) -> Option<Value> {
     values.next()?.ok().filter(|it| !it.is_empty()).map(Value::String)
 }
 
-fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
-    let mut hits = Vec::new();
-    let mut quotations = Quotations::default();
+fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
+    let mut label_matches = Vec::new();
+    let mut quotations = QuotationFinder::default();
     let (mut at, mut before) = (0, '\n');
     while let Some(next) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -209,12 +209,12 @@ fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
         let mut length = next.len_utf8();
         if let Some((inner, quotation)) = quotations.at(text, at) {
             // A key of JSON that cannot be parsed is a label in quotes; other quotations are somebody else's words.
-            let folded = coerce::fold(inner);
+            let folded = coerce::normalize(inner);
             if let Some(field) = fields.iter().position(|it| it.label == folded)
                 && let Some(value) = value_start(&text[at + quotation..])
             {
                 let value = at + quotation + value;
-                hits.push(Hit { field, label: at, value, form: Form::Quoted });
+                label_matches.push(LabelMatch { field, label: at, value, form: Form::Quoted });
             }
             length = quotation;
         } else if next.is_alphanumeric() && !before.is_alphanumeric() {
@@ -224,10 +224,10 @@ fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
                 let plain = if matches!(before, '\'' | '‘') { Form::Quoted } else { Form::Plain };
                 let separated = value_start(&rest[label..]).map(|it| (it, plain));
                 let is_number = matches!(fields[field].kind, Kind::Number);
-                let spoken = || spoken_number(&rest[label..]).filter(|_| is_number);
-                let found = separated.or_else(|| Some((spoken()?, Form::Spoken)));
+                let in_sentence = || number_in_sentence(&rest[label..]).filter(|_| is_number);
+                let found = separated.or_else(|| Some((in_sentence()?, Form::InSentence)));
                 if let Some((value, form)) = found {
-                    hits.push(Hit { field, label: at, value: at + label + value, form });
+                    label_matches.push(LabelMatch { field, label: at, value: at + label + value, form });
                     length = label;
                 }
             }
@@ -235,17 +235,17 @@ fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
         before = text[at..at + length].chars().next_back().unwrap_or(next);
         at += length;
     }
-    hits
+    label_matches
 }
 
 /// Finds quotations that end on their line.
 #[derive(Default)]
-struct Quotations {
+struct QuotationFinder {
     /// Up to where it is known that no mark of each kind closes one: nothing is searched twice.
     unclosed: [usize; 3],
 }
 
-impl Quotations {
+impl QuotationFinder {
     const MARKS: [(char, char); 3] = [('"', '"'), ('“', '”'), ('«', '»')];
 
     /// The inside and the whole length of a quotation that begins here.
@@ -288,13 +288,13 @@ fn label_length(text: &str, label: &str) -> Option<usize> {
 
 /// Where the value begins after a label: behind remarks such as `(1-10)`, emphasis and a separator.
 fn value_start(text: &str) -> Option<usize> {
-    let mut rest = text.trim_start_matches(is_dressing);
-    if let Some(more) = NAMES_OF_NUMBERS.iter().find_map(|it| after_word(rest, it)) {
-        rest = more.trim_start_matches(is_dressing);
+    let mut rest = text.trim_start_matches(is_markup);
+    if let Some(more) = SCORE_WORDS.iter().find_map(|it| after_word(rest, it)) {
+        rest = more.trim_start_matches(is_markup);
     }
     if let Some(remark) = rest.strip_prefix('(') {
         let end = remark.char_indices().take(60).find(|it| it.1 == ')')?.0;
-        rest = remark[end + 1..].trim_start_matches(is_dressing);
+        rest = remark[end + 1..].trim_start_matches(is_markup);
     }
     let separators = [":", "=", "|", "–", "—", "→", "->", "- "];
     let rest = separators.iter().find_map(|it| rest.strip_prefix(it))?;
@@ -304,21 +304,21 @@ fn value_start(text: &str) -> Option<usize> {
 }
 
 /// Where a number begins after a label in a sentence: behind a word or two, or in brackets.
-fn spoken_number(text: &str) -> Option<usize> {
-    let mut rest = text.trim_start_matches(is_dressing);
+fn number_in_sentence(text: &str) -> Option<usize> {
+    let mut rest = text.trim_start_matches(is_markup);
     for _ in 0..3 {
-        let word = NAMES_OF_NUMBERS.iter().chain(&["is", "of", "gets"]);
+        let word = SCORE_WORDS.iter().chain(&["is", "of", "gets"]);
         let Some(more) = word.into_iter().find_map(|it| after_word(rest, it)) else { break };
-        rest = more.trim_start_matches(is_dressing);
+        rest = more.trim_start_matches(is_markup);
     }
     let rest = rest.strip_prefix('(').unwrap_or(rest);
     rest.starts_with(|it: char| it.is_ascii_digit()).then_some(text.len() - rest.len())
 }
 
 /// What a number may be called besides its label, as in `Impact score: 8`.
-const NAMES_OF_NUMBERS: [&str; 2] = ["score", "rating"];
+const SCORE_WORDS: [&str; 2] = ["score", "rating"];
 
-fn is_dressing(it: char) -> bool {
+fn is_markup(it: char) -> bool {
     matches!(it, ' ' | '\t' | '*' | '_' | '`' | '"' | '”' | '\'' | '’')
 }
 

@@ -13,15 +13,15 @@ pub(crate) struct Bound {
 }
 
 /// The bound that a number crosses, if any.
-pub(crate) fn crossed(schema: &Map<String, Value>, number: f64, whole: bool) -> Option<Bound> {
-    let beside = |bound: f64, step: f64| if whole { coerce::whole(bound + step) } else { None };
+pub(crate) fn violated_bound(schema: &Map<String, Value>, number: f64, whole: bool) -> Option<Bound> {
+    let beside = |bound: f64, step: f64| if whole { coerce::to_integer(bound + step) } else { None };
     let bounds = [("minimum", 1.0, false), ("maximum", -1.0, false)];
     let exclusive = [("exclusiveMinimum", 1.0, true), ("exclusiveMaximum", -1.0, true)];
     bounds.into_iter().chain(exclusive).find_map(|(keyword, inward, excluded)| {
         let limit = schema.get(keyword)?;
         let bound = limit.as_f64()?;
-        let beyond = (bound - number) * inward;
-        if beyond < 0.0 || (beyond == 0.0 && !excluded) {
+        let excess = (bound - number) * inward;
+        if excess < 0.0 || (excess == 0.0 && !excluded) {
             return None;
         }
         let nearest = if excluded { beside(bound, inward) } else { Some(limit.clone()) };
@@ -31,8 +31,8 @@ pub(crate) fn crossed(schema: &Map<String, Value>, number: f64, whole: bool) -> 
 }
 
 /// A number in a string. One that says what it is out of is only understood on the schema's own scale.
-pub(crate) fn written_number(schema: &Map<String, Value>, text: &str) -> Option<f64> {
-    let written = coerce::number(text)?;
+pub(crate) fn parse_scaled_number(schema: &Map<String, Value>, text: &str) -> Option<f64> {
+    let written = coerce::parse_number(text)?;
     let most = schema.get("maximum").and_then(Value::as_f64);
     match (written.out_of, most) {
         (Some(out_of), Some(most)) if out_of != most => None,

@@ -138,7 +138,7 @@ pub(crate) const PATIENT: Timeouts = Timeouts {
     connect: Duration::from_secs(60),
     first_byte: Duration::from_secs(60),
     idle: Duration::from_secs(60),
-    whole: Duration::from_secs(60),
+    total: Duration::from_secs(60),
 };
 
 async fn serve(

@@ -3,7 +3,7 @@
 mod budget;
 mod cache;
 mod catalog;
-mod gate;
+mod rate_limit;
 mod journal;
 #[cfg(feature = "http")]
 mod load;
@@ -53,9 +53,9 @@ impl Model for Fake {
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        listener.tell(Piece::Text(format!("{number} ")));
+        listener.send(Piece::Text(format!("{number} ")));
         let response = (self.answer)(number, words(request)).await?;
-        listener.tell_all(&response);
+        listener.send_response(&response);
         Ok(response)
     }
 }

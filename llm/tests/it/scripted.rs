@@ -10,7 +10,7 @@ use std::{
 use llm::{
     Error, ErrorKind, Finish, Llm, Message, Model, ModelId, Money, Phase, Piece, Request, Rule,
     Rung, Schema, Script, Scripted, Tool, read_json,
-    scripted::{Failure, FlawKind},
+    scripted::{Failure, ViolationKind},
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -144,7 +144,7 @@ async fn failures_come_by_chance_and_may_come_late() {
         retry_after_ms: None,
     };
     let llm =
-        model(Script::new("shaky").seed(3).rule(Rule::text("one two three four").fails(failure)));
+        model(Script::new("shaky").seed(3).rule(Rule::text("one two three four").with_failure(failure)));
     let mut failed = 0;
     for n in 0..100 {
         let mut reply = llm.stream(format!("call {n}"));
@@ -165,7 +165,7 @@ async fn failures_come_by_chance_and_may_come_late() {
 
 #[tokio::test(start_paused = true)]
 async fn words_come_at_the_rules_pace() {
-    let llm = model(Script::new("slow").rule(Rule::text("one two three").pace(500, 100)));
+    let llm = model(Script::new("slow").rule(Rule::text("one two three").timing(500, 100)));
     let start = Instant::now();
     let mut reply = llm.stream("go");
     let mut heard = Vec::new();
@@ -213,18 +213,18 @@ async fn tools_are_called() {
 #[tokio::test]
 async fn flaws_are_what_the_ladder_is_for() {
     let cases = [
-        (FlawKind::Fenced, Rung::JsonExtracted),
-        (FlawKind::Prose, Rung::JsonExtracted),
-        (FlawKind::WrongTypes, Rung::Json),
-        (FlawKind::Broken, Rung::Repaired),
-        (FlawKind::Empty, Rung::Repaired),
+        (ViolationKind::Fenced, Rung::JsonExtracted),
+        (ViolationKind::Prose, Rung::JsonExtracted),
+        (ViolationKind::WrongTypes, Rung::Json),
+        (ViolationKind::Broken, Rung::Repaired),
+        (ViolationKind::Empty, Rung::Repaired),
     ];
-    for (flaw, rung) in cases {
+    for (violation, rung) in cases {
         let script = Script::new("flawed")
             .rule(Rule::schema().when_prompt("return only"))
-            .rule(Rule::schema().flaw(flaw));
+            .rule(Rule::schema().violation(violation));
         let read = model(script).generate_json::<Flat>("go").await.unwrap();
-        assert_eq!(read.rung, rung, "{flaw:?}");
+        assert_eq!(read.rung, rung, "{violation:?}");
     }
 }
 

@@ -49,11 +49,11 @@ impl Model for Slow {
         let text = request.messages[0].text();
         for (i, word) in text.split_inclusive(' ').enumerate() {
             if self.fails_after == Some(i) {
-                return Err(Error::new(ErrorKind::Cut, id(), "in the middle"));
+                return Err(Error::new(ErrorKind::Truncated, id(), "in the middle"));
             }
             sleep(Duration::from_secs(1)).await;
             self.said.fetch_add(1, Ordering::Relaxed);
-            listener.tell(Piece::Text(word.to_owned()));
+            listener.send(Piece::Text(word.to_owned()));
         }
         Ok(Response {
             content: vec![Part::text(text)],
@@ -90,7 +90,7 @@ async fn a_failure_ends_the_pieces_and_is_the_answer() {
     assert_eq!(reply.next().await, Some(Piece::Text("one ".to_owned())));
     assert_eq!(reply.next().await, None);
     assert_eq!(reply.next().await, None);
-    assert_eq!(reply.response().await.unwrap_err().kind, ErrorKind::Cut);
+    assert_eq!(reply.response().await.unwrap_err().kind, ErrorKind::Truncated);
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,9 +119,9 @@ fn only_what_was_told_is_made_void() {
     let mut heard = Vec::new();
     let mut hear = |piece| heard.push(piece);
     let mut listener = Listener::new(&mut hear);
-    listener.start_over();
-    listener.tell(Piece::Text("a".to_owned()));
-    listener.start_over();
-    listener.start_over();
-    assert_eq!(heard, [Piece::Text("a".to_owned()), Piece::Again]);
+    listener.restart();
+    listener.send(Piece::Text("a".to_owned()));
+    listener.restart();
+    listener.restart();
+    assert_eq!(heard, [Piece::Text("a".to_owned()), Piece::Restart]);
 }

@@ -2,7 +2,7 @@
 
 use llm::{
     ErrorKind, Finish, JsonError, Llm, Request, Rule, Rung, Script, Scripted, read_json,
-    scripted::FlawKind,
+    scripted::ViolationKind,
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -224,7 +224,7 @@ fn numbers_that_are_now_other_ones_are_listed_once() {
     let reply = r#"{"impact": "12.5", "feasibility": 6.5, "risk_adjusted_return": "5/10", "strategic_alignment": 6}"#;
     let read = read_json::<Score>(reply).unwrap();
     let adjusted: Vec<String> =
-        read.adjusted.iter().map(|it| format!("{} {} {}", it.place, it.given, it.kept)).collect();
+        read.adjustments.iter().map(|it| format!("{} {} {}", it.path, it.original, it.adjusted)).collect();
     assert_eq!(adjusted, ["feasibility 6.5 6", "impact \"12.5\" 10"]);
     assert_eq!(read.notes.len(), 4);
 }
@@ -385,9 +385,9 @@ fn a_member_of_a_cut_answer_is_not_the_answer() {
 async fn calls_of_tools_are_handed_on_and_not_repaired() {
     let llm = model([Rule::tool("look_up", serde_json::json!({ "id": "F1-07" }))]);
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
-    let JsonError::Unreadable { unreadable, response } = error else { panic!("{error}") };
+    let JsonError::Unreadable { error: unreadable, response } = error else { panic!("{error}") };
     assert_eq!(response.tool_calls().next().unwrap().name, "look_up");
-    assert!(unreadable.tried.iter().all(|it| it.0 != Rung::Repaired), "{unreadable}");
+    assert!(unreadable.attempts.iter().all(|it| it.0 != Rung::Repaired), "{unreadable}");
 }
 
 #[tokio::test]
@@ -405,8 +405,8 @@ async fn a_default_is_taken_last_and_says_so() {
     assert_eq!(judged.notes.len(), 4);
 
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
-    let JsonError::Unreadable { unreadable, .. } = &error else { panic!("{error}") };
-    let rungs: Vec<Rung> = unreadable.tried.iter().map(|it| it.0).collect();
+    let JsonError::Unreadable { error: unreadable, .. } = &error else { panic!("{error}") };
+    let rungs: Vec<Rung> = unreadable.attempts.iter().map(|it| it.0).collect();
     assert_eq!(rungs, [Rung::Json, Rung::JsonExtracted, Rung::Labels, Rung::Repaired]);
     assert!(error.to_string().starts_with("scripted/judge: no value"), "{error}");
 
@@ -419,7 +419,7 @@ async fn a_default_is_taken_last_and_says_so() {
 async fn a_failed_repair_ends_in_what_the_first_reply_lacked() {
     let llm = model([
         Rule::failure(ErrorKind::Unreachable).when_prompt("return only"),
-        Rule::schema().flaw(FlawKind::Empty),
+        Rule::schema().violation(ViolationKind::Empty),
     ]);
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err().to_string();
     assert!(error.contains("the reply is empty") && error.contains("not reached"), "{error}");

@@ -159,7 +159,7 @@ async fn the_window_holds_request_and_answer() {
     let usage = answer.usage.unwrap();
     assert_eq!((answer.finish, usage.input + usage.output), (Finish::Length, 60));
     let error = llm.generate(ask(&"x".repeat(50))).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::TooLong);
+    assert_eq!(error.kind, ErrorKind::RequestTooLong);
     assert_eq!(error.message, "69 tokens in a window of 60: shorten the conversation");
 }
 

@@ -87,7 +87,7 @@ fn server() -> Option<Llm> {
     let url = env::var("GRAPH_LLAMA_URL").ok()?;
     let minutes = Duration::from_secs(600);
     let timeouts =
-        Timeouts { first_byte: minutes, idle: minutes, whole: minutes, ..Timeouts::default() };
+        Timeouts { first_byte: minutes, idle: minutes, total: minutes, ..Timeouts::default() };
     let provider = Provider::new("openai-compatible").unwrap().base_url(url);
     Some(provider.model("llama").timeouts(timeouts).build().unwrap())
 }

@@ -15,7 +15,7 @@ mod ollama;
 mod responses;
 
 /// A recorded request, as ours.
-pub(super) struct Asked {
+pub(super) struct ParsedRequest {
     pub(super) model: String,
     pub(super) request: Request,
     pub(super) stream: bool,
@@ -27,8 +27,8 @@ pub(super) fn read(
     path: &str,
     body: &mut Value,
     notes: &mut Vec<String>,
-) -> Asked {
-    one_name_of_the_limit(body);
+) -> ParsedRequest {
+    normalize_token_limit(body);
     let in_path = path.rsplit('/').next().unwrap_or_default().split_once(':').unwrap_or_default();
     let model = body["model"].as_str().unwrap_or(in_path.0).to_owned();
     let stream = body["stream"] == true || in_path.1 == "streamGenerateContent";
@@ -39,11 +39,11 @@ pub(super) fn read(
         Protocol::Contents => contents::read(body, notes),
         Protocol::Ollama => ollama::read(body, notes),
     };
-    Asked { model, request, stream }
+    ParsedRequest { model, request, stream }
 }
 
 /// The limit of the answer has an old and a new name, which mean the same.
-pub(super) fn one_name_of_the_limit(body: &mut Value) {
+pub(super) fn normalize_token_limit(body: &mut Value) {
     if let Some(limit) = remove(body, "max_completion_tokens") {
         body["max_tokens"] = limit;
     }
@@ -81,7 +81,7 @@ fn remove(value: &mut Value, name: &str) -> Option<Value> {
 }
 
 /// Takes a field out that our interface cannot say, and notes it.
-fn cannot_say(value: &mut Value, name: &str, what: &str, notes: &mut Vec<String>) {
+fn remove_unsupported(value: &mut Value, name: &str, what: &str, notes: &mut Vec<String>) {
     if remove(value, name).is_some() {
         notes.push(what.to_owned());
     }
@@ -101,7 +101,7 @@ fn text(value: &Value, name: &str) -> String {
 
 /// Reads words that are a text or a list of texts, and makes one text of them; parts of other kinds are taken
 /// out and noted.
-fn one_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
+fn merge_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
     let words = match &value[name] {
         Value::String(words) => words.clone(),
         Value::Array(parts) => parts.iter().map(|part| words_of(part, notes)).collect(),
@@ -142,7 +142,7 @@ fn tools(body: &mut Value, schema: &str, notes: &mut Vec<String>) -> Vec<Tool> {
         kept.push(tool);
     }
     if kept.is_empty() {
-        cannot_say(body, "tool_choice", "a choice of tools without our tools", notes);
+        remove_unsupported(body, "tool_choice", "a choice of tools without our tools", notes);
     } else {
         body["tools"] = kept.into();
     }

@@ -1,4 +1,4 @@
-//! Recordings: what was asked and answered, as YAML files hold it.
+//! Recordings: what was request_body and answered, as YAML files hold it.
 
 use std::{
     env, fs,
@@ -20,9 +20,9 @@ pub(super) struct Recording {
     /// The file, for messages.
     pub(super) file: String,
     pub(super) path: String,
-    pub(super) asked: String,
+    pub(super) request_body: String,
     pub(super) status: u16,
-    pub(super) answer: Answered,
+    pub(super) headers: ResponseHeaders,
     pub(super) body: String,
 }
 
@@ -38,9 +38,9 @@ pub(super) enum Protocol {
 
 /// The headers of an answer.
 #[derive(Debug)]
-pub(super) struct Answered(Vec<Named>);
+pub(super) struct ResponseHeaders(Vec<Header>);
 
-impl Headers for Answered {
+impl Headers for ResponseHeaders {
     fn get(&self, name: &str) -> Option<&str> {
         let header = self.0.iter().find(|it| it.name.eq_ignore_ascii_case(name));
         header.map(|it| it.value.as_str())
@@ -53,7 +53,7 @@ impl Recording {
         let ends = |end| self.path.ends_with(end);
         match () {
             // Without a request it is a look at the list, or another protocol altogether.
-            () if self.asked.is_empty() => None,
+            () if self.request_body.is_empty() => None,
             () if ends("/chat/completions") => Some(Protocol::Chat),
             () if ends("/responses") => Some(Protocol::Responses),
             () if ends("/v1/messages") => Some(Protocol::Messages),
@@ -87,7 +87,7 @@ impl Recording {
 
     /// Whether the answer came, or was to come, in pieces.
     pub(super) fn is_stream(&self) -> bool {
-        let kind = self.answer.get("content-type").unwrap_or_default();
+        let kind = self.headers.get("content-type").unwrap_or_default();
         kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
     }
 
@@ -148,46 +148,46 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn read(root: &Path, file: &Path) -> Vec<Recording> {
     let text = fs::read_to_string(file).unwrap();
-    let turns: Vec<Turn> = serde_saphyr::from_multiple(&text)
+    let turns: Vec<Interaction> = serde_saphyr::from_multiple(&text)
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let name = file.strip_prefix(root).unwrap();
     let provider = name.components().next().unwrap().as_os_str().to_string_lossy();
-    let recording = |Turn { when, then }: Turn| Recording {
+    let recording = |Interaction { when, then }: Interaction| Recording {
         provider: provider.trim_end_matches(".yaml").to_owned(),
         file: name.display().to_string(),
         path: when.path,
-        asked: when.body.unwrap_or_default(),
+        request_body: when.body.unwrap_or_default(),
         status: then.status,
-        answer: Answered(then.header.unwrap_or_default()),
+        headers: ResponseHeaders(then.header.unwrap_or_default()),
         body: then.body.unwrap_or_default(),
     };
     turns.into_iter().map(recording).collect()
 }
 
 #[derive(Deserialize)]
-struct Turn {
-    when: When,
-    then: Then,
+struct Interaction {
+    when: RecordedRequest,
+    then: RecordedResponse,
 }
 
 #[derive(Deserialize)]
-struct When {
+struct RecordedRequest {
     path: String,
     #[serde(default)]
     body: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Then {
+struct RecordedResponse {
     status: u16,
     #[serde(default)]
-    header: Option<Vec<Named>>,
+    header: Option<Vec<Header>>,
     #[serde(default)]
     body: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Named {
+struct Header {
     name: String,
     value: String,
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    draft, family,
+    builder, family,
     schema::{self, Dialect},
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
@@ -51,7 +51,7 @@ fn put_part(part: &Part, parts: &mut Vec<Value>) {
             let response =
                 if *failed { json!({ "error": content }) } else { json!({ "result": content }) };
             let mut response = json!({ "name": name, "response": response });
-            if !draft::is_nameless(id) {
+            if !builder::is_generated_id(id) {
                 response["id"] = id.as_str().into();
             }
             parts.push(json!({ "functionResponse": response }));
@@ -73,7 +73,7 @@ fn put_thought(text: &str, signature: &str, parts: &mut Vec<Value>) {
 
 fn function_call(call: &ToolCall) -> Value {
     let mut function = json!({ "name": call.name, "args": call.arguments });
-    if !draft::is_nameless(&call.id) {
+    if !builder::is_generated_id(&call.id) {
         function["id"] = call.id.as_str().into();
     }
     let mut part = json!({ "functionCall": function });

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{Fault, schema, tools};
+use super::super::{CallError, schema, tools};
 use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
 
 /// The least window that is asked for: the server's own default.
@@ -12,7 +12,7 @@ pub(super) fn body(
     model: &str,
     request: &Request,
     stream: bool,
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, CallError> {
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     let messages = messages(request);
@@ -44,7 +44,7 @@ fn messages(request: &Request) -> Vec<Value> {
     }
     for message in &request.messages {
         match message.role {
-            Role::User => messages.extend(tools::user_in_a_chat(
+            Role::User => messages.extend(tools::chat_user_messages(
                 message,
                 |_, name| ("tool_name", name),
                 |text| text.into(),
@@ -78,14 +78,14 @@ fn assistant(message: &Message) -> Value {
     message
 }
 
-fn tools(request: &Request) -> Result<Vec<Value>, Fault> {
+fn tools(request: &Request) -> Result<Vec<Value>, CallError> {
     match &request.tool_choice {
-        ToolChoice::Auto => Ok(request.tools.iter().map(tools::in_a_chat).collect()),
+        ToolChoice::Auto => Ok(request.tools.iter().map(tools::chat_tool).collect()),
         // It has no such word, but what it does not know it cannot use.
         ToolChoice::None => Ok(Vec::new()),
         ToolChoice::Required | ToolChoice::Tool(_) => {
             let message = "Ollama cannot be made to use a tool: leave the choice to the model";
-            Err(Fault::new(ErrorKind::BadRequest, message))
+            Err(CallError::new(ErrorKind::BadRequest, message))
         }
     }
 }

@@ -2,28 +2,28 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Answer, Event, Fault, Reader, draft::Draft, fault, json as look};
+use super::super::{DecodedResponse, Event, CallError, StreamDecoder, builder::ResponseBuilder, call_error, json_util};
 use crate::{ErrorKind, Finish, Listener, Money, Usage};
 
 /// Reads a whole answer.
-pub(super) fn whole(body: &Value) -> Result<Answer, Fault> {
-    let mut chunks = Chunks::default();
-    let deaf = &mut Listener::deaf();
-    chunks.chunk(body, "message", deaf)?;
+pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
+    let mut chunks = ChunkDecoder::default();
+    let listener = &mut Listener::null();
+    chunks.chunk(body, "message", listener)?;
     if body["choices"][0]["message"].is_null() {
-        let words = look::capped(&body.to_string());
-        return Err(look::malformed(&format!("the answer has no message: {words}")));
+        let words = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!("the answer has no message: {words}")));
     }
-    chunks.end_calls(deaf);
+    chunks.end_calls(listener);
     // A body that is whole is over, also where a server does not say so.
-    chunks.draft.finish.get_or_insert(Finish::Stop);
-    chunks.draft.finish()
+    chunks.builder.finish.get_or_insert(Finish::Stop);
+    chunks.builder.finish()
 }
 
 /// Puts an answer together from its chunks.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
-    draft: Draft,
+pub(super) struct ChunkDecoder {
+    builder: ResponseBuilder,
     /// The tool calls: the text of their arguments comes in pieces.
     calls: Vec<Call>,
     /// What a router wants back of the thoughts behind it, by index.
@@ -44,59 +44,59 @@ impl Call {
     ///
     /// Some servers give all calls one index, or none, and only the ids tell them apart. Others make up an id for
     /// every piece, so that another one ends only a call that is whole.
-    fn goes_on_as(&self, id: &str) -> bool {
+    fn accepts_piece(&self, id: &str) -> bool {
         let is_same = id.is_empty() || self.id.is_empty() || self.id == id;
-        is_same || look::arguments(&self.arguments).is_err()
+        is_same || json_util::arguments(&self.arguments).is_err()
     }
 }
 
-impl Reader for Chunks {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
+impl StreamDecoder for ChunkDecoder {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if event.data.trim() == "[DONE]" {
             self.is_done = true;
             return Ok(());
         }
-        self.chunk(&look::parse(event.data.as_bytes())?, "delta", listener)
+        self.chunk(&json_util::parse(event.data.as_bytes())?, "delta", listener)
     }
 
     fn is_done(&self) -> bool {
         self.is_done
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, Fault> {
+    fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
         if !self.is_done {
-            return Err(Fault::new(ErrorKind::Cut, "the stream ended before its `[DONE]`"));
+            return Err(CallError::new(ErrorKind::Truncated, "the stream ended before its `[DONE]`"));
         }
-        self.draft.finish()
+        self.builder.finish()
     }
 }
 
-impl Chunks {
+impl ChunkDecoder {
     fn chunk(
         &mut self,
         chunk: &Value,
         message: &str,
         listener: &mut Listener<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CallError> {
         if !chunk["error"].is_null() {
-            return Err(fault::from_answer(chunk));
+            return Err(call_error::from_body(chunk));
         }
-        self.draft.named(&chunk["model"]);
+        self.builder.set_model(&chunk["model"]);
         self.usage(&chunk["x_groq"]["usage"]);
         self.usage(&chunk["usage"]);
         // One answer is asked for; where there are more, the first counts.
         let Some(choice) =
-            look::list(chunk, "choices").iter().find(|it| look::count(it, "/index") == 0)
+            json_util::list(chunk, "choices").iter().find(|it| json_util::count(it, "/index") == 0)
         else {
             return Ok(());
         };
         if !choice["error"].is_null() || choice["finish_reason"] == "error" {
-            return Err(fault::from_answer(choice));
+            return Err(call_error::from_body(choice));
         }
         self.message(&choice[message], listener);
         if let Some(reason) = choice["finish_reason"].as_str() {
             // Of a call that is cut a router says that it is a call, and whoever is behind it, that it is cut.
-            let native = look::text(choice, "native_finish_reason");
+            let native = json_util::text(choice, "native_finish_reason");
             let is_cut =
                 matches!(native, "length" | "max_output_tokens" | "max_tokens" | "MAX_TOKENS");
             self.finish_reason(if is_cut { "length" } else { reason }, listener);
@@ -106,30 +106,30 @@ impl Chunks {
 
     fn message(&mut self, message: &Value, listener: &mut Listener<'_>) {
         // Two names of one thing; some servers say it under both.
-        let thoughts = ["reasoning", "reasoning_content"].map(|it| look::text(message, it));
+        let thoughts = ["reasoning", "reasoning_content"].map(|it| json_util::text(message, it));
         if let Some(thought) = thoughts.into_iter().find(|it| !it.is_empty()) {
-            self.draft.reasoning(thought, listener);
+            self.builder.reasoning(thought, listener);
         }
-        for detail in look::list(message, "reasoning_details") {
+        for detail in json_util::list(message, "reasoning_details") {
             self.detail(detail);
         }
-        self.draft.text(look::text(message, "content"), listener);
-        for part in look::list(message, "content") {
-            self.draft.text(look::text(part, "text"), listener);
+        self.builder.text(json_util::text(message, "content"), listener);
+        for part in json_util::list(message, "content") {
+            self.builder.text(json_util::text(part, "text"), listener);
         }
-        let refusal = look::text(message, "refusal");
+        let refusal = json_util::text(message, "refusal");
         if !refusal.is_empty() {
-            self.draft.refuse(refusal);
+            self.builder.refuse(refusal);
         }
-        for (place, piece) in look::list(message, "tool_calls").iter().enumerate() {
+        for (place, piece) in json_util::list(message, "tool_calls").iter().enumerate() {
             let index = piece["index"].as_u64().unwrap_or(place as u64);
-            self.call(index, look::text(piece, "id"), &piece["function"]);
+            self.call(index, json_util::text(piece, "id"), &piece["function"]);
         }
     }
 
     /// Adds a piece of a tool call. Some servers say its id and name again with every piece.
     fn call(&mut self, index: u64, id: &str, function: &Value) {
-        let is_of = |it: &&mut Call| it.index == index && it.goes_on_as(id);
+        let is_of = |it: &&mut Call| it.index == index && it.accepts_piece(id);
         let call = match self.calls.iter_mut().rfind(is_of) {
             Some(call) => call,
             None => self.calls.push_mut(Call { index, ..Call::default() }),
@@ -137,11 +137,11 @@ impl Chunks {
         if call.id.is_empty() {
             call.id.push_str(id);
         }
-        let name = look::text(function, "name");
+        let name = json_util::text(function, "name");
         if call.name != name {
             call.name.push_str(name);
         }
-        call.arguments.push_str(look::text(function, "arguments"));
+        call.arguments.push_str(json_util::text(function, "arguments"));
     }
 
     /// Adds a piece of what goes back unread: the texts of pieces with the same index and type are one text.
@@ -166,14 +166,14 @@ impl Chunks {
 
     fn finish_reason(&mut self, reason: &str, listener: &mut Listener<'_>) {
         self.end_calls(listener);
-        self.draft.finish = Some(match reason {
+        self.builder.finish = Some(match reason {
             "stop" => Finish::Stop,
             "length" => Finish::Length,
             "tool_calls" | "function_call" => Finish::ToolCalls,
             other => Finish::Other(other.to_owned()),
         });
         if reason == "content_filter" {
-            self.draft.refuse("");
+            self.builder.refuse("");
         }
     }
 
@@ -181,12 +181,12 @@ impl Chunks {
     fn end_calls(&mut self, listener: &mut Listener<'_>) {
         let details = std::mem::take(&mut self.details);
         if !details.is_empty() {
-            self.draft.seal_first(json!({ "reasoning_details": details }));
+            self.builder.attach_opaque_to_first(json!({ "reasoning_details": details }));
         }
         let mut calls = std::mem::take(&mut self.calls);
         calls.sort_by_key(|it| it.index);
         for Call { id, name, arguments, .. } in calls {
-            self.draft.written_call(&id, &name, &arguments, listener);
+            self.builder.tool_call_from_text(&id, &name, &arguments, listener);
         }
     }
 
@@ -195,14 +195,14 @@ impl Chunks {
         if !usage.is_object() {
             return;
         }
-        self.draft.usage = Usage {
-            input: look::count(usage, "/prompt_tokens"),
-            output: look::count(usage, "/completion_tokens"),
-            cached: look::count(usage, "/prompt_tokens_details/cached_tokens"),
-            cache_written: look::count(usage, "/prompt_tokens_details/cache_write_tokens"),
-            reasoning: look::count(usage, "/completion_tokens_details/reasoning_tokens"),
+        self.builder.usage = Usage {
+            input: json_util::count(usage, "/prompt_tokens"),
+            output: json_util::count(usage, "/completion_tokens"),
+            cached: json_util::count(usage, "/prompt_tokens_details/cached_tokens"),
+            cache_written: json_util::count(usage, "/prompt_tokens_details/cache_write_tokens"),
+            reasoning: json_util::count(usage, "/completion_tokens_details/reasoning_tokens"),
         };
-        self.draft.cost = usage["cost"].as_f64().map(Money::from_dollars);
+        self.builder.cost = usage["cost"].as_f64().map(Money::from_dollars);
     }
 }
 
@@ -214,14 +214,14 @@ mod tests {
     /// The calls in a stream of these pieces, as `id name arguments`.
     #[track_caller]
     fn check(pieces: &[Value], expect: &[&str]) {
-        let mut heard = Vec::new();
-        let mut hear = |piece| heard.push(piece);
-        let mut chunks = Box::new(Chunks::default());
+        let mut sent = Vec::new();
+        let mut on_piece = |piece| sent.push(piece);
+        let mut chunks = Box::new(ChunkDecoder::default());
         for piece in pieces {
             let chunk = json!({ "choices": [{ "delta": { "tool_calls": [piece] } }] });
-            chunks.chunk(&chunk, "delta", &mut Listener::new(&mut hear)).unwrap();
+            chunks.chunk(&chunk, "delta", &mut Listener::new(&mut on_piece)).unwrap();
         }
-        chunks.finish_reason("tool_calls", &mut Listener::new(&mut hear));
+        chunks.finish_reason("tool_calls", &mut Listener::new(&mut on_piece));
         chunks.is_done = true;
         let answer = chunks.finish().unwrap();
         let calls = answer.content.iter().map(|it| match it {
@@ -231,7 +231,7 @@ mod tests {
         let shown: Vec<_> =
             calls.clone().map(|it| format!("{} {} {}", it.id, it.name, it.arguments)).collect();
         assert_eq!(shown, expect);
-        assert_eq!(heard, calls.cloned().map(Piece::ToolCall).collect::<Vec<_>>());
+        assert_eq!(sent, calls.cloned().map(Piece::ToolCall).collect::<Vec<_>>());
     }
 
     fn piece(index: Option<u64>, id: &str, name: &str, arguments: &str) -> Value {
@@ -249,12 +249,12 @@ mod tests {
     #[test]
     fn a_thought_under_two_names_is_one() {
         let delta = json!({ "reasoning": "hm", "reasoning_content": "hm" });
-        let mut chunks = Chunks::default();
-        chunks.message(&delta, &mut Listener::deaf());
-        chunks.draft.text("yes", &mut Listener::deaf());
-        chunks.draft.finish = Some(Finish::Stop);
+        let mut chunks = ChunkDecoder::default();
+        chunks.message(&delta, &mut Listener::null());
+        chunks.builder.text("yes", &mut Listener::null());
+        chunks.builder.finish = Some(Finish::Stop);
         let thought = Part::Reasoning { text: "hm".to_owned(), opaque: None };
-        assert_eq!(chunks.draft.finish().unwrap().content, [thought, Part::text("yes")]);
+        assert_eq!(chunks.builder.finish().unwrap().content, [thought, Part::text("yes")]);
     }
 
     #[test]

@@ -10,17 +10,17 @@ use crate::{Effort, Schema};
 pub(crate) struct Quirks {
     vendor: Vendor,
     /// What the limit of the answer's tokens is called.
-    pub(super) max_tokens: &'static str,
+    pub(super) max_tokens_field: &'static str,
     /// Whether a stream has to be asked for its usage.
-    pub(super) asks_for_usage: bool,
+    pub(super) requests_stream_usage: bool,
     /// Whether it takes a name for requests that begin alike.
-    pub(super) takes_cache_key: bool,
+    pub(super) supports_cache_key: bool,
     /// Whether it passes breakpoints of the prompt cache on to models that have them.
-    pub(super) takes_breakpoints: bool,
+    pub(super) supports_breakpoints: bool,
     /// Whether it wants back what it said of thoughts beside their text.
-    pub(super) takes_details: bool,
+    pub(super) returns_reasoning_details: bool,
     /// Under which name a thought goes back to the model, if it does.
-    pub(super) thought: Option<&'static str>,
+    pub(super) reasoning_field: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,48 +35,48 @@ impl Quirks {
     /// OpenAI's own.
     pub(crate) const OPENAI: Self = Self {
         vendor: Vendor::OpenAi,
-        max_tokens: "max_completion_tokens",
-        asks_for_usage: true,
-        takes_cache_key: true,
-        takes_breakpoints: false,
-        takes_details: false,
-        thought: None,
+        max_tokens_field: "max_completion_tokens",
+        requests_stream_usage: true,
+        supports_cache_key: true,
+        supports_breakpoints: false,
+        returns_reasoning_details: false,
+        reasoning_field: None,
     };
 
     /// Groq's.
     pub(crate) const GROQ: Self =
-        Self { vendor: Vendor::Groq, takes_cache_key: false, ..Self::OPENAI };
+        Self { vendor: Vendor::Groq, supports_cache_key: false, ..Self::OPENAI };
 
     /// OpenRouter's, which always tells the usage.
     pub(crate) const OPENROUTER: Self = Self {
         vendor: Vendor::OpenRouter,
-        max_tokens: "max_tokens",
-        asks_for_usage: false,
-        takes_cache_key: false,
-        takes_breakpoints: true,
-        takes_details: true,
-        thought: None,
+        max_tokens_field: "max_tokens",
+        requests_stream_usage: false,
+        supports_cache_key: false,
+        supports_breakpoints: true,
+        returns_reasoning_details: true,
+        reasoning_field: None,
     };
 
     /// Those of llama.cpp's server, vLLM, and others that one runs oneself.
     pub(crate) const SERVER: Self = Self {
         vendor: Vendor::Server,
-        max_tokens: "max_tokens",
-        asks_for_usage: true,
-        takes_cache_key: false,
-        takes_breakpoints: false,
-        takes_details: false,
-        thought: Some("reasoning_content"),
+        max_tokens_field: "max_tokens",
+        requests_stream_usage: true,
+        supports_cache_key: false,
+        supports_breakpoints: false,
+        returns_reasoning_details: false,
+        reasoning_field: Some("reasoning_content"),
     };
 
     /// Whether a model takes a temperature, as far as its name tells.
-    pub(super) fn takes_temperature(&self, model: &str) -> bool {
+    pub(super) fn supports_temperature(&self, model: &str) -> bool {
         // A server of one's own may call its models as it likes.
-        self.vendor == Vendor::Server || family::takes_temperature(model)
+        self.vendor == Vendor::Server || family::supports_temperature(model)
     }
 
     /// Whether a model takes words to stop at.
-    pub(super) fn takes_stop(&self, model: &str) -> bool {
+    pub(super) fn supports_stop(&self, model: &str) -> bool {
         self.vendor != Vendor::OpenAi || !family::is_openai_reasoning(model)
     }
 

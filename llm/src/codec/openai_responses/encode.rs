@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    Fault, family,
+    CallError, family,
     schema::{self, Dialect},
     tools,
 };
@@ -13,10 +13,10 @@ pub(super) fn body(
     model: &str,
     request: &Request,
     stream: bool,
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, CallError> {
     if !request.stop.is_empty() {
         let message = "OpenAI's responses take no words to stop at: ask for chat completions";
-        return Err(Fault::new(ErrorKind::BadRequest, message));
+        return Err(CallError::new(ErrorKind::BadRequest, message));
     }
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
@@ -88,7 +88,7 @@ fn items(message: &Message) -> Vec<Value> {
                 "arguments": call.arguments.to_string(),
             })),
             Part::ToolResult { id, content, failed, .. } => {
-                let output = tools::result(content, *failed);
+                let output = tools::result_text(content, *failed);
                 items.push(
                     json!({ "type": "function_call_output", "call_id": id, "output": output }),
                 );

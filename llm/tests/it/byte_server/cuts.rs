@@ -87,7 +87,7 @@ fn check_full(response: &Response, place: &str) {
 
 /// Broken before its head was complete, or after.
 fn is_broken(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::Network | ErrorKind::Cut)
+    matches!(error.kind, ErrorKind::Network | ErrorKind::Truncated)
 }
 
 fn is_late(error: &Error) -> bool {

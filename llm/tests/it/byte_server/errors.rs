@@ -154,7 +154,7 @@ async fn a_prompt_that_was_not_read_to_its_end() {
     let plain = llm.generate(prompt).await.unwrap_err();
     let streamed = llm.stream(prompt).response().await.unwrap_err();
     for error in [plain, streamed] {
-        assert_eq!(error.kind, ErrorKind::TooLong);
+        assert_eq!(error.kind, ErrorKind::RequestTooLong);
         assert!(error.message.starts_with("the server read 3 tokens of a prompt of 5 words"));
     }
 }
@@ -165,9 +165,9 @@ async fn what_is_no_http() {
     let cases = [
         ("220 mail.example ESMTP\r\n\r\n".to_owned(), ErrorKind::Network),
         ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n".to_owned(), ErrorKind::Network),
-        (format!("{chunked}zz\r\n"), ErrorKind::Cut),
-        (format!("{chunked}5\r\nmore than five\r\n"), ErrorKind::Cut),
-        (format!("{chunked}fffffffffffffffff\r\n"), ErrorKind::Cut),
+        (format!("{chunked}zz\r\n"), ErrorKind::Truncated),
+        (format!("{chunked}5\r\nmore than five\r\n"), ErrorKind::Truncated),
+        (format!("{chunked}fffffffffffffffff\r\n"), ErrorKind::Truncated),
     ];
     for (bytes, expect) in cases {
         let server = ByteServer::start([write(bytes.clone())]).await;

@@ -11,7 +11,7 @@ const LIMITS: Limits = Limits { body_bytes: 100_000, event_bytes: 10_000 };
 
 #[track_caller]
 fn check(error: &Error, expect: &str) {
-    assert_eq!(error.kind, ErrorKind::TooLarge, "{error}");
+    assert_eq!(error.kind, ErrorKind::ResponseTooLarge, "{error}");
     assert_eq!(error.message, expect);
     assert!(!error.is_retryable());
 }

@@ -63,9 +63,9 @@ async fn an_answer_that_never_stops_coming() {
         moves.extend([Move::Write(b": wait\n\n".to_vec()), Move::Wait(Duration::from_millis(10))]);
     }
     let server = ByteServer::start([moves]).await;
-    let timeouts = Timeouts { whole: SHORT, ..PATIENT };
+    let timeouts = Timeouts { total: SHORT, ..PATIENT };
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
-    check(&llm.stream(hello()).response().await.unwrap_err(), Phase::Whole);
+    check(&llm.stream(hello()).response().await.unwrap_err(), Phase::Total);
     server.n_open(0).await;
 }
 

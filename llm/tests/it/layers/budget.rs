@@ -101,13 +101,13 @@ async fn failed_calls_cost_what_is_known() {
         (ErrorKind::RateLimited, 0),
         (ErrorKind::Overloaded, 0),
         (ErrorKind::BadRequest, 0),
-        (ErrorKind::TooLong, 0),
+        (ErrorKind::RequestTooLong, 0),
         (ErrorKind::Unreachable, 0),
         (ErrorKind::Timeout(Phase::Connect), 0),
         (ErrorKind::Timeout(Phase::FirstByte), all),
         (ErrorKind::Timeout(Phase::Idle), all),
-        (ErrorKind::Cut, all),
-        (ErrorKind::Exhausted, all),
+        (ErrorKind::Truncated, all),
+        (ErrorKind::ReasoningOnly, all),
         (ErrorKind::Malformed, all),
         (ErrorKind::Network, all),
         // The call may have been answered, and only its recording not written.
@@ -255,7 +255,7 @@ async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
             }
             End::Cut | End::DroppedAfter(_) => {
                 note(all);
-                Err(error(ErrorKind::Cut))
+                Err(error(ErrorKind::Truncated))
             }
         };
         async move {

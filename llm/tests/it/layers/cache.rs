@@ -65,7 +65,7 @@ async fn only_whole_answers_are_kept() {
         llm.generate("?").await.unwrap();
         assert_eq!(calls.load(Ordering::Relaxed) == 1, kept, "{finish:?}");
     }
-    let (llm, calls) = fake(|_, _| async { Err(error(ErrorKind::Cut)) });
+    let (llm, calls) = fake(|_, _| async { Err(error(ErrorKind::Truncated)) });
     let llm = llm.cache(Arc::new(MemoryCache::new()));
     llm.generate("?").await.unwrap_err();
     llm.generate("?").await.unwrap_err();

@@ -74,11 +74,11 @@ async fn calls_that_failed_are_made_again() {
     let times = seen.clone();
     let (llm, calls) = fake(move |_, words| {
         let fails = words == "other" && times.fetch_add(1, Ordering::Relaxed) == 0;
-        async move { if fails { Err(error(ErrorKind::Cut)) } else { Ok(answer(words)) } }
+        async move { if fails { Err(error(ErrorKind::Truncated)) } else { Ok(answer(words)) } }
     });
     let thread = graph().thread("t", deps(llm));
     let failed = thread.run(Log::default()).await.unwrap_err();
-    assert_eq!(failed.node_error::<Error>(), Some(&error(ErrorKind::Cut)));
+    assert_eq!(failed.node_error::<Error>(), Some(&error(ErrorKind::Truncated)));
     thread.proceed().await.unwrap_err();
     assert!(matches!(thread.proceed().await, Ok(Exit::Done(_))));
     assert_eq!(calls.load(Ordering::Relaxed), 4, "the two answers of the first run are kept");
@@ -104,7 +104,7 @@ async fn insist(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
 async fn calls_that_came_to_nothing_do_not_count() {
     let (llm, calls) = fake(|number, _| async move {
         match number {
-            0 => return Err(error(ErrorKind::Cut)),
+            0 => return Err(error(ErrorKind::Truncated)),
             2 => sleep(Duration::from_secs(100)).await,
             _ => {}
         }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use llm::{Gate, Pace, Provider};
+use llm::{RateLimiter, RateLimit, Provider};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -95,7 +95,7 @@ async fn ten_thousand_calls_at_once() {
     let remote = Provider::new("openai-compatible").unwrap().base_url(url).model("echo").build();
     let counts = Arc::new(Counts::default());
     let server = tokio::spawn(serve(listener, counts.clone()));
-    let llm = remote.unwrap().gate(&Gate::new(Pace::new(AT_ONCE)));
+    let llm = remote.unwrap().rate_limit(&RateLimiter::new(RateLimit::new(AT_ONCE)));
 
     let before = resident();
     let (mut calls, mut dropped) = (JoinSet::new(), JoinSet::new());

@@ -77,7 +77,7 @@ async fn a_thousand_calls_at_once_come_back_to_the_last_byte() {
 
     let (model, calls) = moody();
     let recording = Recording::open(&path, RecordMode::Replay).unwrap();
-    assert!(!recording.is_torn());
+    assert!(!recording.is_truncated());
     let replayed = thousand(model.record(&recording)).await;
     assert_eq!(calls.load(Ordering::Relaxed), 0);
     assert_eq!(replayed, recorded);
@@ -332,7 +332,7 @@ async fn half_a_line_is_left_out_and_told() {
     for cut in last + 1..whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
         let recording = Recording::open(&path, RecordMode::Replay).unwrap();
-        assert!(recording.is_torn(), "cut at {cut}");
+        assert!(recording.is_truncated(), "cut at {cut}");
         let llm = recording.model(id());
         assert_eq!(llm.generate("a").await, Ok(answer("a")));
         assert_eq!(llm.generate("ü").await.unwrap_err().kind, ErrorKind::NotRecorded);
@@ -340,7 +340,7 @@ async fn half_a_line_is_left_out_and_told() {
     // Who goes on with such a file begins where it was whole.
     let (model, calls) = fake(|_, words| async move { Ok(answer(words)) });
     let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
-    assert!(recording.is_torn());
+    assert!(recording.is_truncated());
     let llm = model.record(&recording);
     assert_eq!(llm.generate("a").await, Ok(answer("a")));
     assert_eq!(llm.generate("ü").await, Ok(answer("ü")));
@@ -356,7 +356,7 @@ async fn a_file_cut_in_its_first_line_is_begun_again() {
         fs::write(&path, &whole[..cut]).unwrap();
         let (model, _) = fake(|_, words| async move { Ok(answer(words)) });
         let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
-        assert_eq!(recording.is_torn(), cut > 0);
+        assert_eq!(recording.is_truncated(), cut > 0);
         model.record(&recording).generate("a").await.unwrap();
         assert_eq!(replay(&path).generate("a").await, Ok(answer("a")));
         fs::write(&path, &whole[..cut]).unwrap();

@@ -60,9 +60,9 @@ async fn chance_stays_within_a_quarter() {
 
 #[tokio::test(start_paused = true)]
 async fn three_retries_are_four_attempts() {
-    let (outcome, times) = called(vec![error(ErrorKind::Cut); 9], Backoff::default()).await;
+    let (outcome, times) = called(vec![error(ErrorKind::Truncated); 9], Backoff::default()).await;
     let error = outcome.unwrap_err();
-    assert_eq!((error.kind, times.len()), (ErrorKind::Cut, 4));
+    assert_eq!((error.kind, times.len()), (ErrorKind::Truncated, 4));
     assert_eq!(
         error.message,
         "as the test says (given up after 4 attempts; try again later, or allow more retries)"
@@ -78,7 +78,7 @@ async fn the_provider_says_how_long() {
 
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
-    let backoff = Backoff::default().patience(30 * SECOND).random(draws(&[]));
+    let backoff = Backoff::default().max_wait(30 * SECOND).random(draws(&[]));
     let (outcome, times) = called(vec![rate_limited(31 * SECOND)], backoff.clone()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.retry_after, times.len()), (Some(31 * SECOND), 1));
@@ -96,7 +96,7 @@ async fn own_waits_end_at_the_patience_too() {
     let backoff = Backoff::new(4).first_wait(20 * SECOND).random(draws(&[]));
     let (_, times) = called(vec![super::error(ErrorKind::Timeout(Phase::Idle)); 4], backoff).await;
     assert_eq!(times, [0, 20_000, 60_000, 120_000, 180_000]);
-    let forever = Backoff::new(u32::MAX).first_wait(Duration::ZERO).patience(Duration::MAX);
+    let forever = Backoff::new(u32::MAX).first_wait(Duration::ZERO).max_wait(Duration::MAX);
     let (outcome, times) = called(vec![super::error(ErrorKind::Network); 40], forever).await;
     assert!(outcome.is_ok());
     assert_eq!(times.len(), 41);
@@ -106,8 +106,8 @@ async fn own_waits_end_at_the_patience_too() {
 async fn only_where_it_helps() {
     let cases = [
         (ErrorKind::Auth, None, 1),
-        (ErrorKind::Spent, None, 1),
-        (ErrorKind::TooLong, None, 1),
+        (ErrorKind::QuotaExhausted, None, 1),
+        (ErrorKind::RequestTooLong, None, 1),
         (ErrorKind::Budget, None, 1),
         (ErrorKind::NotRecorded, None, 1),
         (ErrorKind::Malformed, None, 2),
@@ -127,7 +127,7 @@ async fn only_where_it_helps() {
 #[tokio::test(start_paused = true)]
 async fn pieces_of_a_failed_attempt_are_void() {
     let (llm, _) = fake(|number, _| async move {
-        if number == 0 { Err(error(ErrorKind::Cut)) } else { Ok(answer("here")) }
+        if number == 0 { Err(error(ErrorKind::Truncated)) } else { Ok(answer("here")) }
     });
     let mut reply = llm.retry(Backoff::default()).stream("?");
     let mut pieces = Vec::new();
@@ -135,5 +135,5 @@ async fn pieces_of_a_failed_attempt_are_void() {
         pieces.push(piece);
     }
     let text = |it: &str| Piece::Text(it.to_owned());
-    assert_eq!(pieces, [text("0 "), Piece::Again, text("1 "), text("here")]);
+    assert_eq!(pieces, [text("0 "), Piece::Restart, text("1 "), text("here")]);
 }

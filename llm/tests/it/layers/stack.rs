@@ -7,7 +7,7 @@ use std::{
 
 use graph_core::MemoryCache;
 use llm::{
-    Backoff, Budget, ErrorKind, Gate, Llm, ModelId, Money, Pace, RecordMode, Recording, Request,
+    Backoff, Budget, ErrorKind, RateLimiter, Llm, ModelId, Money, RateLimit, RecordMode, Recording, Request,
 };
 
 use super::{answer, error, fake, id};
@@ -18,7 +18,7 @@ type Layer = fn(Llm, &Path) -> Llm;
 const LAYERS: [(&str, Layer); 5] = [
     ("retry", |llm, _| llm.retry(Backoff::default())),
     ("gate", |llm, _| {
-        llm.gate(&Gate::new(Pace::new(2).requests_per_minute(9).tokens_per_minute(50_000)))
+        llm.rate_limit(&RateLimiter::new(RateLimit::new(2).requests_per_minute(9).tokens_per_minute(50_000)))
     }),
     ("budget", |llm, _| llm.budget(&Budget::of_both(50_000, Money::from_dollars(1.0)))),
     ("cache", |llm, _| llm.cache(Arc::new(MemoryCache::new()))),
@@ -84,7 +84,7 @@ async fn a_replayed_run_spends_and_fails_as_it_did() {
         (texts, budget.spent())
     };
     let (model, _) = fake(|number, _| async move {
-        if number % 2 == 0 { Err(error(ErrorKind::Cut)) } else { Ok(answer(number.to_string())) }
+        if number % 2 == 0 { Err(error(ErrorKind::Truncated)) } else { Ok(answer(number.to_string())) }
     });
     let recorded = run(RecordMode::Record, model).await;
     let expect = ["1".to_owned(), "3".to_owned(), "5".to_owned()].map(Ok);

@@ -169,8 +169,8 @@ async fn a_request_that_it_does_not_know() {
 async fn chaos() {
     let Some(server) = AIMOCK.shared() else { return };
     let cases: [(&str, &[ErrorKind]); 4] = [
-        ("malformed", &[ErrorKind::Malformed, ErrorKind::Cut]),
-        ("disconnect", &[ErrorKind::Network, ErrorKind::Cut]),
+        ("malformed", &[ErrorKind::Malformed, ErrorKind::Truncated]),
+        ("disconnect", &[ErrorKind::Network, ErrorKind::Truncated]),
         ("drop", &[ErrorKind::Overloaded]),
         ("ratelimit", &[ErrorKind::RateLimited]),
     ];

@@ -106,7 +106,7 @@ async fn a_prompt_that_is_too_long() {
     for llm in llms(server) {
         let request = Request::new("word ".repeat(4000)).max_tokens(5);
         let error = llm.generate(request).await.unwrap_err();
-        assert_eq!((error.kind, error.status), (ErrorKind::TooLong, Some(400)), "{error:?}");
+        assert_eq!((error.kind, error.status), (ErrorKind::RequestTooLong, Some(400)), "{error:?}");
         assert!(!error.is_retryable());
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Names, any_json, cannot_say, effort, one_text, put_common, schema, take_list, text,
+    Names, any_json, remove_unsupported, effort, merge_text, put_common, schema, take_list, text,
     tool_choice, tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
@@ -12,7 +12,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     let mut kept = Vec::new();
     for mut message in take_list(body, "messages") {
-        let words = one_text(&mut message, "content", notes);
+        let words = merge_text(&mut message, "content", notes);
         let role = text(&message, "role");
         match role.as_str() {
             "system" | "developer" if kept.is_empty() => {
@@ -40,7 +40,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     request.tool_choice = tool_choice(body);
     put_form(&mut request, body, notes);
     put_effort(&mut request, body, notes);
-    cannot_say(body, "provider", "which hosts to ask", notes);
+    remove_unsupported(body, "provider", "which hosts to ask", notes);
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
 }
@@ -68,14 +68,14 @@ fn assistant(message: &Value, words: String) -> Message {
 
 fn put_form(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let format = &body["response_format"];
-    let asked = &format["json_schema"];
+    let request_body = &format["json_schema"];
     match format["type"].as_str() {
-        Some("json_schema") => request.schema = Some(schema(&asked["name"], &asked["schema"])),
+        Some("json_schema") => request.schema = Some(schema(&request_body["name"], &request_body["schema"])),
         // The only form that some models there take.
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }
-        _ => cannot_say(body, "response_format", "any JSON, without a schema", notes),
+        _ => remove_unsupported(body, "response_format", "any JSON, without a schema", notes),
     }
 }
 
@@ -86,8 +86,8 @@ fn put_effort(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) 
         [&body["reasoning_effort"], &body["reasoning"]["effort"], &thinks.unwrap_or_default()];
     request.effort = words.into_iter().find_map(effort);
     if request.effort.is_none() {
-        cannot_say(body, "reasoning_effort", "an effort that is not ours", notes);
-        cannot_say(body, "reasoning", "an effort in tokens", notes);
-        cannot_say(body, "chat_template_kwargs", "arguments of a template", notes);
+        remove_unsupported(body, "reasoning_effort", "an effort that is not ours", notes);
+        remove_unsupported(body, "reasoning", "an effort in tokens", notes);
+        remove_unsupported(body, "chat_template_kwargs", "arguments of a template", notes);
     }
 }

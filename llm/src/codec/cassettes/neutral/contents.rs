@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    Names, cannot_say, effort, one_text, put_common, remove, schema, take_list, text, texts,
+    Names, remove_unsupported, effort, merge_text, put_common, remove, schema, take_list, text, texts,
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
 pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     if body["systemInstruction"].is_object() {
-        let words = one_text(&mut body["systemInstruction"], "parts", notes);
+        let words = merge_text(&mut body["systemInstruction"], "parts", notes);
         // The role of the system is read by nobody.
         body["systemInstruction"] = json!({ "parts": [{ "text": words }] });
         request.system = Some(words);
@@ -71,7 +71,7 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
     }
     if part["functionResponse"].is_object() {
         let function = &mut part["functionResponse"];
-        cannot_say(function, "parts", "images as results", notes);
+        remove_unsupported(function, "parts", "images as results", notes);
         let id = function["id"].as_str().unwrap_or("nameless-0").to_owned();
         let content = function["response"].to_string();
         return vec![Part::ToolResult { id, name: text(function, "name"), content, failed: false }];
@@ -102,7 +102,7 @@ fn put_form(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) 
     if config["responseJsonSchema"].is_object() {
         request.schema = Some(schema(&Value::Null, &config["responseJsonSchema"]));
     } else {
-        cannot_say(config, "responseMimeType", "a form without a schema", notes);
+        remove_unsupported(config, "responseMimeType", "a form without a schema", notes);
     }
 }
 
@@ -112,7 +112,7 @@ fn put_thinking(request: &mut Request, config: &mut Value, notes: &mut Vec<Strin
     let budget = budget.map(|it| if it == 0 { Effort::None } else { Effort::Low });
     request.effort = effort(&thinking["thinkingLevel"]).or(budget);
     if request.effort.is_none() {
-        cannot_say(config, "thinkingConfig", "thoughts without an effort", notes);
+        remove_unsupported(config, "thinkingConfig", "thoughts without an effort", notes);
     }
 }
 
@@ -145,7 +145,7 @@ fn put_tools(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
 
 fn put_calling(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     if request.tools.is_empty() {
-        return cannot_say(body, "toolConfig", "a choice of tools without our tools", notes);
+        return remove_unsupported(body, "toolConfig", "a choice of tools without our tools", notes);
     }
     let calling = &mut body["toolConfig"]["functionCallingConfig"];
     if let Some(names) = remove(calling, "allowed_function_names") {
@@ -157,7 +157,7 @@ fn put_calling(request: &mut Request, body: &mut Value, notes: &mut Vec<String>)
         (Some("ANY"), [name]) => ToolChoice::Tool(name.clone()),
         (Some("ANY"), []) => ToolChoice::Required,
         (Some("ANY"), _) => {
-            cannot_say(calling, "allowedFunctionNames", "a choice of several tools", notes);
+            remove_unsupported(calling, "allowedFunctionNames", "a choice of several tools", notes);
             ToolChoice::Required
         }
         (Some("NONE"), _) => ToolChoice::None,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Names, cannot_say, effort, one_text, put_common, remove, schema, take_list, text, tool_choice,
+    Names, remove_unsupported, effort, merge_text, put_common, remove, schema, take_list, text, tool_choice,
     tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
@@ -18,7 +18,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         let role = text(&item, "role");
         let is_first = kept.is_empty() && body["instructions"].is_null();
         if matches!(role.as_str(), "system" | "developer") {
-            let words = one_text(&mut item, "content", notes);
+            let words = merge_text(&mut item, "content", notes);
             if is_first {
                 // Instructions may stand in the conversation, too.
                 body["instructions"] = words.into();
@@ -43,11 +43,11 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     if format["type"] == "json_schema" {
         request.schema = Some(schema(&format["name"], &format["schema"]));
     } else {
-        cannot_say(body, "text", "a form without a schema", notes);
+        remove_unsupported(body, "text", "a form without a schema", notes);
     }
     request.effort = effort(&body["reasoning"]["effort"]);
     if request.effort.is_none() {
-        cannot_say(body, "reasoning", "thoughts without an effort of ours", notes);
+        remove_unsupported(body, "reasoning", "thoughts without an effort of ours", notes);
     }
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
@@ -71,7 +71,7 @@ fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
             (Role::Assistant, Part::ToolCall(call))
         }
         "function_call_output" => {
-            let content = one_text(item, "output", notes);
+            let content = merge_text(item, "output", notes);
             let (id, name) = (text(item, "call_id"), String::new());
             (Role::User, Part::ToolResult { id, name, content, failed: false })
         }

@@ -1,16 +1,16 @@
-//! Frames: a stream of bytes is cut into events.
+//! EventFramer: a stream of bytes is cut into events.
 //!
 //! Bytes come in pieces of any length: a piece may end inside a line end, or inside a character. So lines are
 //! collected as bytes, and read as text only when they are whole.
 
 use std::mem;
 
-use super::{Event, Fault, Framing};
+use super::{Event, CallError, Framing};
 use crate::ErrorKind;
 
 /// Cuts bytes into events, the same ones however the bytes are split.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(crate) struct EventFramer {
     framing: Framing,
     max_event_bytes: usize,
     /// The line that is not over yet.
@@ -24,7 +24,7 @@ pub(crate) struct Frames {
     data: Option<String>,
 }
 
-impl Frames {
+impl EventFramer {
     /// Cuts into events of at most so many bytes.
     pub(crate) fn new(framing: Framing, max_event_bytes: usize) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Frames {
     }
 
     /// Takes more bytes, and gives the events that they complete.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, Fault> {
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, CallError> {
         let mut events = Vec::new();
         while let Some(&first) = bytes.first() {
             if mem::take(&mut self.after_return) && first == b'\n' {
@@ -67,11 +67,11 @@ impl Frames {
         event.or_else(|| self.end_event())
     }
 
-    fn collect(&mut self, piece: &[u8]) -> Result<(), Fault> {
+    fn collect(&mut self, piece: &[u8]) -> Result<(), CallError> {
         let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
         if held + piece.len() > self.max_event_bytes {
             let message = format!("an event has more than {} bytes", self.max_event_bytes);
-            return Err(Fault::new(ErrorKind::TooLarge, message));
+            return Err(CallError::new(ErrorKind::ResponseTooLarge, message));
         }
         self.line.extend_from_slice(piece);
         Ok(())
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
 
     fn cut(framing: Framing, pieces: &[&[u8]]) -> Vec<(String, String)> {
-        let mut frames = Frames::new(framing, 1000);
+        let mut framer = EventFramer::new(framing, 1000);
         let mut events = Vec::new();
         for piece in pieces {
-            events.extend(frames.push(piece).unwrap());
+            events.extend(framer.push(piece).unwrap());
         }
-        events.extend(frames.finish());
+        events.extend(framer.finish());
         events.into_iter().map(|it| (it.name, it.data)).collect()
     }
 
@@ -195,14 +195,14 @@ mod tests {
 
     #[test]
     fn events_are_bounded() {
-        let mut frames = Frames::new(Framing::Sse, 100);
+        let mut framer = EventFramer::new(Framing::Sse, 100);
         for _ in 0..50 {
-            assert_eq!(frames.push(b"data: 0123456789\n\n").unwrap().len(), 1);
+            assert_eq!(framer.push(b"data: 0123456789\n\n").unwrap().len(), 1);
         }
         let push =
-            |frames: &mut Frames| (0..50).try_for_each(|_| frames.push(b"data: 0123\n").map(drop));
-        assert_eq!(push(&mut frames).unwrap_err().kind, ErrorKind::TooLarge);
-        let mut frames = Frames::new(Framing::Lines, 100);
-        assert_eq!(frames.push(&[b'x'; 101]).unwrap_err().kind, ErrorKind::TooLarge);
+            |framer: &mut EventFramer| (0..50).try_for_each(|_| framer.push(b"data: 0123\n").map(drop));
+        assert_eq!(push(&mut framer).unwrap_err().kind, ErrorKind::ResponseTooLarge);
+        let mut framer = EventFramer::new(Framing::Lines, 100);
+        assert_eq!(framer.push(&[b'x'; 101]).unwrap_err().kind, ErrorKind::ResponseTooLarge);
     }
 }

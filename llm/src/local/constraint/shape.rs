@@ -14,7 +14,7 @@ pub(super) enum Shape {
         fraction: bool,
     },
     /// A string of at most so many characters.
-    Words {
+    Text {
         most: usize,
     },
     /// An object with all of these fields, in this order, each with its key as it is written.
@@ -32,21 +32,21 @@ pub(super) enum Shape {
 const SMALL_RANGE: i64 = 1_000;
 
 /// Schemas that refer to themselves have no end; this is where they are given up.
-const MOST_SHAPES: usize = 1_000;
+const MAX_SHAPES: usize = 1_000;
 /// The same for values inside values.
-const MOST_DEEP: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 impl Shape {
     /// The shape of a schema; `None` where it says too little or too much.
     pub(super) fn read(schema: &Value) -> Option<Self> {
-        Reader { root: schema, left: MOST_SHAPES, depth: 0 }.shape(schema)
+        ShapeReader { root: schema, left: MAX_SHAPES, depth: 0 }.shape(schema)
     }
 
     pub(super) fn starts_with(&self, byte: u8) -> bool {
         match self {
             Self::Choice(options) => options.iter().any(|it| it.as_bytes().first() == Some(&byte)),
             Self::Number { negative, .. } => byte.is_ascii_digit() || *negative && byte == b'-',
-            Self::Words { .. } => byte == b'"',
+            Self::Text { .. } => byte == b'"',
             Self::Record(_) => byte == b'{',
             Self::List { .. } => byte == b'[',
             Self::Either(shapes) => shapes.iter().any(|it| it.starts_with(byte)),
@@ -54,17 +54,17 @@ impl Shape {
     }
 }
 
-struct Reader<'a> {
+struct ShapeReader<'a> {
     root: &'a Value,
     left: usize,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl ShapeReader<'_> {
     fn shape(&mut self, schema: &Value) -> Option<Shape> {
         self.left = self.left.checked_sub(1)?;
         self.depth += 1;
-        let shape = if self.depth > MOST_DEEP { None } else { self.shape_here(schema) };
+        let shape = if self.depth > MAX_DEPTH { None } else { self.shape_here(schema) };
         self.depth -= 1;
         shape
     }
@@ -101,7 +101,7 @@ impl Reader<'_> {
         Some(match kind {
             "null" => Shape::Choice(vec!["null".into()]),
             "boolean" => Shape::Choice(vec!["true".into(), "false".into()]),
-            "string" => Shape::Words { most: size("maxLength").unwrap_or(usize::MAX) },
+            "string" => Shape::Text { most: size("maxLength").unwrap_or(usize::MAX) },
             "number" => Shape::Number { negative, fraction: true },
             "integer" => range(schema).unwrap_or(Shape::Number { negative, fraction: false }),
             "array" => Shape::List {

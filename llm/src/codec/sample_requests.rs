@@ -95,7 +95,7 @@ pub(super) fn parameters() -> serde_json::Value {
 /// The form of the answer, with what some providers do not take.
 pub(super) fn form() -> serde_json::Value {
     json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": "https://json-schema.org/builder/2020-12/schema",
         "type": "object",
         "properties": {
             "km": { "type": "integer", "format": "uint32", "minimum": 1, "maximum": 9999 },

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::Fault;
+use super::CallError;
 use crate::ErrorKind;
 
-/// So many characters of the provider's words go into a fault. That is far more than an error shows: secrets are
+/// So many characters of the provider's words go into a error. That is far more than an error shows: secrets are
 /// taken out in between, and of one that is cut in two here the half would stay.
-const MAX_WORDS: usize = 16 << 10;
+const MAX_CHARS: usize = 16 << 10;
 
 /// Reads a body or an event.
-pub(super) fn parse(text: &[u8]) -> Result<Value, Fault> {
+pub(super) fn parse(text: &[u8]) -> Result<Value, CallError> {
     serde_json::from_slice(text).map_err(|error| {
         let words = capped(&String::from_utf8_lossy(text));
         malformed(&format!("not JSON ({error}): {words}"))
@@ -18,8 +18,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Value, Fault> {
 }
 
 /// An answer that cannot be read.
-pub(super) fn malformed(message: &str) -> Fault {
-    Fault::new(ErrorKind::Malformed, message)
+pub(super) fn malformed(message: &str) -> CallError {
+    CallError::new(ErrorKind::Malformed, message)
 }
 
 /// The text of this name; empty where there is none.
@@ -38,7 +38,7 @@ pub(super) fn count(value: &Value, pointer: &str) -> u64 {
 }
 
 /// The arguments of a tool call that come as text; no text, or nothing in it, means no arguments.
-pub(super) fn arguments(text: &str) -> Result<Value, Fault> {
+pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
     if matches!(text.trim(), "" | "null") {
         return Ok(Value::Object(serde_json::Map::new()));
     }
@@ -55,7 +55,7 @@ pub(super) fn arguments(text: &str) -> Result<Value, Fault> {
 pub(super) fn capped(text: &str) -> String {
     let text = text.trim();
     let mut words: String =
-        text.chars().take(MAX_WORDS).map(|it| if it.is_control() { ' ' } else { it }).collect();
+        text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect();
     if words.len() < text.len() {
         words.push('…');
     }
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn long_words_are_capped() {
         assert_eq!(capped(" a\nb "), "a b");
-        assert_eq!(capped(&"ü".repeat(MAX_WORDS)).chars().count(), MAX_WORDS);
-        assert_eq!(capped(&"ü".repeat(9 * MAX_WORDS)).chars().count(), MAX_WORDS + 1);
+        assert_eq!(capped(&"ü".repeat(MAX_CHARS)).chars().count(), MAX_CHARS);
+        assert_eq!(capped(&"ü".repeat(9 * MAX_CHARS)).chars().count(), MAX_CHARS + 1);
     }
 }

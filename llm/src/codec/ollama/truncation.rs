@@ -5,17 +5,17 @@
 
 use serde_json::Value;
 
-use super::super::{Fault, json};
+use super::super::{CallError, json_util};
 use crate::{ErrorKind, Usage};
 
 /// Fails where fewer tokens were read than the prompt has words.
 ///
 /// No tokenizer in use makes one token of two words, so this never fails by mistake; usual text has four tokens
 /// for three words, so it notices when more than a quarter is missing.
-pub(super) fn check(body: &Value, usage: &Usage) -> Result<(), Fault> {
+pub(super) fn check(body: &Value, usage: &Usage) -> Result<(), CallError> {
     let n_read = usage.input;
-    let messages = json::list(body, "messages");
-    let n_words: u64 = messages.iter().map(|it| n_words(json::text(it, "content"))).sum();
+    let messages = json_util::list(body, "messages");
+    let n_words: u64 = messages.iter().map(|it| n_words(json_util::text(it, "content"))).sum();
     // Servers of old do not count a prompt that they know already.
     if n_read == 0 || n_read >= n_words {
         return Ok(());
@@ -24,7 +24,7 @@ pub(super) fn check(body: &Value, usage: &Usage) -> Result<(), Fault> {
         "the server read {n_read} tokens of a prompt of {n_words} words, so it cut the prompt; shorten it, or \
          take a model with a larger context and raise OLLAMA_CONTEXT_LENGTH at the server"
     );
-    Err(Fault::new(ErrorKind::TooLong, message))
+    Err(CallError::new(ErrorKind::RequestTooLong, message))
 }
 
 fn n_words(text: &str) -> u64 {
@@ -51,11 +51,11 @@ mod tests {
     fn fewer_tokens_than_words() {
         check_read(4000, 0, None);
         check_read(3002, 0, None);
-        check_read(3001, 0, Some(ErrorKind::TooLong));
-        check_read(2050, 0, Some(ErrorKind::TooLong));
+        check_read(3001, 0, Some(ErrorKind::RequestTooLong));
+        check_read(2050, 0, Some(ErrorKind::RequestTooLong));
         // Those from the cache are among the ones read.
         check_read(3500, 3450, None);
-        check_read(2050, 2000, Some(ErrorKind::TooLong));
+        check_read(2050, 2000, Some(ErrorKind::RequestTooLong));
         check_read(0, 0, None);
     }
 }

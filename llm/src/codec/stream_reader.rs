@@ -1,18 +1,18 @@
-//! Incoming: the bytes of a streamed answer become the answer.
+//! StreamReader: the bytes of a streamed answer become the answer.
 
-use super::{Answer, Codec, Event, Fault, Frames, Framing, Reader};
+use super::{DecodedResponse, Codec, Event, CallError, EventFramer, Framing, StreamDecoder};
 use crate::{ErrorKind, Listener};
 
 /// Reads a streamed answer from its bytes, in pieces of any length.
-pub(crate) struct Incoming<'c> {
+pub(crate) struct StreamReader<'c> {
     codec: &'c dyn Codec,
-    frames: Frames,
-    reader: Box<dyn Reader>,
-    form: Form,
+    framer: EventFramer,
+    decoder: Box<dyn StreamDecoder>,
+    form: BodyForm,
 }
 
 /// What the body turned out to be.
-enum Form {
+enum BodyForm {
     /// Nothing but spaces came so far.
     Unknown,
     /// The stream that was asked for.
@@ -21,21 +21,21 @@ enum Form {
     Whole(Vec<u8>),
 }
 
-impl<'c> Incoming<'c> {
+impl<'c> StreamReader<'c> {
     /// Reads an answer whose events have at most so many bytes.
     pub(crate) fn new(codec: &'c dyn Codec, max_event_bytes: usize) -> Self {
-        let frames = Frames::new(codec.framing(), max_event_bytes);
-        Self { codec, frames, reader: codec.reader(), form: Form::Unknown }
+        let framer = EventFramer::new(codec.framing(), max_event_bytes);
+        Self { codec, framer, decoder: codec.stream_decoder(), form: BodyForm::Unknown }
     }
 
     /// Takes more bytes, and tells the pieces in them.
-    pub(crate) fn push(&mut self, bytes: &[u8], listener: &mut Listener<'_>) -> Result<(), Fault> {
-        self.see_form(bytes);
-        if let Form::Whole(body) = &mut self.form {
+    pub(crate) fn push(&mut self, bytes: &[u8], listener: &mut Listener<'_>) -> Result<(), CallError> {
+        self.detect_form(bytes);
+        if let BodyForm::Whole(body) = &mut self.form {
             body.extend_from_slice(bytes);
             return Ok(());
         }
-        for event in self.frames.push(bytes)? {
+        for event in self.framer.push(bytes)? {
             self.event(&event, listener)?;
         }
         Ok(())
@@ -43,44 +43,44 @@ impl<'c> Incoming<'c> {
 
     /// Whether the answer came to its end, so that nothing more has to be read.
     pub(crate) fn is_done(&self) -> bool {
-        self.reader.is_done()
+        self.decoder.is_done()
     }
 
-    /// The whole answer, after the last byte; a fault where the stream ended before the answer did.
-    pub(crate) fn finish(mut self, listener: &mut Listener<'_>) -> Result<Answer, Fault> {
-        if let Form::Whole(body) = self.form {
+    /// The whole answer, after the last byte; a error where the stream ended before the answer did.
+    pub(crate) fn finish(mut self, listener: &mut Listener<'_>) -> Result<DecodedResponse, CallError> {
+        if let BodyForm::Whole(body) = self.form {
             let answer = self.codec.decode(&body)?;
-            listener.tell_parts(&answer.content);
+            listener.send_parts(&answer.content);
             return Ok(answer);
         }
-        if let Some(rest) = self.frames.finish()
-            && !self.reader.is_done()
+        if let Some(rest) = self.framer.finish()
+            && !self.decoder.is_done()
         {
-            let read = self.reader.event(&rest, listener);
-            read.map_err(|fault| match fault.kind {
+            let read = self.decoder.event(&rest, listener);
+            read.map_err(|error| match error.kind {
                 ErrorKind::Malformed => {
-                    Fault::new(ErrorKind::Cut, "the stream ended inside an event")
+                    CallError::new(ErrorKind::Truncated, "the stream ended inside an event")
                 }
-                _ => fault,
+                _ => error,
             })?;
         }
-        self.reader.finish()
+        self.decoder.finish()
     }
 
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
-        if self.reader.is_done() {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        if self.decoder.is_done() {
             return Ok(());
         }
-        self.reader.event(event, listener)
+        self.decoder.event(event, listener)
     }
 
-    fn see_form(&mut self, bytes: &[u8]) {
-        let Form::Unknown = self.form else { return };
+    fn detect_form(&mut self, bytes: &[u8]) {
+        let BodyForm::Unknown = self.form else { return };
         // No line of server-sent events begins with a brace; every line of the other framing does.
         self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
-            None => Form::Unknown,
-            Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => Form::Whole(Vec::new()),
-            Some(_) => Form::Stream,
+            None => BodyForm::Unknown,
+            Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => BodyForm::Whole(Vec::new()),
+            Some(_) => BodyForm::Stream,
         };
     }
 }
@@ -93,15 +93,15 @@ mod tests {
         codec::{Quirks, ollama, openai_chat},
     };
 
-    fn read(codec: &dyn Codec, body: &str) -> Result<(Answer, Vec<Piece>), Fault> {
+    fn read(codec: &dyn Codec, body: &str) -> Result<(DecodedResponse, Vec<Piece>), CallError> {
         let mut pieces = Vec::new();
-        let mut hear = |piece| pieces.push(piece);
-        let listener = &mut Listener::new(&mut hear);
-        let mut incoming = Incoming::new(codec, 1000);
+        let mut on_piece = |piece| pieces.push(piece);
+        let listener = &mut Listener::new(&mut on_piece);
+        let mut reader = StreamReader::new(codec, 1000);
         for byte in body.as_bytes().chunks(1) {
-            incoming.push(byte, listener)?;
+            reader.push(byte, listener)?;
         }
-        let answer = incoming.finish(listener)?;
+        let answer = reader.finish(listener)?;
         Ok((answer, pieces))
     }
 
@@ -123,12 +123,12 @@ mod tests {
         assert!(read(&*codec, &format!("{chunk}\n\ndata: [DONE]")).is_ok());
         assert_eq!(
             read(&*codec, &format!("{chunk}\n\ndata: [DON")).unwrap_err().kind,
-            ErrorKind::Cut
+            ErrorKind::Truncated
         );
-        assert_eq!(read(&*codec, chunk).unwrap_err().kind, ErrorKind::Cut);
+        assert_eq!(read(&*codec, chunk).unwrap_err().kind, ErrorKind::Truncated);
         let line = r#"{"message":{"content":"hi"},"done":true}"#;
         assert!(read(&*ollama(), line).is_ok());
-        assert_eq!(read(&*ollama(), &line[..20]).unwrap_err().kind, ErrorKind::Cut);
+        assert_eq!(read(&*ollama(), &line[..20]).unwrap_err().kind, ErrorKind::Truncated);
     }
 
     #[test]
@@ -136,9 +136,9 @@ mod tests {
         let codec = openai_chat(Quirks::SERVER);
         assert_eq!(read(&*codec, "data: nonsense\n\n").unwrap_err().kind, ErrorKind::Malformed);
         let long = format!("data: {}", "x".repeat(2000));
-        assert_eq!(read(&*codec, &long).unwrap_err().kind, ErrorKind::TooLarge);
-        assert_eq!(read(&*codec, "").unwrap_err().kind, ErrorKind::Cut);
-        assert_eq!(read(&*codec, "<html>").unwrap_err().kind, ErrorKind::Cut);
+        assert_eq!(read(&*codec, &long).unwrap_err().kind, ErrorKind::ResponseTooLarge);
+        assert_eq!(read(&*codec, "").unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(&*codec, "<html>").unwrap_err().kind, ErrorKind::Truncated);
     }
 
     #[test]

@@ -2,43 +2,43 @@
 
 /// The words of an answer.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct AnswerText {
     text: String,
     /// Bytes of a character that is not whole yet.
-    open: Vec<u8>,
-    /// How much of the text was told.
-    told: usize,
+    pending: Vec<u8>,
+    /// How much of the text was emitted.
+    emitted: usize,
 }
 
-impl Words {
+impl AnswerText {
     /// Adds the bytes of a token; says whether the answer came to a word to stop at.
     pub(super) fn push(&mut self, bytes: &[u8], stop: &[String]) -> bool {
-        // A word to stop at may have begun before, but never in what was told.
-        self.open.extend(bytes);
-        self.close_characters();
+        // A word to stop at may have begun before, but never in what was emitted.
+        self.pending.extend(bytes);
+        self.decode_pending();
         let found = stop.iter().filter(|it| !it.is_empty());
-        let found = found.filter_map(|it| self.text[self.told..].find(it.as_str())).min();
+        let found = found.filter_map(|it| self.text[self.emitted..].find(it.as_str())).min();
         if let Some(at) = found {
-            self.text.truncate(self.told + at);
+            self.text.truncate(self.emitted + at);
         }
         found.is_some()
     }
 
-    /// What can be told now: all but what may turn out to be a word to stop at.
-    pub(super) fn tell(&mut self, stop: &[String]) -> &str {
-        let new = &self.text[self.told..];
-        let held = stop.iter().map(|it| held(new, it)).max().unwrap_or_default();
-        let from = std::mem::replace(&mut self.told, self.text.len() - held);
-        &self.text[from..self.told]
+    /// What can be emitted now: all but what may turn out to be a word to stop at.
+    pub(super) fn take_ready(&mut self, stop: &[String]) -> &str {
+        let new = &self.text[self.emitted..];
+        let withheld = stop.iter().map(|it| partial_match_length(new, it)).max().unwrap_or_default();
+        let from = std::mem::replace(&mut self.emitted, self.text.len() - withheld);
+        &self.text[from..self.emitted]
     }
 
-    /// What was not told yet, when nothing more comes. A character that never got whole is replaced.
-    pub(super) fn tell_rest(&mut self) -> &str {
-        if !self.open.is_empty() {
-            self.open.clear();
+    /// What was not emitted yet, when nothing more comes. A character that never got whole is replaced.
+    pub(super) fn take_rest(&mut self) -> &str {
+        if !self.pending.is_empty() {
+            self.pending.clear();
             self.text.push(char::REPLACEMENT_CHARACTER);
         }
-        self.tell(&[])
+        self.take_ready(&[])
     }
 
     pub(super) fn into_text(self) -> String {
@@ -46,33 +46,33 @@ impl Words {
     }
 
     /// Moves whole characters over, and keeps the bytes of one that is not whole.
-    fn close_characters(&mut self) {
-        let mut open = std::mem::take(&mut self.open);
-        let kept = {
-            let mut chunks = open.utf8_chunks().peekable();
-            let mut kept = 0;
+    fn decode_pending(&mut self) {
+        let mut pending = std::mem::take(&mut self.pending);
+        let incomplete = {
+            let mut chunks = pending.utf8_chunks().peekable();
+            let mut incomplete = 0;
             while let Some(chunk) = chunks.next() {
                 self.text.push_str(chunk.valid());
                 let is_last = chunks.peek().is_none();
                 match chunk.invalid() {
                     [] => {}
-                    invalid if is_last && may_get_whole(invalid) => kept = invalid.len(),
+                    invalid if is_last && is_incomplete(invalid) => incomplete = invalid.len(),
                     _ => self.text.push(char::REPLACEMENT_CHARACTER),
                 }
             }
-            kept
+            incomplete
         };
-        self.open = open.split_off(open.len() - kept);
+        self.pending = pending.split_off(pending.len() - incomplete);
     }
 }
 
 /// Whether more bytes can make a character of these.
-fn may_get_whole(bytes: &[u8]) -> bool {
+fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 /// How much of a text's end is the beginning of a word.
-fn held(text: &str, word: &str) -> usize {
+fn partial_match_length(text: &str, word: &str) -> usize {
     let lengths = (1..word.len()).rev().filter(|it| word.is_char_boundary(*it));
     lengths.into_iter().find(|it| text.ends_with(&word[..*it])).unwrap_or_default()
 }
@@ -81,21 +81,21 @@ fn held(text: &str, word: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// The pieces that are told of bytes that come one by one, and whether they came to a stop.
+    /// The pieces that are emitted of bytes that come one by one, and whether they came to a stop.
     fn pieces(bytes: &[u8], stop: &[&str]) -> (Vec<String>, bool) {
         let stop: Vec<String> = stop.iter().map(|it| (*it).to_owned()).collect();
-        let mut words = Words::default();
+        let mut text = AnswerText::default();
         let mut pieces = vec![];
         let stopped = bytes.iter().any(|byte| {
-            let stopped = words.push(&[*byte], &stop);
+            let stopped = text.push(&[*byte], &stop);
             if !stopped {
-                pieces.push(words.tell(&stop).to_owned());
+                pieces.push(text.take_ready(&stop).to_owned());
             }
             stopped
         });
-        pieces.push(words.tell_rest().to_owned());
+        pieces.push(text.take_rest().to_owned());
         pieces.retain(|it| !it.is_empty());
-        assert_eq!(words.into_text(), pieces.concat());
+        assert_eq!(text.into_text(), pieces.concat());
         (pieces, stopped)
     }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use llm::{Backoff, ErrorKind, Gate, Llm, Pace, Request, Response, Usage};
+use llm::{Backoff, ErrorKind, RateLimiter, Llm, RateLimit, Request, Response, Usage};
 use proptest::prelude::*;
 use tokio::{
     task::JoinSet,
@@ -52,14 +52,14 @@ async fn seconds(llm: &Llm, asked: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec
 #[tokio::test(start_paused = true)]
 async fn so_many_at_once() {
     let (llm, asked) = slow(SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(3)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(3)));
     assert_eq!(seconds(&llm, &asked, 8).await, [0, 0, 0, 1, 1, 1, 2, 2]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn so_many_requests_a_minute() {
     let (llm, asked) = slow(Duration::ZERO);
-    let llm = llm.gate(&Gate::new(Pace::new(100).requests_per_minute(3)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).requests_per_minute(3)));
     assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 0, 61, 61, 61, 122]);
 }
 
@@ -67,22 +67,22 @@ async fn so_many_requests_a_minute() {
 async fn so_many_tokens_a_minute() {
     // A call may take its request and 4,096 tokens, so two fit at first. In the end each has used 1,100.
     let (llm, asked) = slow(SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(100).tokens_per_minute(10_000)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).tokens_per_minute(10_000)));
     assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 1, 2, 3, 4, 61]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_larger_than_the_limit_passes_alone() {
     let (llm, asked) = slow(SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(100).tokens_per_minute(10)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).tokens_per_minute(10)));
     assert_eq!(seconds(&llm, &asked, 3).await, [0, 61, 122]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn models_share_a_gate() {
-    let gate = Gate::new(Pace::new(1));
+    let gate = RateLimiter::new(RateLimit::new(1));
     let (llm, asked) = slow(SECOND);
-    let (one, other) = (llm.clone().gate(&gate), llm.gate(&gate.clone()));
+    let (one, other) = (llm.clone().rate_limit(&gate), llm.rate_limit(&gate.clone()));
     let (first, second) = tokio::join!(one.generate("0"), other.generate("1"));
     assert!(first.is_ok() && second.is_ok());
     let times: Vec<_> = asked.lock().unwrap().iter().map(|it| it.0).collect();
@@ -92,7 +92,7 @@ async fn models_share_a_gate() {
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_give_their_place_back() {
     let (llm, asked) = slow(100 * SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(1)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(1)));
     let running = timeout(2 * SECOND, llm.generate("0"));
     let waiting = async {
         sleep(Duration::from_millis(500)).await;
@@ -110,7 +110,7 @@ async fn dropped_calls_give_their_place_back() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_gives_back_what_its_answer_did_not_need() {
     let (llm, asked) = slow(10 * SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(9).tokens_per_minute(10_000)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(9).tokens_per_minute(10_000)));
     let request = |words: &str| Request::new(words).max_tokens(9_000);
     assert!(timeout(SECOND, llm.generate(request("0"))).await.is_err());
     llm.generate(request("1")).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_dropped_call_gives_back_what_its_answer_did_not_need() {
 #[tokio::test(start_paused = true)]
 async fn tokens_that_nobody_counted_are_all_that_were_reserved() {
     let (llm, _) = fake(|_, _| async { Ok(Response { usage: None, ..answer("here") }) });
-    let llm = llm.gate(&Gate::new(Pace::new(9).tokens_per_minute(10_000)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(9).tokens_per_minute(10_000)));
     let start = Instant::now();
     for _ in 0..2 {
         llm.generate(Request::new("?").max_tokens(9_000)).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_provider_closes_it_for_everybody() {
         noted.lock().unwrap().push(start.elapsed().as_secs());
         async move { if number == 0 { Err(rate_limited(20 * SECOND)) } else { Ok(answer("here")) } }
     });
-    let llm = llm.gate(&Gate::new(Pace::new(1))).retry(Backoff::default().random(|| 0.0));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(1))).retry(Backoff::default().random(|| 0.0));
     let mut all = JoinSet::new();
     for _ in 0..5 {
         let llm = llm.clone();
@@ -151,7 +151,7 @@ async fn a_provider_closes_it_for_everybody() {
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_is_closed_for_long_says_so() {
     let (llm, calls) = fake(|_, _| async { Err(rate_limited(Duration::MAX)) });
-    let llm = llm.gate(&Gate::new(Pace::new(1)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(1)));
     assert_eq!(llm.generate("?").await.unwrap_err().message, "as the test says");
     let error = llm.generate("?").await.unwrap_err();
     assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::RateLimited, 1));
@@ -200,7 +200,7 @@ proptest! {
         requests in 1..30u64,
         tokens in 1_000..20_000u64,
     ) {
-        let pace = Pace::new(concurrency).requests_per_minute(requests).tokens_per_minute(tokens);
+        let pace = RateLimit::new(concurrency).requests_per_minute(requests).tokens_per_minute(tokens);
         let (seen, most, done) = paused(run(&plans, pace, tokens));
         let kept = plans.iter().filter(|it| it.dropped_after.is_none()).count();
         prop_assert!(done >= kept, "every call that is not dropped is answered: {done} of {kept}");
@@ -216,7 +216,7 @@ proptest! {
 }
 
 /// Runs the calls: what the model saw, how many were with it at once, and how many were answered.
-async fn run(plans: &[Plan], pace: Pace, tokens: u64) -> (Vec<Seen>, usize, usize) {
+async fn run(plans: &[Plan], pace: RateLimit, tokens: u64) -> (Vec<Seen>, usize, usize) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (start, owned) = (Instant::now(), plans.to_vec());
@@ -236,7 +236,7 @@ async fn run(plans: &[Plan], pace: Pace, tokens: u64) -> (Vec<Seen>, usize, usiz
             Ok(Response { usage, ..answer("here") })
         }
     });
-    let llm = llm.gate(&Gate::new(pace));
+    let llm = llm.rate_limit(&RateLimiter::new(pace));
     let mut calls = JoinSet::new();
     let mut comes = Duration::ZERO;
     for (number, plan) in plans.iter().enumerate() {

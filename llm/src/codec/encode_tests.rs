@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::{
     Codec, Quirks, anthropic, gemini, ollama, openai_chat, openai_responses,
-    rich::{parameters, request},
+    sample_requests::{parameters, request},
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolChoice};
 
 #[track_caller]
 fn written(codec: &dyn Codec, model: &str, request: &Request) -> String {
     let mut request = request.clone();
-    request.temperature = request.temperature.filter(|_| codec.takes_temperature(model));
+    request.temperature = request.temperature.filter(|_| codec.supports_temperature(model));
     let wire = codec.encode(model, &request, true).unwrap();
     let mut text = format!("{}\n", wire.path);
     for (name, value) in wire.headers {
@@ -76,7 +76,7 @@ fn for_ollama() {
 
 #[test]
 fn a_temperature_goes_only_to_those_who_take_it() {
-    let takes = |codec: Box<dyn Codec>, model| codec.takes_temperature(model);
+    let takes = |codec: Box<dyn Codec>, model| codec.supports_temperature(model);
     assert!(takes(openai_chat(Quirks::OPENAI), "gpt-4.1"));
     assert!(!takes(openai_chat(Quirks::OPENAI), "gpt-5.6-luna"));
     assert!(!takes(openai_chat(Quirks::OPENROUTER), "anthropic/claude-opus-4.7"));

@@ -1,14 +1,14 @@
-//! Chance that is none: numbers that follow from a seed.
+//! SeededRng that is none: numbers that follow from a seed.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A stream of numbers that its key decides.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance {
+pub(crate) struct SeededRng {
     state: u64,
 }
 
-impl Chance {
+impl SeededRng {
     pub(crate) fn new(key: u64) -> Self {
         Self { state: key }
     }
