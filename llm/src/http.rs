@@ -1,7 +1,7 @@
 //! The HTTP transport: combines a codec, a base URL and a key to a model.
 //!
-//! All timeouts except the connect timeout are enforced here rather than by the HTTP client, so that an error names the
-//! phase that timed out. Dropping a call closes its connection, which cancels it at the provider.
+//! All timeouts except the connect timeout are enforced here rather than by the HTTP client, so that an error names
+//! the phase that timed out. Dropping a call closes its connection, which cancels it at the provider.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Instant};
 
@@ -20,14 +20,14 @@ pub use self::{
 };
 use crate::{
     Catalog, Error, Listener, Model, ModelId, Phase, Request, Response,
-    codec::{DecodedResponse, Codec, CallError, Headers, StreamReader},
+    codec::{CallError, Codec, DecodedResponse, Headers, StreamReader},
 };
 
 mod body;
 mod client;
 mod endpoint;
-mod settings;
 mod errors;
+mod settings;
 
 /// A model that is called over HTTP.
 pub(crate) struct HttpModel {
@@ -53,10 +53,11 @@ impl Model for HttpModel {
     ) -> Result<Response, Error> {
         let start = Instant::now();
         let total = self.timeouts.total;
-        let answer = match timeout(total, self.exchange(&self.adapt_request(request), listener)).await {
-            Ok(answer) => answer?,
-            Err(_) => return Err(self.error(timed_out(Phase::Total, total), None)),
-        };
+        let answer =
+            match timeout(total, self.exchange(&self.adapt_request(request), listener)).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(self.error(timed_out(Phase::Total, total), None)),
+            };
         let cost = || self.catalog.entry(&self.id)?.cost(answer.usage.as_ref()?);
         Ok(Response {
             cost: answer.cost.or_else(cost),
@@ -87,7 +88,11 @@ impl HttpModel {
         configured.unwrap_or_else(|| self.codec.supports_temperature(&self.id.model))
     }
 
-    async fn exchange(&self, request: &Request, listener: &mut Listener<'_>) -> Result<DecodedResponse, Error> {
+    async fn exchange(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<DecodedResponse, Error> {
         let without_status = |error| self.error(error, None);
         let wire = self.codec.encode(&self.id.model, request, listener.is_listening());
         let wire = wire.map_err(without_status)?;
@@ -115,7 +120,11 @@ impl HttpModel {
         }
     }
 
-    async fn read_response(&self, body: &mut Body, listener: &mut Listener<'_>) -> Result<DecodedResponse, CallError> {
+    async fn read_response(
+        &self,
+        body: &mut Body,
+        listener: &mut Listener<'_>,
+    ) -> Result<DecodedResponse, CallError> {
         let status = body.status();
         if status.is_redirection() {
             return Err(errors::redirected(body.headers()));

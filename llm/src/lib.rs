@@ -1,9 +1,9 @@
 //! One interface to language models.
 //!
-//! A [`Model`] has one method: it answers a [`Request`] with a [`Response`] and sends the pieces of the response to a
-//! [`Listener`] as they arrive. Everything between an application and a model is a model that wraps another one:
-//! retries, rate limiting, a budget, a cache, a recording, a journal. Applications use [`Llm`], a handle that is cheap
-//! to clone and has the methods that add these layers.
+//! A [`Model`] has one method: it answers a [`Request`] with a [`Response`] and sends the pieces of the response to
+//! a [`Listener`] as they arrive. Everything between an application and a model is a model that wraps another one:
+//! retries, rate limiting, a budget, a cache, a recording, a journal. Applications use [`Llm`], a handle that is
+//! cheap to clone and has the methods that add these layers.
 //!
 //! ```
 //! use llm::{Backoff, Budget, Llm, RateLimit, RateLimiter, Rule, Script, Scripted};
@@ -22,16 +22,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A provider's model sends each request once. The usual stack is the one above, innermost layer first: the rate limiter
-//! and the budget see every attempt because the retries wrap them. Put a cache, a recording or a journal outside of these,
-//! so that a stored response neither waits nor costs anything.
+//! A provider's model sends each request once. The usual stack is the one above, innermost layer first: the rate
+//! limiter and the budget see every attempt because the retries wrap them. Put a cache, a recording or a journal
+//! outside of these, so that a stored response neither waits nor costs anything.
 
 #[cfg(feature = "local")]
 pub use crate::local::LocalModel;
 pub use crate::{
     catalog::{Catalog, CatalogEntry, Prices},
     error::{Error, ErrorKind, Phase},
-    layer::{Backoff, Budget, RateLimiter, RateLimit, RecordMode, Recording, RecordingError, Spending},
+    layer::{
+        Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingError, Spending,
+    },
     message::{Message, Part, Role, ToolCall},
     model::{Listener, Llm, Model, ModelId, Piece},
     request::{Effort, Request, Schema, Tool, ToolChoice},

@@ -12,8 +12,8 @@ pub struct Message {
     pub parts: Vec<Part>,
     /// Whether the provider should cache the conversation up to the end of this message.
     ///
-    /// Providers with explicit cache breakpoints (Anthropic, at most four) get one here. The others cache equal prefixes
-    /// without being told.
+    /// Providers with explicit cache breakpoints (Anthropic, at most four) get one here. The others cache equal
+    /// prefixes without being told.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cache: bool,
 }

@@ -5,13 +5,13 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Part, ResponseStream, Request, Response, ToolCall};
+use crate::{Error, Part, Request, Response, ResponseStream, ToolCall};
 
 /// Something that answers requests: a provider's model, a script, a recording, or a layer around another model.
 ///
 /// One method serves plain and streamed calls, so a layer is written once. Dropping the call's future cancels the
-/// call and closes its connection. Providers bill a cancelled streamed response roughly up to the last token sent, and
-/// a cancelled plain response often in full.
+/// call and closes its connection. Providers bill a cancelled streamed response roughly up to the last token sent,
+/// and a cancelled plain response often in full.
 #[async_trait]
 pub trait Model: Send + Sync + fmt::Debug {
     /// Returns the provider and model that answer.
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_answer_is_told_as_a_streamed_one_is() {
+    fn hidden_reasoning_is_not_sent() {
         let thought = |text: &str, opaque| Part::Reasoning { text: text.to_owned(), opaque };
         let mut pieces = Vec::new();
         let mut on_piece = |piece| pieces.push(piece);

@@ -136,8 +136,8 @@ pub fn fit_rounds(
 
 /// Like [`fit_rounds`], with summaries from the caller, which may use a model.
 ///
-/// `summarise` is called again whenever a different set of rounds has to be omitted, so cache its results by rounds. The
-/// heading is added to its result.
+/// `summarise` is called again whenever a different set of rounds has to be omitted, so cache its results by
+/// rounds. The heading is added to its result.
 pub async fn fit_rounds_with(
     window: &ContextWindow,
     rounds: &[Round],

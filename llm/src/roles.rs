@@ -87,13 +87,16 @@ impl Roles {
         self.roles.get(role).unwrap_or(&self.default)
     }
 
-    /// Builds the models, each once, so that roles with the same model share its layers, such as a rate limiter or a
-    /// budget.
+    /// Builds the models, each once, so that roles with the same model share its layers, such as a rate limiter or
+    /// a budget.
     ///
     /// # Errors
     ///
     /// Returns the first error of `make`.
-    pub fn build_models<E>(&self, mut make: impl FnMut(&ModelId) -> Result<Llm, E>) -> Result<RoleModels, E> {
+    pub fn build_models<E>(
+        &self,
+        mut make: impl FnMut(&ModelId) -> Result<Llm, E>,
+    ) -> Result<RoleModels, E> {
         let mut models: BTreeMap<&ModelId, Llm> = BTreeMap::new();
         for id in self.roles.values().chain([&self.default]) {
             if !models.contains_key(id) {
@@ -117,7 +120,8 @@ impl FromStr for Roles {
 
     fn from_str(text: &str) -> Result<Self, RolesError> {
         if text.trim_start().starts_with('{') {
-            return serde_json::from_str(text).map_err(|it| RolesError::InvalidJson(it.to_string()));
+            return serde_json::from_str(text)
+                .map_err(|it| RolesError::InvalidJson(it.to_string()));
         }
         let mut names = BTreeMap::new();
         for (line_idx, line) in text.lines().enumerate() {
@@ -125,7 +129,8 @@ impl FromStr for Roles {
             if line.is_empty() {
                 continue;
             }
-            let (role, name) = parse_line(line).ok_or(RolesError::InvalidLine { number: line_idx + 1 })?;
+            let (role, name) =
+                parse_line(line).ok_or(RolesError::InvalidLine { number: line_idx + 1 })?;
             if names.insert(role.to_owned(), name.to_owned()).is_some() {
                 return Err(RolesError::Duplicate { role: role.to_owned() });
             }
@@ -180,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_json_say_the_same() {
+    fn lines_and_json_are_equivalent() {
         let lines = "default = ollama/qwen2.5-coder:7b\ncritic = \"openai/gpt-5.6-luna\"\n";
         let json = r#" { "critic": "openai/gpt-5.6-luna", "default": "ollama/qwen2.5-coder:7b" } "#;
         let roles: Roles = lines.parse().unwrap();
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_model_is_made_once() {
+    fn each_model_is_built_once() {
         let roles: Roles = "default = a/b\ncritic = a/b\ncoder = a/c\njudge = a/c".parse().unwrap();
         let mut built = vec![];
         let models = roles.build_models(|id| {
@@ -222,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes() {
+    fn invalid_roles_are_explained() {
         check_error(
             "critic = a/b",
             "there is no default model for other roles; add `default = \"provider/model\"`",

@@ -1,24 +1,26 @@
-//! A model that follows a script: for tests, demonstrations and runs without a key.
+//! A model that follows a script, for tests, demonstrations and runs without an API key.
 //!
-//! It says of itself what it is: its provider is called `scripted` wherever a model is named. What it answers
-//! follows from the script's seed, the request, and how often this very request came before; the order of
-//! concurrent calls plays no part.
+//! Its provider is called `scripted` wherever a model is named. Its answers are deterministic: they depend only on
+//! the script's seed, the request, and how often the same request was made before, not on the order of concurrent
+//! calls.
 
 pub use self::{
     check::ScriptError,
-    script::{Answer, Capture, Failure, Violation, ViolationKind, Phrase, Rule, Script, Conditions},
+    script::{
+        Answer, Capture, Conditions, Failure, Phrase, Rule, Script, Violation, ViolationKind,
+    },
 };
 
 mod capture;
-mod seeded_rng;
 mod check;
 mod fill;
-mod violation;
 mod phrases;
 mod script;
+mod seeded_rng;
 mod source;
 mod template;
 mod tree;
+mod violation;
 
 use std::{
     borrow::Cow,
@@ -32,9 +34,9 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 
 use self::{
-    capture::{Captures, CaptureLookup, RequestTexts},
+    capture::{CaptureLookup, Captures, RequestTexts},
+    check::{CheckedAnswer, CheckedRule, CheckedScript},
     seeded_rng::{SeededRng, mix},
-    check::{CheckedRule, CheckedAnswer, CheckedScript},
     source::TemplateSource,
 };
 use crate::{
@@ -91,27 +93,27 @@ pub struct Scripted {
     name: String,
     seed: u64,
     script: CheckedScript,
-    /// For requests without a rule that have a schema.
+    /// Used for requests with a schema that match no rule.
     default_rule: CheckedRule,
-    // A std mutex: held to count, never over an await.
+    // A std mutex: locked to count, never across an await.
     times: Mutex<HashMap<u64, u32>>,
 }
 
-/// One request, as rules see it.
+/// A request, as the rules see it.
 struct Call<'a> {
     request: &'a Request,
-    /// What decides everything: seed, request, and the how manieth time it comes.
+    /// Seed of all random choices: derived from the script's seed, the request and its occurrence number.
     key: u64,
     time: u32,
-    /// What captures are looked for in.
+    /// Texts to search for captures.
     texts: RequestTexts,
 }
 
 impl Scripted {
-    /// The provider's name.
+    /// Provider name of scripted models.
     pub const PROVIDER: &'static str = "scripted";
 
-    /// Reads a script's templates, and says which of them is wrong.
+    /// Creates a model. Fails if a template of the script is invalid.
     pub fn new(script: Script) -> Result<Self, ScriptError> {
         let checked = check::check(&script)?;
         let Script { name, seed, .. } = script;
@@ -131,7 +133,7 @@ impl Scripted {
         *time
     }
 
-    /// The answer's parts, as a rule has them.
+    /// Creates the parts of the answer that a rule specifies.
     fn answer(&self, rule: &CheckedRule, captures: &Captures, call: &Call<'_>) -> Vec<Part> {
         let found = self.found(captures, call);
         let mut source = self.source(rule, &found, captures, call);
@@ -150,15 +152,18 @@ impl Scripted {
                 })];
             }
         };
-        let violation = rule.rule.violation.filter(|it| SeededRng::of(call.key, "flaw").happens(it.chance));
-        vec![Part::text(violation.map_or_else(|| text.clone(), |it| violation::apply(it.kind, &text)))]
+        let violation =
+            rule.rule.violation.filter(|it| SeededRng::of(call.key, "flaw").happens(it.chance));
+        vec![Part::text(
+            violation.map_or_else(|| text.clone(), |it| violation::apply(it.kind, &text)),
+        )]
     }
 
     fn found<'a>(&'a self, captures: &'a Captures, call: &'a Call<'_>) -> CaptureLookup<'a> {
         CaptureLookup::of(captures, self.seed).with(&self.script.captures, &call.texts)
     }
 
-    /// A text without what the script ignores.
+    /// Removes what the script ignores from a text.
     fn without_ignored<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.script.ignore.iter().fold(Cow::Borrowed(text), |text, regex| {
             match regex.replace_all(&text, "") {
@@ -168,8 +173,8 @@ impl Scripted {
         })
     }
 
-    /// Phrases come in an order that holds for a conversation: one system text, and one first message or one set
-    /// of captures.
+    /// Creates the source to fill templates from. The order of phrases is fixed per conversation, which is
+    /// identified by its system prompt and either its first message or its captures.
     fn source<'a>(
         &'a self,
         rule: &CheckedRule,
@@ -194,14 +199,20 @@ impl Scripted {
             }
         };
         let turn = turn.wrapping_add(call.time as usize - 1);
-        TemplateSource::new(found, &self.script.lists, SeededRng::of(call.key, "answer"), order, turn)
+        TemplateSource::new(
+            found,
+            &self.script.lists,
+            SeededRng::of(call.key, "answer"),
+            order,
+            turn,
+        )
     }
 
     fn no_rule(&self, call: &Call<'_>) -> Error {
         let start = |text: &str| text.chars().take(80).collect::<String>();
         let message = format!(
-            "the script has no rule for this request: its system text begins {:?}, its last message {:?}; \
-             add a rule for it, or one without conditions at the end",
+            "no rule of the script matches this request; its system prompt starts with {:?}, its last message with {:?}; \
+             add a rule for it, or a rule without conditions at the end",
             start(call.request.system.as_deref().unwrap_or_default()),
             start(&capture::prompt(call.request)),
         );
@@ -232,18 +243,18 @@ impl Model for Scripted {
     }
 }
 
-/// What is to be said.
+/// The answer that a rule produces.
 struct Decision<'a> {
     rule: &'a Rule,
     content: Vec<Part>,
-    /// Whether it was too long.
+    /// Whether the answer was truncated at the token limit.
     cut: bool,
     key: u64,
 }
 
 impl Scripted {
     fn decide(&self, request: &Request) -> Result<Decision<'_>, Error> {
-        let written = serde_json::to_string(request).expect("a request is plain data");
+        let written = serde_json::to_string(request).expect("a request is valid JSON");
         let hash = mix(self.seed, self.without_ignored(&written).as_bytes());
         let time = self.count(hash);
         let key = mix(hash, &time.to_le_bytes());
@@ -257,7 +268,7 @@ impl Scripted {
         Ok(Decision { rule: &rule.rule, content, cut, key })
     }
 
-    /// The first rule that holds, with what it takes from the request.
+    /// Returns the first matching rule and its captures.
     fn rule(&self, call: &Call<'_>) -> Option<(&CheckedRule, Captures)> {
         self.script.rules.iter().enumerate().find_map(|(n, rule)| {
             let captures = rule.captures(call, self.seed)?;
@@ -269,7 +280,7 @@ impl Scripted {
         })
     }
 
-    /// Says an answer word by word, at the rule's pace, or fails on the way.
+    /// Sends the answer word by word with the rule's timing, or fails on the way.
     async fn emit(
         &self,
         rule: &Rule,
@@ -291,7 +302,7 @@ impl Scripted {
         match failure {
             None => Ok(latency),
             Some(failure) => {
-                let mut error = Error::new(failure.kind, self.id(), "the script says so");
+                let mut error = Error::new(failure.kind, self.id(), "simulated by the script");
                 error.retry_after = failure.retry_after_ms.map(Duration::from_millis);
                 Err(error)
             }
@@ -323,7 +334,7 @@ fn pieces(part: &Part) -> Vec<Piece> {
     }
 }
 
-/// Ends an answer at the request's stop words and at its greatest length; says whether the latter cut it.
+/// Truncates an answer at stop sequences and at the token limit; returns whether the latter applied.
 fn shorten(content: Vec<Part>, request: &Request) -> (Vec<Part>, bool) {
     let mut cut = false;
     let content = content.into_iter().map(|part| match part {
@@ -342,7 +353,7 @@ fn shorten(content: Vec<Part>, request: &Request) -> (Vec<Part>, bool) {
     (content.collect(), cut)
 }
 
-/// How much of a text so many tokens hold, in whole words.
+/// Returns the length of the longest prefix of whole words within a number of tokens.
 fn fitting(text: &str, max_tokens: u32) -> usize {
     if text_tokens(Scripted::PROVIDER, text) <= u64::from(max_tokens) {
         return text.len();
@@ -370,7 +381,7 @@ fn usage(request: &Request, content: &[Part]) -> Usage {
 }
 
 impl CheckedRule {
-    /// What a rule takes from a request, or nothing where its conditions do not hold.
+    /// Returns what a rule captures from a request, or `None` if its conditions do not hold.
     fn captures(&self, call: &Call<'_>, seed: u64) -> Option<Captures> {
         let Conditions { system, prompt, schema, times, .. } = &self.rule.when;
         let request = call.request;

@@ -15,9 +15,10 @@ use crate::{Error, Listener, Llm, Model, Piece, Request, Response, lock::lock};
 
 /// A response that is still arriving: a stream of pieces, and the whole response at its end.
 ///
-/// The call runs only while the stream is polled, so a slow reader slows the provider down. Dropping the stream cancels
-/// the call. Until it is read to its end or dropped, the stream holds its slot in a [rate limiter](Llm::rate_limit) and
-/// its reservation in a [budget](Llm::budget); an idle stream can therefore block other calls forever.
+/// The call runs only while the stream is polled, so a slow reader slows the provider down. Dropping the stream
+/// cancels the call. Until it is read to its end or dropped, the stream holds its slot in a [rate
+/// limiter](Llm::rate_limit) and its reservation in a [budget](Llm::budget); an idle stream can therefore block
+/// other calls forever.
 pub struct ResponseStream {
     call: Option<Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>>,
     // A std mutex: locked briefly, never across an await.
@@ -80,6 +81,8 @@ impl Stream for ResponseStream {
 
 impl fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseStream").field("is_over", &self.call.is_none()).finish_non_exhaustive()
+        f.debug_struct("ResponseStream")
+            .field("is_over", &self.call.is_none())
+            .finish_non_exhaustive()
     }
 }

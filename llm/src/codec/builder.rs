@@ -1,45 +1,45 @@
-//! Drafts: an answer while it is put together.
+//! Assembling responses.
 //!
-//! All codecs write into a builder, whether the answer comes whole or in pieces, so that both give the same
-//! answer, and what makes an answer a error is decided once.
+//! All codecs use this builder for plain and streamed responses, so both give the same result and failures are
+//! detected in one place.
 
 use serde_json::Value;
 
-use super::{DecodedResponse, CallError, json_util};
+use super::{CallError, DecodedResponse, json_util};
 use crate::{ErrorKind, Finish, Listener, Money, Part, Piece, ToolCall, Usage, message};
 
-/// How the ids of tool calls begin that the provider gave no id.
+/// Prefix of ids for tool calls that have none.
 const GENERATED_ID_PREFIX: &str = "nameless-";
 
-/// Whether an id is not the provider's, so that it does not go back there.
+/// Returns whether this crate generated the id, in which case it is not sent to the provider.
 pub(super) fn is_generated_id(id: &str) -> bool {
     id.starts_with(GENERATED_ID_PREFIX)
 }
 
-/// An answer while it is put together.
+/// A response under construction.
 #[derive(Debug, Default)]
 pub(super) struct ResponseBuilder {
     content: Vec<Part>,
     pub(super) model: Option<String>,
-    /// Why the answer ends; set when it came to its end.
+    /// Why the response ended; `None` until it is complete.
     pub(super) finish: Option<Finish>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Money>,
-    /// The words with which the model or the provider refuses to answer.
+    /// Text of a refusal by the model or the provider.
     refusal: Option<String>,
-    /// A tool call whose arguments cannot be read.
+    /// Error of a tool call with invalid arguments.
     invalid_call: Option<CallError>,
 }
 
 impl ResponseBuilder {
-    /// Takes the model's name, where the provider says it.
+    /// Sets the model's name if the provider gives one.
     pub(super) fn set_model(&mut self, model: &Value) {
         if let Some(model) = model.as_str().filter(|it| !it.is_empty()) {
             self.model = Some(model.to_owned());
         }
     }
 
-    /// Adds words.
+    /// Appends text.
     pub(super) fn text(&mut self, more: &str, listener: &mut Listener<'_>) {
         if more.is_empty() {
             return;
@@ -51,7 +51,7 @@ impl ResponseBuilder {
         listener.send(Piece::Text(more.to_owned()));
     }
 
-    /// Adds to what the model thinks first.
+    /// Appends reasoning.
     pub(super) fn reasoning(&mut self, more: &str, listener: &mut Listener<'_>) {
         if more.is_empty() {
             return;
@@ -63,7 +63,7 @@ impl ResponseBuilder {
         listener.send(Piece::Reasoning(more.to_owned()));
     }
 
-    /// Ends a thought with what the provider wants back with it.
+    /// Attaches opaque provider data to the last reasoning part.
     pub(super) fn attach_opaque(&mut self, opaque: Value) {
         match self.content.last_mut() {
             Some(Part::Reasoning { opaque: slot @ None, .. }) => *slot = Some(opaque),
@@ -71,7 +71,7 @@ impl ResponseBuilder {
         }
     }
 
-    /// Puts what the provider wants back with all its thoughts to the first of them.
+    /// Attaches opaque provider data for the whole reasoning to the first reasoning part.
     pub(super) fn attach_opaque_to_first(&mut self, opaque: Value) {
         let first = self.content.iter_mut().find_map(|it| match it {
             Part::Reasoning { opaque, .. } => Some(opaque),
@@ -79,13 +79,13 @@ impl ResponseBuilder {
         });
         match first {
             Some(slot) => *slot = Some(opaque),
-            None => {
-                self.content.insert(0, Part::Reasoning { text: String::new(), opaque: Some(opaque) })
-            }
+            None => self
+                .content
+                .insert(0, Part::Reasoning { text: String::new(), opaque: Some(opaque) }),
         }
     }
 
-    /// Adds a thought of which the provider shows nothing.
+    /// Adds a reasoning part without visible text.
     pub(super) fn push_opaque(&mut self, opaque: Value) {
         self.content.push(Part::Reasoning { text: String::new(), opaque: Some(opaque) });
     }
@@ -96,7 +96,7 @@ impl ResponseBuilder {
         listener.send(Piece::ToolCall(call));
     }
 
-    /// Adds a tool call whose arguments came as text.
+    /// Adds a tool call with its arguments as text.
     pub(super) fn tool_call_from_text(
         &mut self,
         id: &str,
@@ -113,47 +113,51 @@ impl ResponseBuilder {
         }
     }
 
-    /// An id for the next tool call, where the provider gives it none: its result has to name it.
+    /// Returns an id for the next tool call if the provider gives none; the tool's result has to refer to it.
     pub(super) fn generated_id(&self) -> String {
         let n_calls = self.content.iter().filter(|it| matches!(it, Part::ToolCall(_))).count();
         format!("{GENERATED_ID_PREFIX}{n_calls}")
     }
 
-    /// Adds to the words of a refusal; without words it is one all the same.
+    /// Appends to the text of a refusal. Marks the response as refused even if the text is empty.
     pub(super) fn refuse(&mut self, words: &str) {
         self.refusal.get_or_insert_default().push_str(words);
     }
 
-    /// The answer, or what is wrong with it.
+    /// Returns the response, or the reason why it is unusable.
     pub(super) fn finish(self) -> Result<DecodedResponse, CallError> {
         if let Some(words) = &self.refusal {
             let said = message::text(&self.content);
             let reason = match &self.finish {
                 Some(Finish::Other(reason)) => reason,
-                _ => "no reason is given",
+                _ => "no reason given",
             };
             let words = [words, said.as_str()].into_iter().find(|it| !it.is_empty());
-            return Err(CallError::new(ErrorKind::Refused, json_util::capped(words.unwrap_or(reason))));
+            return Err(CallError::new(
+                ErrorKind::Refused,
+                json_util::capped(words.unwrap_or(reason)),
+            ));
         }
         let has_only_reasoning = self.has_only_reasoning();
         let Some(finish) = self.finish else {
-            return Err(CallError::new(ErrorKind::Truncated, "the answer does not say that it is over"));
+            return Err(CallError::new(ErrorKind::Truncated, "the response has no finish reason"));
         };
         let has_calls = self.content.iter().any(|it| matches!(it, Part::ToolCall(_)));
         match self.invalid_call {
-            // Of a call that is cut, the arguments are cut too.
+            // If the response reached the token limit, incomplete arguments are expected.
             Some(error) if finish != Finish::Length => return Err(error),
             None if finish == Finish::Length && has_only_reasoning => {
-                let message = "no tokens were left for an answer: allow more, or less effort";
+                let message =
+                    "no tokens were left for an answer; raise `max_tokens` or lower the effort";
                 return Err(CallError::new(ErrorKind::ReasoningOnly, message));
             }
             _ => {}
         }
-        // Some providers say of an answer with calls that it simply stops.
+        // Some providers report a plain stop for responses with tool calls.
         let finish = if has_calls && finish == Finish::Stop { Finish::ToolCalls } else { finish };
         let Self { content, model, usage, cost, .. } = self;
-        // Every request has tokens, and so has an answer that says anything: a server that counts none of them
-        // does not count.
+        // Every request and every non-empty response has tokens, so a count of zero means that the server does not
+        // count.
         let is_counted = usage.input > 0 && (usage.output > 0 || content.is_empty());
         let usage = is_counted.then_some(usage);
         Ok(DecodedResponse { content, model, finish, usage, cost })
@@ -179,16 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn without_an_end_it_is_cut() {
+    fn missing_finish_reason_is_truncation() {
         assert_eq!(kind(builder(None)), ErrorKind::Truncated);
     }
 
     #[test]
-    fn a_refusal_is_a_fault_with_its_words() {
+    fn refusal_is_an_error_with_its_text() {
         let mut refused = builder(Some(Finish::Stop));
         refused.text("I would rather", &mut Listener::null());
         refused.refuse("");
-        assert_eq!(refused.finish().unwrap_err(), CallError::new(ErrorKind::Refused, "I would rather"));
+        assert_eq!(
+            refused.finish().unwrap_err(),
+            CallError::new(ErrorKind::Refused, "I would rather")
+        );
         let mut refused = builder(Some(Finish::Stop));
         refused.refuse("not ");
         refused.refuse("this");
@@ -196,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_all_went_into_reasoning() {
+    fn reasoning_without_an_answer_is_an_error() {
         let mut thought = builder(Some(Finish::Length));
         thought.reasoning("hm", &mut Listener::null());
         assert_eq!(kind(thought), ErrorKind::ReasoningOnly);
@@ -211,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_cannot_be_read() {
+    fn invalid_tool_arguments_are_an_error_unless_truncated() {
         let broken = |finish| {
             let mut builder = builder(Some(finish));
             builder.tool_call_from_text("1", "add", "{\"a\":", &mut Listener::null());
@@ -222,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_nobody_counted_are_not_zero() {
+    fn missing_token_counts_are_not_zero() {
         let usage = |input, output| {
             let mut builder = builder(Some(Finish::Stop));
             builder.text("hm", &mut Listener::null());
@@ -238,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_make_the_finish() {
+    fn tool_calls_determine_the_finish_reason() {
         let mut called = builder(Some(Finish::Stop));
         called.tool_call_from_text("1", "add", "", &mut Listener::null());
         assert_eq!(called.finish().unwrap().finish, Finish::ToolCalls);

@@ -1,7 +1,7 @@
-//! Faults: the errors of all providers become one enum.
+//! Mapping of provider errors to [`ErrorKind`].
 //!
-//! Providers name an error by its status, by a code, by a type, or only in prose, and not always in the same
-//! way. So all names are collected, and looked for from the most telling to the least.
+//! Providers identify an error by its status, a code, a type, or only by its message, and not always consistently.
+//! This module collects all names in the body and matches them from the most to the least specific.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{CallError, Headers, json_util};
 use crate::ErrorKind;
 
-/// Reads an answer with a status that is not a success.
+/// Decodes a response with an error status.
 pub(super) fn from_http(status: u16, headers: &dyn Headers, body: &[u8]) -> CallError {
     let body_error = match serde_json::from_slice(body) {
         Ok(body) => ErrorBody::from_json(&body),
@@ -23,25 +23,25 @@ pub(super) fn from_http(status: u16, headers: &dyn Headers, body: &[u8]) -> Call
     let request_id = headers.get("request-id").or_else(|| headers.get("x-request-id"));
     error.request_id = request_id.map(str::to_owned).or(error.request_id);
     if error.message.is_empty() {
-        error.message = format!("status {status} without a word");
+        error.message = format!("status {status} without a message");
     }
     error
 }
 
-/// Reads an error that comes where an answer should be: inside a success, or in the middle of a stream.
+/// Decodes an error in place of a response: with a success status, or in the middle of a stream.
 pub(super) fn from_body(body: &Value) -> CallError {
     let body_error = ErrorBody::from_json(body);
     let status = body_error.status;
     body_error.into_call_error(status, None)
 }
 
-/// What a provider says about an error.
+/// The parts of an error body that matter here.
 #[derive(Default)]
 struct ErrorBody {
     message: String,
-    /// Types, codes and reasons, in small letters.
+    /// Types, codes and reasons, in lower case.
     names: Vec<String>,
-    /// The status that the body itself gives.
+    /// Status given in the body itself.
     status: Option<u16>,
     retry_after: Option<Duration>,
     request_id: Option<String>,
@@ -53,7 +53,7 @@ impl ErrorBody {
     }
 
     fn from_json(body: &Value) -> Self {
-        // Gemini puts the errors of a stream into a list.
+        // Gemini wraps errors of a stream in a list.
         let body = body.get(0).unwrap_or(body);
         let error = body.get("error").unwrap_or(body);
         let mut body_error = Self::from_text(&message(body, error));
@@ -81,7 +81,7 @@ impl ErrorBody {
 
     fn into_call_error(self, status: Option<u16>, retry_after: Option<Duration>) -> CallError {
         let kind = match status {
-            // Out of money, unless there is an end to it.
+            // Credit is used up, unless the provider says when to retry.
             Some(402) if retry_after.is_none() => ErrorKind::QuotaExhausted,
             Some(402) => ErrorKind::RateLimited,
             _ => self.kind(status),
@@ -106,15 +106,15 @@ impl ErrorBody {
     }
 }
 
-/// What an error is called, and what is said where it has no name of its own.
+/// An error kind, the names providers give it, and phrases in messages without such a name.
 type Names = (ErrorKind, &'static [&'static str], &'static [&'static str]);
 
-/// Names that say more than any status; the first that fits counts.
+/// Names that are more specific than any status; the first match wins.
 const SPECIFIC_NAMES: &[Names] = &[
     (
         ErrorKind::QuotaExhausted,
         &["insufficient_quota", "billing", "spend_limit", "credit", "perday"],
-        // Not that a quota is exceeded: Google says so of that of a minute too.
+        // Not "quota exceeded": Google also uses it for limits per minute.
         &["credit balance is too low"],
     ),
     (
@@ -143,7 +143,7 @@ const SPECIFIC_NAMES: &[Names] = &[
     (ErrorKind::NotFound, &["not_found_error", "model_not_found"], &["is not a valid model id"]),
 ];
 
-/// Names that are given to many things, so that they count only where the status says as little.
+/// Names with several meanings, which count only if the status is not specific.
 const GENERIC_NAMES: &[Names] = &[
     (ErrorKind::RateLimited, &["rate_limit", "resource_exhausted", "too_many_requests"], &[]),
     (
@@ -161,20 +161,20 @@ fn kind_by_status(status: Option<u16>) -> ErrorKind {
         Some(413) => ErrorKind::RequestTooLong,
         Some(429) => ErrorKind::RateLimited,
         Some(501) => ErrorKind::BadRequest,
-        // Too slow, in conflict with another call, out of capacity, given up, or a error of its own; without a
-        // status the provider took the request, and then failed.
+        // Timeout, conflict, no capacity, cancelled, or an internal error. Without a status, the provider accepted
+        // the request and then failed.
         Some(408 | 409 | 498 | 499 | 500..) | None => ErrorKind::Overloaded,
         Some(_) => ErrorKind::BadRequest,
     }
 }
 
-/// The words of an error, wherever this provider puts them.
+/// Returns the error message, wherever this provider puts it.
 fn message(body: &Value, error: &Value) -> String {
     let candidates =
         [&error["message"], error, &body["message"], &body["detail"], &body["detail"][0]["msg"]];
     let words = candidates.into_iter().find_map(Value::as_str);
     let words = words.map_or_else(|| body.to_string(), str::to_owned);
-    // A router's own words say only that somebody behind it failed.
+    // A router's own message only says that an upstream provider failed.
     match error["metadata"]["raw"].as_str() {
         Some(raw) => format!("{words}: {raw}"),
         None => words,
@@ -193,7 +193,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 
-/// How long it is until a date, by the provider's own clock if it shows it.
+/// Returns the time until a date, by the provider's clock if it sends a `date` header.
 fn until(date: &str, now: Option<&str>) -> Option<Duration> {
     let date = httpdate::parse_http_date(date.trim()).ok()?;
     let now = now.and_then(|it| httpdate::parse_http_date(it).ok()).unwrap_or_else(SystemTime::now);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds() {
+    fn statuses_and_names_map_to_kinds() {
         check(401, &json!({ "message": "who?" }), ErrorKind::Auth);
         check(
             400,
@@ -238,7 +238,11 @@ mod tests {
             &json!({ "details": { "error_code": "enforced_spend_limit_reached" } }),
             ErrorKind::QuotaExhausted,
         );
-        check(400, &json!({ "message": "Your credit balance is too low" }), ErrorKind::QuotaExhausted);
+        check(
+            400,
+            &json!({ "message": "Your credit balance is too low" }),
+            ErrorKind::QuotaExhausted,
+        );
         check(429, &json!({ "code": "rate_limit_exceeded" }), ErrorKind::RateLimited);
         check(400, &json!({ "code": "context_length_exceeded" }), ErrorKind::RequestTooLong);
         check(400, &json!({ "message": "prompt is too long: 9 > 8" }), ErrorKind::RequestTooLong);
@@ -256,26 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_status_counts_more_than_a_vague_name() {
+    fn specific_status_wins_over_generic_name() {
         let vague =
             json!({ "type": "invalid_request_error", "code": null, "message": "Invalid URL" });
         check(404, &vague, ErrorKind::NotFound);
         check(401, &vague, ErrorKind::Auth);
-        // So Groq says that the request alone has more tokens than a minute allows: waiting does not help.
+        // Groq's reply if the request alone exceeds the tokens per minute: waiting does not help.
         let too_large = json!({ "type": "tokens", "code": "rate_limit_exceeded", "message": "Request too large" });
         check(413, &too_large, ErrorKind::RequestTooLong);
         check(429, &too_large, ErrorKind::RateLimited);
         check(429, &json!({ "type": "server_error" }), ErrorKind::RateLimited);
         check(503, &vague, ErrorKind::Overloaded);
         check(501, &vague, ErrorKind::BadRequest);
-        // But what is clear stays so under any status.
+        // Specific names win over any status.
         check(403, &json!({ "code": "content_policy_violation" }), ErrorKind::Refused);
         check(404, &json!({ "code": "insufficient_quota" }), ErrorKind::QuotaExhausted);
     }
 
-    /// Google says the same of the quota of a minute and of that of a day, but for the quota's name.
+    /// Google's errors for quotas per minute and per day differ only in the quota's id.
     #[test]
-    fn quotas_of_a_minute_and_of_a_day() {
+    fn quotas_per_minute_and_per_day_differ() {
         let error = |quota: &str| {
             json!({
                 "code": 429,
@@ -289,18 +293,22 @@ mod tests {
             &error("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"),
             ErrorKind::RateLimited,
         );
-        check(429, &error("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), ErrorKind::QuotaExhausted);
+        check(
+            429,
+            &error("GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
+            ErrorKind::QuotaExhausted,
+        );
     }
 
     #[test]
-    fn money_that_comes_back_is_a_limit() {
+    fn payment_error_with_retry_after_is_a_rate_limit() {
         let error = json!({ "error": { "code": 402, "message": "credits" } });
         assert_eq!(http_error(402, &[], &error).kind, ErrorKind::QuotaExhausted);
         assert_eq!(http_error(402, &[("retry-after", "9")], &error).kind, ErrorKind::RateLimited);
     }
 
     #[test]
-    fn how_long_to_wait() {
+    fn retry_after_is_parsed() {
         let wait = |headers| http_error(429, headers, &json!({})).retry_after;
         assert_eq!(wait(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
         assert_eq!(
@@ -325,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_the_headers_say() {
+    fn retry_hint_and_request_id_are_read() {
         let headers = &[("x-should-retry", "false"), ("request-id", "req_1")];
         let said = http_error(500, headers, &json!({ "request_id": "req_2" }));
         assert_eq!(said.should_retry, Some(false));
@@ -337,9 +345,9 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_any_kind() {
+    fn message_is_found_in_any_body() {
         let message = |body: &[u8]| from_http(503, &TestHeaders(&[]), body).message;
-        assert_eq!(message(b""), "status 503 without a word");
+        assert_eq!(message(b""), "status 503 without a message");
         assert_eq!(message(b"<h1>Busy</h1>\n"), "<h1>Busy</h1>");
         assert_eq!(message(b"{\"error\":{\"mess"), "{\"error\":{\"mess");
         assert_eq!(message(b"{\"detail\":[{\"msg\":\"missing\"}]}"), "missing");
@@ -350,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_where_an_answer_should_be() {
+    fn errors_with_success_status_are_classified() {
         assert_eq!(from_body(&json!({ "error": { "code": 429 } })).kind, ErrorKind::RateLimited);
         assert_eq!(
             from_body(&json!({ "error": { "type": "overloaded_error" } })).kind,

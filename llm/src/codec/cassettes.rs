@@ -1,15 +1,14 @@
 //! Recordings of real providers, run through the codecs.
 //!
-//! Every test takes any recording of the same form, also of files that nobody here has seen: nothing below
-//! knows a file by its name. They lie outside the repository (`LLM_CASSETTES` names their folder); some small
-//! ones of our own are always run.
+//! The tests accept any recordings in the same format and depend on no file names. The recordings of real providers
+//! are not in the repository; `LLM_CASSETTES` names their directory. A few small hand-written ones are always run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
 };
 
-use super::{DecodedResponse, Codec, CallError, EventFramer, Framing, StreamReader};
+use super::{CallError, Codec, DecodedResponse, EventFramer, Framing, StreamReader};
 use crate::{ErrorKind, Finish, Listener, Part, Piece};
 
 use self::recording::Recording;
@@ -22,13 +21,13 @@ mod shape;
 const MAX_EVENT: usize = 16 << 20;
 
 #[test]
-fn cassette_answers_decode() {
+fn cassette_responses_decode() {
     let mut tally = Tally::default();
     let mut wrong = Vec::new();
     for recording in recording::all().iter().filter(|it| it.is_success()) {
         let Some(codec) = recording.codec() else { continue };
         let answer = match recording.is_stream() {
-            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]).answer,
+            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]).response,
             false => codec.decode(recording.body.as_bytes()),
         };
         match answer {
@@ -43,17 +42,20 @@ fn cassette_answers_decode() {
         }
     }
     tally.print("answers");
-    assert!(wrong.is_empty(), "{} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} responses are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
-fn cassette_own_answers_are_these() {
+fn cassette_own_responses_match_snapshot() {
     let mut text = String::new();
     for recording in recording::own().iter().filter(|it| it.is_success()) {
         let codec = recording.codec().expect("all of them generate");
         let outcome = match recording.is_stream() {
             true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]),
-            false => StreamOutcome { pieces: Vec::new(), answer: codec.decode(recording.body.as_bytes()) },
+            false => StreamOutcome {
+                pieces: Vec::new(),
+                response: codec.decode(recording.body.as_bytes()),
+            },
         };
         writeln!(text, "{}: {outcome:#?}", recording.file).unwrap();
     }
@@ -61,7 +63,7 @@ fn cassette_own_answers_are_these() {
 }
 
 #[test]
-fn cassette_streams_split_anywhere() {
+fn cassette_streams_decode_however_they_are_split() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
         let Some(codec) = recording.codec() else { continue };
@@ -69,11 +71,21 @@ fn cassette_streams_split_anywhere() {
         let n_cuts = check_frames(recording, &*codec);
         let whole = StreamOutcome::of(&*codec, [body]);
         whole.check_pieces(recording);
-        assert_eq!(StreamOutcome::of(&*codec, body.chunks(1)), whole, "{}: byte by byte", recording.file);
+        assert_eq!(
+            StreamOutcome::of(&*codec, body.chunks(1)),
+            whole,
+            "{}: byte by byte",
+            recording.file
+        );
         let n_full_reads = n_full_reads(body.len());
         for cut in spread(body.len(), n_full_reads) {
             let (begin, end) = body.split_at(cut);
-            assert_eq!(StreamOutcome::of(&*codec, [begin, end]), whole, "{}: cut at {cut}", recording.file);
+            assert_eq!(
+                StreamOutcome::of(&*codec, [begin, end]),
+                whole,
+                "{}: cut at {cut}",
+                recording.file
+            );
         }
         tally.count(recording, "streams");
         tally.add(recording, "cuts of an event", n_cuts);
@@ -83,18 +95,18 @@ fn cassette_streams_split_anywhere() {
 }
 
 #[test]
-fn cassette_streams_cut_short_are_faults() {
+fn cassette_truncated_streams_are_errors() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
         let Some(codec) = recording.codec() else { continue };
         let end = end_of_answer(recording);
-        let is_answer = StreamOutcome::of(&*codec, [recording.body.as_bytes()]).answer.is_ok();
+        let is_answer = StreamOutcome::of(&*codec, [recording.body.as_bytes()]).response.is_ok();
         let n = n_full_reads(end);
         let at_the_end = (end.saturating_sub(n)..end).rev();
         for cut in at_the_end.chain(spread(end, n)) {
             let outcome = StreamOutcome::of(&*codec, [&recording.body.as_bytes()[..cut]]);
             let error =
-                outcome.answer.expect_err(&format!("{}: cut at {cut} is whole", recording.file));
+                outcome.response.expect_err(&format!("{}: cut at {cut} is whole", recording.file));
             if is_answer {
                 assert_eq!(
                     error.kind,
@@ -113,7 +125,7 @@ fn cassette_streams_cut_short_are_faults() {
 fn cassette_errors_decode() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.status >= 400) {
-        // Endpoints that generate nothing have errors of the same form.
+        // Endpoints that generate no text have errors of the same form.
         let codec = recording.codec().unwrap_or_else(super::anthropic);
         let error =
             codec.decode_error(recording.status, &recording.headers, recording.body.as_bytes());
@@ -126,7 +138,7 @@ fn cassette_errors_decode() {
 }
 
 #[test]
-fn cassette_requests_have_the_recorded_shape() {
+fn cassette_requests_match_recorded_ones() {
     let mut tally = Tally::default();
     let mut unsupported = Tally::default();
     let mut expressible = BTreeMap::new();
@@ -145,7 +157,7 @@ fn cassette_requests_have_the_recorded_shape() {
         tally.count(recording, "compared");
     }
     tally.print("requests");
-    unsupported.print("what our interface cannot say");
+    unsupported.print("not supported by our requests");
     assert!(
         differences.is_empty(),
         "{} differences:\n{}",
@@ -154,10 +166,10 @@ fn cassette_requests_have_the_recorded_shape() {
     );
 }
 
-/// A recorded path that is not among these is counted as one that we cannot say, so that this is what a codec must
-/// not lose.
+/// Snapshots the paths that our requests can contain. Any other path in a recorded request counts as unsupported,
+/// so a codec must not lose one of these.
 #[test]
-fn cassette_places_that_our_requests_have() {
+fn cassette_request_paths_match_snapshot() {
     let codecs = [
         super::openai_chat(super::Quirks::OPENAI),
         super::openai_chat(super::Quirks::GROQ),
@@ -171,7 +183,7 @@ fn cassette_places_that_our_requests_have() {
     let mut text = String::new();
     for codec in codecs {
         writeln!(text, "{codec:?}").unwrap();
-        // The insides of schemas are the caller's.
+        // The contents of schemas come from the caller.
         for path in shape::expressible(&*codec).iter().filter(|it| !it.contains("/properties")) {
             writeln!(text, "  {path}").unwrap();
         }
@@ -180,41 +192,41 @@ fn cassette_places_that_our_requests_have() {
 }
 
 #[test]
-fn cassette_endpoints_that_generate_nothing() {
+fn cassette_other_endpoints_are_counted() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.codec().is_none()) {
         let path = recording.path.rsplit(['/', ':']).find(|it| !it.contains(char::is_numeric));
         tally.count(recording, path.unwrap_or(&recording.path));
     }
-    tally.print("not for us");
+    tally.print("skipped endpoints");
 }
 
-/// What an answer outcome while it came, and what it was.
+/// The pieces of a response and the response itself.
 #[derive(Debug, PartialEq)]
 struct StreamOutcome {
     pieces: Vec<Piece>,
-    answer: Result<DecodedResponse, CallError>,
+    response: Result<DecodedResponse, CallError>,
 }
 
 impl StreamOutcome {
     fn of<'b>(codec: &dyn Codec, body: impl IntoIterator<Item = &'b [u8]>) -> Self {
         let mut pieces = Vec::new();
         let mut on_piece = |piece| pieces.push(piece);
-        let answer = read(codec, body, &mut Listener::new(&mut on_piece));
-        Self { pieces, answer }
+        let response = read(codec, body, &mut Listener::new(&mut on_piece));
+        Self { pieces, response }
     }
 
-    /// The pieces together are the answer.
+    /// Checks that the concatenated pieces equal the response.
     #[track_caller]
     fn check_pieces(&self, recording: &Recording) {
-        let Ok(answer) = &self.answer else { return };
-        let mut outcome = (String::new(), Vec::new());
+        let Ok(answer) = &self.response else { return };
+        let mut sent = (String::new(), Vec::new());
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => outcome.0.push_str(text),
-                Piece::ToolCall(call) => outcome.1.push(call.clone()),
+                Piece::Text(text) => sent.0.push_str(text),
+                Piece::ToolCall(call) => sent.1.push(call.clone()),
                 Piece::Reasoning(_) => {}
-                Piece::Restart => panic!("{}: nothing started over", recording.file),
+                Piece::Restart => panic!("{}: no call is retried here", recording.file),
             }
         }
         let mut whole = (String::new(), Vec::new());
@@ -225,7 +237,7 @@ impl StreamOutcome {
                 Part::Reasoning { .. } | Part::ToolResult { .. } => {}
             }
         }
-        assert_eq!(outcome, whole, "{}: pieces and answer differ", recording.file);
+        assert_eq!(sent, whole, "{}: pieces and response differ", recording.file);
     }
 }
 
@@ -244,9 +256,9 @@ fn read<'b>(
     reader.finish(listener)
 }
 
-/// Every cut gives the same events; says how many were made. Of each cut only the event that it falls into is read
-/// again, because nothing else is cut. Of long events the ends are cut everywhere, and the middle here and there, or
-/// everywhere too in the nightly run.
+/// Checks that every split yields the same events, and returns the number of splits. Each split re-reads only the
+/// event that it falls into, because nothing else changes. The ends of long events are split everywhere, the middle
+/// at intervals, or everywhere in the nightly run.
 fn check_frames(recording: &Recording, codec: &dyn Codec) -> usize {
     let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some();
     let mut n_cuts = 0;
@@ -276,14 +288,14 @@ fn check_frames(recording: &Recording, codec: &dyn Codec) -> usize {
     n_cuts
 }
 
-/// How often a body is read again as a whole: short ones often, long ones a few times, so that all of them take
-/// about the same time.
+/// Returns how often to re-read a body as a whole: short ones often, long ones a few times, so that all take about
+/// the same time.
 fn n_full_reads(len: usize) -> usize {
     (60_000 / len.max(1)).clamp(4, 100)
 }
 
-/// Where the last byte stands that belongs to the answer: what follows are line ends, and for some a mark that
-/// says once more that it is over.
+/// Returns the end of the response in the body. It is followed by line endings, and sometimes by a redundant end
+/// marker.
 fn end_of_answer(recording: &Recording) -> usize {
     let body = recording.body.trim_end();
     if recording.path.ends_with("/responses") {
@@ -292,7 +304,7 @@ fn end_of_answer(recording: &Recording) -> usize {
     body.len()
 }
 
-/// So many places, evenly spread over a length.
+/// Returns `n` offsets, evenly spread over a length.
 fn spread(len: usize, n: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |it| len * it / n)
 }
@@ -304,13 +316,13 @@ fn wrong_with_answer(recording: &Recording, answer: &DecodedResponse) -> Option<
     let Some(usage) = usage else { return Some("no usage".to_owned()) };
     let wrong =
         if usage.cached + usage.cache_written > usage.input || usage.reasoning > usage.output {
-            "parts of the usage are larger than the whole"
+            "parts of the usage are larger than the total"
         } else if total(&recording.body).is_some_and(|it| it != usage.input + usage.output) {
-            "request and answer are not the total"
+            "input and output do not add up to the total"
         } else if answer.model.is_none() {
             "no model"
         } else if answer.finish == Finish::ToolCalls && !has_calls {
-            "no call"
+            "no tool call"
         } else if is_priced && answer.cost.is_none() {
             "no cost"
         } else {
@@ -319,7 +331,7 @@ fn wrong_with_answer(recording: &Recording, answer: &DecodedResponse) -> Option<
     Some(format!("{}: {wrong}: {answer:?}", recording.file))
 }
 
-/// The last total that a body gives, as far as its provider gives one.
+/// Returns the last total token count in a body, if the provider reports one.
 fn total(body: &str) -> Option<u64> {
     let names = ["\"total_tokens\":", "\"totalTokenCount\":"];
     let (_, rest) = names.iter().find_map(|it| body.rsplit_once(it))?;
@@ -327,7 +339,7 @@ fn total(body: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// A success that is a error all the same says why in its body.
+/// Returns an error message unless the body explains why a response with a success status is an error.
 fn wrong_with_fault(recording: &Recording, error: &CallError) -> Option<String> {
     let signs: &[&str] = match error.kind {
         ErrorKind::Refused => &[
@@ -357,9 +369,12 @@ fn wrong_with_fault(recording: &Recording, error: &CallError) -> Option<String> 
     (!is_said).then(|| format!("{}: {error:?}", recording.file))
 }
 
-/// The kinds that an error of a status may have.
+/// Returns the error kinds that a status may have.
 fn kinds_of(status: u16) -> &'static [ErrorKind] {
-    use ErrorKind::{Auth, BadRequest, NotFound, Overloaded, RateLimited, Refused, QuotaExhausted, RequestTooLong};
+    use ErrorKind::{
+        Auth, BadRequest, NotFound, Overloaded, QuotaExhausted, RateLimited, Refused,
+        RequestTooLong,
+    };
     match status {
         400 => &[BadRequest, NotFound, RequestTooLong, QuotaExhausted, Refused, Auth],
         401 => &[Auth],
@@ -374,7 +389,7 @@ fn kinds_of(status: u16) -> &'static [ErrorKind] {
     }
 }
 
-/// Counts by provider, for a line each.
+/// Counts by provider, printed as one line each.
 #[derive(Default)]
 struct Tally {
     counts: BTreeMap<String, BTreeMap<String, usize>>,

@@ -1,16 +1,16 @@
-//! Ollama's chat.
+//! Ollama's chat API.
 
 use serde_json::Value;
 
 use self::decode::LineDecoder;
-use super::{DecodedResponse, Codec, CallError, Framing, StreamDecoder, WireRequest, json_util};
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
 mod truncation;
 
-/// The codec of Ollama's chat.
+/// Creates the codec of Ollama's chat API.
 pub(crate) fn ollama() -> Box<dyn Codec> {
     Box::new(Ollama)
 }
@@ -23,7 +23,12 @@ impl Codec for Ollama {
         true
     }
 
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<WireRequest, CallError> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(model, request, stream)?);
         Ok(WireRequest { path: "/api/chat".to_owned(), headers: Vec::new(), body })
     }
@@ -32,7 +37,11 @@ impl Codec for Ollama {
         decode::whole(&json_util::parse(body)?)
     }
 
-    fn check_not_truncated(&self, wire: &WireRequest, answer: &DecodedResponse) -> Result<(), CallError> {
+    fn check_not_truncated(
+        &self,
+        wire: &WireRequest,
+        answer: &DecodedResponse,
+    ) -> Result<(), CallError> {
         answer.usage.as_ref().map_or(Ok(()), |it| truncation::check(&wire.body, it))
     }
 

@@ -1,17 +1,17 @@
-//! OpenAI's chat completions, which most providers and servers speak, each with its own turns of phrase.
+//! OpenAI's chat completions, which most providers and servers implement with small differences.
 
 use serde_json::Value;
 
 use self::decode::ChunkDecoder;
 pub(crate) use self::quirks::Quirks;
-use super::{DecodedResponse, Codec, CallError, Framing, StreamDecoder, WireRequest, json_util};
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
 mod quirks;
 
-/// The codec of chat completions, as this provider speaks it.
+/// Creates the codec of chat completions with a provider's quirks.
 pub(crate) fn openai_chat(quirks: Quirks) -> Box<dyn Codec> {
     Box::new(OpenAiChat { quirks })
 }
@@ -26,7 +26,12 @@ impl Codec for OpenAiChat {
         self.quirks.supports_temperature(model)
     }
 
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<WireRequest, CallError> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(&self.quirks, model, request, stream)?);
         Ok(WireRequest { path: "/chat/completions".to_owned(), headers: Vec::new(), body })
     }

@@ -1,15 +1,15 @@
-//! OpenAI's responses: the newer protocol, in which a model gets its own thoughts back.
+//! OpenAI's Responses API, which sends a model's reasoning back to it.
 
 use serde_json::Value;
 
 use self::decode::EventDecoder;
-use super::{DecodedResponse, Codec, CallError, Framing, StreamDecoder, WireRequest, json_util};
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
 
-/// The codec of OpenAI's responses.
+/// Creates the codec of OpenAI's Responses API.
 pub(crate) fn openai_responses() -> Box<dyn Codec> {
     Box::new(OpenAiResponses)
 }
@@ -18,7 +18,12 @@ pub(crate) fn openai_responses() -> Box<dyn Codec> {
 struct OpenAiResponses;
 
 impl Codec for OpenAiResponses {
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<WireRequest, CallError> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(model, request, stream)?);
         Ok(WireRequest { path: "/responses".to_owned(), headers: Vec::new(), body })
     }

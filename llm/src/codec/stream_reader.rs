@@ -1,9 +1,9 @@
-//! StreamReader: the bytes of a streamed answer become the answer.
+//! Reads a streamed response from bytes.
 
-use super::{DecodedResponse, Codec, Event, CallError, EventFramer, Framing, StreamDecoder};
+use super::{CallError, Codec, DecodedResponse, Event, EventFramer, Framing, StreamDecoder};
 use crate::{ErrorKind, Listener};
 
-/// Reads a streamed answer from its bytes, in pieces of any length.
+/// Reads a streamed response from byte chunks of any length.
 pub(crate) struct StreamReader<'c> {
     codec: &'c dyn Codec,
     framer: EventFramer,
@@ -13,23 +13,27 @@ pub(crate) struct StreamReader<'c> {
 
 /// What the body turned out to be.
 enum BodyForm {
-    /// Nothing but spaces came so far.
+    /// Only whitespace so far.
     Unknown,
-    /// The stream that was asked for.
+    /// A stream, as requested.
     Stream,
-    /// A whole answer: some servers do not stream when asked to, and some send errors so.
+    /// A response that is not streamed: some servers ignore the request to stream, and some send errors this way.
     Whole(Vec<u8>),
 }
 
 impl<'c> StreamReader<'c> {
-    /// Reads an answer whose events have at most so many bytes.
+    /// Creates a reader for events of at most `max_event_bytes` bytes.
     pub(crate) fn new(codec: &'c dyn Codec, max_event_bytes: usize) -> Self {
         let framer = EventFramer::new(codec.framing(), max_event_bytes);
         Self { codec, framer, decoder: codec.stream_decoder(), form: BodyForm::Unknown }
     }
 
-    /// Takes more bytes, and tells the pieces in them.
-    pub(crate) fn push(&mut self, bytes: &[u8], listener: &mut Listener<'_>) -> Result<(), CallError> {
+    /// Reads bytes and sends the pieces in them to the listener.
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        listener: &mut Listener<'_>,
+    ) -> Result<(), CallError> {
         self.detect_form(bytes);
         if let BodyForm::Whole(body) = &mut self.form {
             body.extend_from_slice(bytes);
@@ -41,13 +45,16 @@ impl<'c> StreamReader<'c> {
         Ok(())
     }
 
-    /// Whether the answer came to its end, so that nothing more has to be read.
+    /// Returns whether the response is complete, so that nothing more has to be read.
     pub(crate) fn is_done(&self) -> bool {
         self.decoder.is_done()
     }
 
-    /// The whole answer, after the last byte; a error where the stream ended before the answer did.
-    pub(crate) fn finish(mut self, listener: &mut Listener<'_>) -> Result<DecodedResponse, CallError> {
+    /// Returns the whole response after the last byte, or an error if the stream ended too early.
+    pub(crate) fn finish(
+        mut self,
+        listener: &mut Listener<'_>,
+    ) -> Result<DecodedResponse, CallError> {
         if let BodyForm::Whole(body) = self.form {
             let answer = self.codec.decode(&body)?;
             listener.send_parts(&answer.content);
@@ -76,10 +83,12 @@ impl<'c> StreamReader<'c> {
 
     fn detect_form(&mut self, bytes: &[u8]) {
         let BodyForm::Unknown = self.form else { return };
-        // No line of server-sent events begins with a brace; every line of the other framing does.
+        // No line of server-sent events starts with a brace; every line of the other framing does.
         self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
             None => BodyForm::Unknown,
-            Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => BodyForm::Whole(Vec::new()),
+            Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => {
+                BodyForm::Whole(Vec::new())
+            }
             Some(_) => BodyForm::Stream,
         };
     }
@@ -106,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_answer_instead_of_a_stream() {
+    fn unstreamed_response_is_accepted() {
         let codec = openai_chat(Quirks::SERVER);
         let body = r#" {"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
         let (answer, pieces) = read(&*codec, body).unwrap();
@@ -117,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_its_line_end() {
+    fn missing_last_line_ending_is_accepted() {
         let chunk = r#"data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
         let codec = openai_chat(Quirks::SERVER);
         assert!(read(&*codec, &format!("{chunk}\n\ndata: [DONE]")).is_ok());
@@ -132,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_are_no_json_or_too_large() {
+    fn invalid_and_oversized_events_are_errors() {
         let codec = openai_chat(Quirks::SERVER);
         assert_eq!(read(&*codec, "data: nonsense\n\n").unwrap_err().kind, ErrorKind::Malformed);
         let long = format!("data: {}", "x".repeat(2000));
@@ -142,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_after_the_end() {
+    fn events_after_the_end_are_ignored() {
         let body = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: oops\n\n";
         assert!(read(&*openai_chat(Quirks::SERVER), body).is_ok());
     }

@@ -27,8 +27,8 @@ pub(crate) fn client(base: &Url, timeouts: Timeouts) -> Result<reqwest::Client, 
     Ok(client.build()?)
 }
 
-/// Creates an HTTP client for other servers, with the same settings as for models: system certificates, no retries, no
-/// redirects.
+/// Creates an HTTP client for other servers, with the same settings as for models: system certificates, no retries,
+/// no redirects.
 pub fn http_client(base: &Url) -> Result<reqwest::Client, ClientError> {
     client(base, Timeouts::default())
 }
@@ -58,8 +58,8 @@ fn encryption(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     if let Some(config) = SYSTEM.get() {
         return Ok(config.clone());
     }
-    // Use the system's certificates: they include a company's own authority, which its proxy signs with, and revoked
-    // authorities disappear without a new build of this program.
+    // Use the system's certificates: they include a company's own authority, which its proxy signs with, and
+    // revoked authorities disappear without a new build of this program.
     let config = builder.with_platform_verifier()?.with_no_client_auth();
     Ok(SYSTEM.get_or_init(|| config).clone())
 }

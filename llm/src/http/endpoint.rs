@@ -36,7 +36,11 @@ impl Endpoint {
     }
 
     /// Builds the HTTP request with its URL and key.
-    pub(super) fn request(&self, client: &reqwest::Client, wire: &WireRequest) -> reqwest::RequestBuilder {
+    pub(super) fn request(
+        &self,
+        client: &reqwest::Client,
+        wire: &WireRequest,
+    ) -> reqwest::RequestBuilder {
         let mut call = client.post(self.url(&wire.path)).header(CONTENT_TYPE, "application/json");
         for (name, value) in &wire.headers {
             call = call.header(*name, value);
@@ -49,8 +53,8 @@ impl Endpoint {
         call.headers(self.headers.clone()).body(wire.body.to_string())
     }
 
-    /// Returns the secrets sent with a request: the key, and values in the headers and the URL that may be keys. Longest
-    /// first, since a longer one may contain a shorter one.
+    /// Returns the secrets sent with a request: the key, and values in the headers and the URL that may be keys.
+    /// Longest first, since a longer one may contain a shorter one.
     pub(super) fn secrets(&self) -> &[SecretString] {
         &self.secrets
     }
@@ -104,8 +108,9 @@ impl Auth {
             Self::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
             Self::Header(name) => (HeaderName::from_static(name), key.expose_secret().to_owned()),
         };
-        let mut value = HeaderValue::try_from(value)
-            .expect("keys that are not valid header values are rejected when the provider is built");
+        let mut value = HeaderValue::try_from(value).expect(
+            "keys that are not valid header values are rejected when the provider is built",
+        );
         value.set_sensitive(true);
         (name, value)
     }

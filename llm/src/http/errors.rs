@@ -49,7 +49,8 @@ pub(super) fn connection_lost(error: &reqwest::Error, n_bytes: usize) -> CallErr
     CallError::new(ErrorKind::Truncated, message)
 }
 
-/// Returns the error for a redirect. Redirects are not followed, because the key and the prompt would go to the target.
+/// Returns the error for a redirect. Redirects are not followed, because the key and the prompt would go to the
+/// target.
 pub(super) fn redirected(headers: &HeaderMap) -> CallError {
     let location = headers.get("location").and_then(|it| it.to_str().ok()).unwrap_or("nowhere");
     let location = location.split(['?', '#']).next().unwrap_or_default();

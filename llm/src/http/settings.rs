@@ -10,8 +10,8 @@ use std::time::Duration;
 pub struct Timeouts {
     /// Connecting, including the TLS handshake. 10 seconds by default.
     pub connect: Duration,
-    /// From sending the request to the first byte of the response body. 5 minutes by default, because a response that is
-    /// not streamed arrives only when it is complete.
+    /// From sending the request to the first byte of the response body. 5 minutes by default, because a response
+    /// that is not streamed arrives only when it is complete.
     pub first_byte: Duration,
     /// Between two pieces of the response. 2 minutes by default.
     pub idle: Duration,

@@ -17,17 +17,17 @@ use crate::{
 
 /// Limits on what a set of calls may cost in total. Clones share the same budget, as do all models that use it.
 ///
-/// Before a call, the budget reserves the call's maximum cost: the estimated tokens of the request plus `max_tokens`, at
-/// the catalog's prices. After the call, the actual usage replaces the reservation. Concurrent calls together therefore
-/// stay within the limits as far as the estimates hold. Usage beyond an estimate is charged too and reduces what is left
-/// for later calls.
+/// Before a call, the budget reserves the call's maximum cost: the estimated tokens of the request plus
+/// `max_tokens`, at the catalog's prices. After the call, the actual usage replaces the reservation. Concurrent
+/// calls together therefore stay within the limits as far as the estimates hold. Usage beyond an estimate is
+/// charged too and reduces what is left for later calls.
 ///
-/// A call that would fit if concurrent calls released their reservations waits for them, first come, first served. A call
-/// that does not fit next to the amount already spent fails with [`ErrorKind::Budget`]. So does a call with an unknown
-/// price if the budget limits money.
+/// A call that would fit if concurrent calls released their reservations waits for them, first come, first served.
+/// A call that does not fit next to the amount already spent fails with [`ErrorKind::Budget`]. So does a call with
+/// an unknown price if the budget limits money.
 ///
-/// Unknown costs are charged at the full reservation: of calls that are dropped, that fail after the provider may have
-/// started to answer, or whose provider reports no usage.
+/// Unknown costs are charged at the full reservation: of calls that are dropped, that fail after the provider may
+/// have started to answer, or whose provider reports no usage.
 #[derive(Clone, Debug)]
 pub struct Budget {
     catalog: Arc<Catalog>,
@@ -79,7 +79,8 @@ impl Budget {
 
     /// Charges the calls in a recording, except the first `skip` ones, which were paid for elsewhere.
     ///
-    /// Failed calls are charged as they would have been when they were made. Every use of this method charges again.
+    /// Failed calls are charged as they would have been when they were made. Every use of this method charges
+    /// again.
     pub fn charge_recording(self, recording: &Recording, skip: usize) -> Self {
         for call in recording.recorded_calls(skip) {
             let amount = self.max_cost(&call.model, &call.request).unwrap_or_default();
@@ -101,7 +102,9 @@ impl Budget {
         loop {
             let outcome = lock(&self.shared.account).reserve(amount);
             match outcome {
-                ReserveOutcome::Reserved => return Ok(Reservation { budget: self, amount, used: amount }),
+                ReserveOutcome::Reserved => {
+                    return Ok(Reservation { budget: self, amount, used: amount });
+                }
                 ReserveOutcome::Wait => self.shared.released.notified().await,
                 ReserveOutcome::Rejected(problem) => {
                     return Err(Error::new(ErrorKind::Budget, model, problem));
@@ -194,10 +197,10 @@ fn is_free(error: &Error) -> bool {
 impl Llm {
     /// Limits calls to a budget and charges their cost to it.
     ///
-    /// Inside of [retries](Llm::retry) the budget sees every attempt, outside of them only the call as a whole. Outside of a
-    /// [cache](Llm::cache) it also reserves for cached responses, which then cost nothing. A stream holds its reservation
-    /// until it is read to its end or dropped. Use a budget only once in a stack of layers: the second layer would wait for
-    /// the reservation of the first forever.
+    /// Inside of [retries](Llm::retry) the budget sees every attempt, outside of them only the call as a whole.
+    /// Outside of a [cache](Llm::cache) it also reserves for cached responses, which then cost nothing. A stream
+    /// holds its reservation until it is read to its end or dropped. Use a budget only once in a stack of layers:
+    /// the second layer would wait for the reservation of the first forever.
     pub fn budget(self, budget: &Budget) -> Self {
         Self::new(BudgetedModel { inner: self, budget: budget.clone() })
     }

@@ -14,12 +14,12 @@ use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response};
 impl Llm {
     /// Runs each call as a [journaled task](Context::task) of the node that runs in this context.
     ///
-    /// When the node runs again after a crash, a retry or an interrupt, completed calls return their stored responses and
-    /// are not paid for again. Identical calls are matched by their order, so create the journal once per node execution and
-    /// clone it.
+    /// When the node runs again after a crash, a retry or an interrupt, completed calls return their stored
+    /// responses and are not paid for again. Identical calls are matched by their order, so create the journal once
+    /// per node execution and clone it.
     ///
-    /// A [budget](Llm::budget) outside of this layer counts the cost of the whole thread, one inside only the cost of this
-    /// run.
+    /// A [budget](Llm::budget) outside of this layer counts the cost of the whole thread, one inside only the cost
+    /// of this run.
     ///
     /// ```
     /// # use graph_core::{Context, NodeError};
@@ -30,7 +30,11 @@ impl Llm {
     /// }
     /// ```
     pub fn journal<C: Send + Sync + 'static>(self, cx: &Context<C>) -> Self {
-        Self::new(JournaledModel { inner: self, cx: cx.clone(), occurrences: Occurrences::default() })
+        Self::new(JournaledModel {
+            inner: self,
+            cx: cx.clone(),
+            occurrences: Occurrences::default(),
+        })
     }
 }
 
@@ -58,8 +62,12 @@ impl<C: Send + Sync + 'static> Model for JournaledModel<C> {
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
         let key = Key::of(&self.id(), request);
-        let mut number =
-            OccurrenceNumber { occurrences: &self.occurrences, key, nth: self.occurrences.next(key), is_used: false };
+        let mut number = OccurrenceNumber {
+            occurrences: &self.occurrences,
+            key,
+            nth: self.occurrences.next(key),
+            is_used: false,
+        };
         let called = AtomicBool::new(false);
         let call = async {
             called.store(true, Ordering::Relaxed);
@@ -75,8 +83,8 @@ impl<C: Send + Sync + 'static> Model for JournaledModel<C> {
     }
 }
 
-/// Occurrence number of a call among identical calls. Only responses are journaled, so a call that fails or is dropped
-/// releases its number. A node that runs again then looks up each response under the same number.
+/// Occurrence number of a call among identical calls. Only responses are journaled, so a call that fails or is
+/// dropped releases its number. A node that runs again then looks up each response under the same number.
 struct OccurrenceNumber<'a> {
     occurrences: &'a Occurrences,
     key: Key,

@@ -1,7 +1,7 @@
 //! Call keys: which requests count as identical.
 //!
-//! Two calls are identical if they send the same request to the same model. Settings for the provider's prompt cache do
-//! not affect the response and are not part of the key.
+//! Two calls are identical if they send the same request to the same model. Settings for the provider's prompt
+//! cache do not affect the response and are not part of the key.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_form_of_json() {
+    fn canonical_json_is_sorted_and_compact() {
         let text = r#"{ "b": [1, 2.50, {}, []], "a": { "d": null, "c": "é \" \n" }, "": true }"#;
         let value: Value = serde_json::from_str(text).unwrap();
         let canonical = canonical(&value);

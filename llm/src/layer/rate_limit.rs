@@ -47,15 +47,16 @@ impl RateLimit {
 
     /// Limits the number of tokens used within any 60 seconds.
     ///
-    /// A call starts when its estimate fits: the tokens of the request plus `max_tokens`. When it ends, the reported usage
-    /// replaces the estimate. A call whose estimate exceeds the limit starts when no other call counts towards it.
+    /// A call starts when its estimate fits: the tokens of the request plus `max_tokens`. When it ends, the
+    /// reported usage replaces the estimate. A call whose estimate exceeds the limit starts when no other call
+    /// counts towards it.
     pub fn tokens_per_minute(mut self, tokens: u64) -> Self {
         self.tokens_per_minute = Some(tokens.max(1));
         self
     }
 
-    /// Sets how long calls wait at most when the provider asks for a pause. If the pause is longer, they fail. One minute
-    /// by default.
+    /// Sets how long calls wait at most when the provider asks for a pause. If the pause is longer, they fail. One
+    /// minute by default.
     pub fn max_wait(mut self, longest: Duration) -> Self {
         self.max_wait = longest;
         self
@@ -64,9 +65,9 @@ impl RateLimit {
 
 /// A rate limiter for all calls to one provider. Clones share the same state, as do all models that use it.
 ///
-/// Calls start in the order in which they arrive. A waiting call holds only its position in the queue; the first in line
-/// also holds its slot among the concurrent calls. A dropped call releases its slot and the tokens reserved for its
-/// response. When a provider [asks for a pause](Error::retry_after), all calls wait until it is over.
+/// Calls start in the order in which they arrive. A waiting call holds only its position in the queue; the first in
+/// line also holds its slot among the concurrent calls. A dropped call releases its slot and the tokens reserved
+/// for its response. When a provider [asks for a pause](Error::retry_after), all calls wait until it is over.
 #[derive(Clone)]
 pub struct RateLimiter {
     shared: Arc<Shared>,
@@ -117,7 +118,13 @@ impl Shared {
             let admission = lock(&self.meter).admit(Instant::now(), reserved);
             match admission {
                 Admission::Granted { second } => {
-                    return Ok(Permit { limiter: self, second, reserved, used: input, _slot: slot });
+                    return Ok(Permit {
+                        limiter: self,
+                        second,
+                        reserved,
+                        used: input,
+                        _slot: slot,
+                    });
                 }
                 Admission::Full { until } => tokio::select! {
                     () = sleep_until(until) => {}

@@ -29,21 +29,23 @@ pub enum RecordMode {
     Record,
     /// Makes no calls; all responses come from the file.
     Replay,
-    /// Answers from the file if possible. Makes calls that it does not contain, or contains only as failed, and appends
-    /// them.
+    /// Answers from the file if possible. Makes calls that it does not contain, or contains only as failed, and
+    /// appends them.
     ///
-    /// A retryable failure that is followed by another call with the same key counts as an attempt of that later call.
+    /// A retryable failure that is followed by another call with the same key counts as an attempt of that later
+    /// call.
     ReplayOrRecord,
 }
 
 /// The recorded calls of a run in a file. Clones share the same recording, as can several models of a run.
 ///
-/// The file is human-readable: a header line, then one JSON object per call with its request and its outcome, including
-/// errors. Calls are identified by a hash of model and request. Identical calls are matched by the order in which they
-/// start, so concurrent calls get the same responses in a replay if identical ones start in the same order.
+/// The file is human-readable: a header line, then one JSON object per call with its request and its outcome,
+/// including errors. Calls are identified by a hash of model and request. Identical calls are matched by the order
+/// in which they start, so concurrent calls get the same responses in a replay if identical ones start in the same
+/// order.
 ///
-/// The file contains neither text that looks like an API key nor [secrets registered for redaction](Self::hide). Apart
-/// from that, a replayed response equals the recorded one exactly, including its latency.
+/// The file contains neither text that looks like an API key nor [secrets registered for redaction](Self::hide).
+/// Apart from that, a replayed response equals the recorded one exactly, including its latency.
 ///
 /// ```no_run
 /// # use llm::{Llm, RecordMode, ModelId, Recording};
@@ -107,14 +109,15 @@ impl Recording {
 
     /// Redacts a secret in all requests, responses and errors that are written to the file.
     ///
-    /// Call this before creating models from the recording, and with the same secrets when replaying as when recording,
-    /// because calls are matched by their redacted requests.
+    /// Call this before creating models from the recording, and with the same secrets when replaying as when
+    /// recording, because calls are matched by their redacted requests.
     pub fn hide(mut self, secret: impl Into<String>) -> Self {
         self.redaction.add_secret(secret.into());
         self
     }
 
-    /// Returns whether the file ended in a partial line, which was ignored: the recording process died while writing.
+    /// Returns whether the file ended in a partial line, which was ignored: the recording process died while
+    /// writing.
     pub fn is_truncated(&self) -> bool {
         self.file.as_ref().is_some_and(|it| it.contents.is_truncated())
     }
@@ -158,8 +161,8 @@ impl Recording {
         self.redaction.redact(&text).unwrap_or(text)
     }
 
-    /// Returns the responses in the file when it was opened, each with the model that was called, in order of completion,
-    /// without those of the first `calls` calls.
+    /// Returns the responses in the file when it was opened, each with the model that was called, in order of
+    /// completion, without those of the first `calls` calls.
     pub fn responses_after(&self, calls: usize) -> impl Iterator<Item = (ModelId, Response)> {
         self.recorded_calls(calls).filter_map(|it| Some((it.model, it.outcome.ok()?)))
     }
@@ -171,7 +174,8 @@ impl Recording {
 }
 
 impl RecordingFile {
-    /// Returns the recorded outcome of the next call with this key, or its occurrence number if the call must be made.
+    /// Returns the recorded outcome of the next call with this key, or its occurrence number if the call must be
+    /// made.
     fn recall(&self, key: Key) -> Result<&Outcome, usize> {
         let nth = self.occurrences.next(key);
         let known = self.contents.with_key(key);
@@ -191,8 +195,8 @@ impl RecordingFile {
 impl Llm {
     /// Writes all calls to a recording or answers them from it, depending on its [`RecordMode`].
     ///
-    /// Outside of [retries](Llm::retry) each call is written once, with its final outcome; inside of them, every attempt is
-    /// written.
+    /// Outside of [retries](Llm::retry) each call is written once, with its final outcome; inside of them, every
+    /// attempt is written.
     pub fn record(self, recording: &Recording) -> Self {
         Self::new(RecordedModel { inner: self, recording: recording.clone() })
     }

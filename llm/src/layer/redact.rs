@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_hidden() {
+    fn api_keys_are_redacted() {
         check("with sk-ant-api03-AbCdEf_0123456789.", "with [secret].");
         check("key=AIzaSyA0123456789abcdefghijklmnopqrstuv", "key=[secret]");
         check("\"gsk_0123456789abcdefghij\"", "\"[secret]\"");
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn what_it_was_told_is_hidden_everywhere() {
+    fn registered_secrets_are_redacted_everywhere() {
         check("say open sesame, or sesame", "say [secret], or [secret]");
         check("xsesamex", "x[secret]x");
     }
 
     #[test]
-    fn other_words_stay() {
+    fn other_text_is_unchanged() {
         check(
             "a risk-averse task-force; sk-ill; bearer of news",
             "a risk-averse task-force; sk-ill; bearer of news",
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_contains_no_secrets() {
         let mut redaction = Redaction::default();
         redaction.add_secret("sesame".to_owned());
         assert_eq!(format!("{redaction:?}"), "Redaction { secrets: 1 }");

@@ -100,8 +100,8 @@ impl fmt::Debug for Backoff {
 impl Llm {
     /// Retries failed calls if they are [retryable](Error::is_retryable).
     ///
-    /// A [rate limiter](Llm::rate_limit) or a [budget](Llm::budget) inside of this layer sees every attempt; outside of it,
-    /// it sees a single call.
+    /// A [rate limiter](Llm::rate_limit) or a [budget](Llm::budget) inside of this layer sees every attempt;
+    /// outside of it, it sees a single call.
     pub fn retry(self, backoff: Backoff) -> Self {
         Self::new(RetriedModel { inner: self, backoff })
     }

@@ -1,19 +1,19 @@
-//! The answer as it grows: whole characters out of the bytes of tokens, up to a word to stop at.
+//! The text of a growing answer: decodes the bytes of tokens to characters and detects stop sequences.
 
-/// The words of an answer.
+/// The text of an answer.
 #[derive(Debug, Default)]
 pub(super) struct AnswerText {
     text: String,
-    /// Bytes of a character that is not whole yet.
+    /// Bytes of an incomplete character.
     pending: Vec<u8>,
-    /// How much of the text was emitted.
+    /// Length of the text that was already emitted.
     emitted: usize,
 }
 
 impl AnswerText {
-    /// Adds the bytes of a token; says whether the answer came to a word to stop at.
+    /// Appends the bytes of a token; returns whether a stop sequence was reached.
     pub(super) fn push(&mut self, bytes: &[u8], stop: &[String]) -> bool {
-        // A word to stop at may have begun before, but never in what was emitted.
+        // A stop sequence may have started earlier, but never in the emitted text.
         self.pending.extend(bytes);
         self.decode_pending();
         let found = stop.iter().filter(|it| !it.is_empty());
@@ -24,15 +24,16 @@ impl AnswerText {
         found.is_some()
     }
 
-    /// What can be emitted now: all but what may turn out to be a word to stop at.
+    /// Returns the text that can be emitted now: everything except a possible start of a stop sequence.
     pub(super) fn take_ready(&mut self, stop: &[String]) -> &str {
         let new = &self.text[self.emitted..];
-        let withheld = stop.iter().map(|it| partial_match_length(new, it)).max().unwrap_or_default();
+        let withheld =
+            stop.iter().map(|it| partial_match_length(new, it)).max().unwrap_or_default();
         let from = std::mem::replace(&mut self.emitted, self.text.len() - withheld);
         &self.text[from..self.emitted]
     }
 
-    /// What was not emitted yet, when nothing more comes. A character that never got whole is replaced.
+    /// Returns the remaining text at the end of the answer. Replaces an incomplete character.
     pub(super) fn take_rest(&mut self) -> &str {
         if !self.pending.is_empty() {
             self.pending.clear();
@@ -45,7 +46,7 @@ impl AnswerText {
         self.text
     }
 
-    /// Moves whole characters over, and keeps the bytes of one that is not whole.
+    /// Decodes complete characters and keeps the bytes of an incomplete one.
     fn decode_pending(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         let incomplete = {
@@ -66,12 +67,12 @@ impl AnswerText {
     }
 }
 
-/// Whether more bytes can make a character of these.
+/// Returns whether more bytes can complete a character.
 fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// How much of a text's end is the beginning of a word.
+/// Returns how much of the end of a text is the start of a stop sequence.
 fn partial_match_length(text: &str, word: &str) -> usize {
     let lengths = (1..word.len()).rev().filter(|it| word.is_char_boundary(*it));
     lengths.into_iter().find(|it| text.ends_with(&word[..*it])).unwrap_or_default()
@@ -81,7 +82,7 @@ fn partial_match_length(text: &str, word: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// The pieces that are emitted of bytes that come one by one, and whether they came to a stop.
+    /// Returns the emitted pieces for bytes that arrive one at a time, and whether a stop sequence was reached.
     fn pieces(bytes: &[u8], stop: &[&str]) -> (Vec<String>, bool) {
         let stop: Vec<String> = stop.iter().map(|it| (*it).to_owned()).collect();
         let mut text = AnswerText::default();
@@ -109,18 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn characters_come_whole() {
+    fn characters_are_emitted_when_complete() {
         check("aß€🦀", &[], &["a", "ß", "€", "🦀"], false);
     }
 
     #[test]
-    fn bytes_that_make_no_character_are_replaced() {
+    fn invalid_bytes_are_replaced() {
         assert_eq!(pieces(b"a\xffb\xe2\x82", &[]).0.concat(), "a\u{fffd}b\u{fffd}");
         assert_eq!(pieces(b"\xe2\x82a", &[]).0.concat(), "\u{fffd}a");
     }
 
     #[test]
-    fn words_to_stop_at() {
+    fn text_ends_before_stop_sequences() {
         check("abEND!", &["END"], &["a", "b"], true);
         check("aENough", &["END"], &["a", "ENo", "u", "g", "h"], false);
         check("aE", &["END"], &["a", "E"], false);

@@ -1,33 +1,33 @@
-//! How a conversation is written for a model: every family of models has its own marks.
+//! Chat formats: each family of models delimits messages with its own special tokens.
 
 use crate::{Message, Part, Request, Role};
 
 use super::{
-    gguf::{Gguf, ErrorMessage},
+    gguf::{ErrorMessage, Gguf},
     vocabulary::Vocabulary,
 };
 
-/// The marks of a family.
+/// Chat format of a family of models.
 pub(super) struct ChatFormat {
-    /// What stands before the whole conversation.
+    /// Token before the whole conversation.
     begin: Option<u32>,
-    /// What stands before the name of who speaks.
+    /// Token before the role.
     header_start: u32,
-    /// What stands after it.
+    /// What follows the role.
     header_end: HeaderEnd,
-    /// What ends a message.
+    /// Token after a message.
     end: u32,
     after: &'static str,
     ends: Vec<u32>,
 }
 
-/// What stands between the name of who speaks and the message.
+/// What separates the role from the message.
 enum HeaderEnd {
     Newline,
     Token(u32),
 }
 
-/// Marks at which an answer ends, besides the one that the file names.
+/// Tokens that end an answer, besides the one named in the file.
 const END_TOKENS: [&str; 5] =
     ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"];
 
@@ -35,23 +35,27 @@ impl ChatFormat {
     pub(super) fn load(gguf: &Gguf, vocabulary: &Vocabulary) -> Result<Self, ErrorMessage> {
         let Some(template) = gguf.optional_text("tokenizer.chat_template") else {
             return Err(gguf.error(
-                "has no chat template: a model that only goes on with texts cannot answer; take one whose \
-                 name says `instruct` or `chat`",
+                "no chat template, so this is a base model that cannot answer; use a model with \
+                 `instruct` or `chat` in its name",
             ));
         };
         let mark = |name: &str| {
             let mark = vocabulary.special_token(name).filter(|_| template.contains(name));
             mark.ok_or_else(|| {
                 gguf.error(
-                    "its chat template is none that is known here (`<|im_start|>` or `<|start_header_id|>`); \
-                     llama.cpp's server or ollama know the others",
+                    "unsupported chat template (supported: `<|im_start|>` and `<|start_header_id|>`); \
+                     use llama.cpp's server or Ollama for this model",
                 )
             })
         };
         let begin = gguf.flag("tokenizer.ggml.add_bos_token");
         let begin = begin.then(|| token(gguf, "tokenizer.ggml.bos_token_id")).flatten();
         let last = token(gguf, "tokenizer.ggml.eos_token_id");
-        let ends = END_TOKENS.iter().filter_map(|name| vocabulary.special_token(name)).chain(last).collect();
+        let ends = END_TOKENS
+            .iter()
+            .filter_map(|name| vocabulary.special_token(name))
+            .chain(last)
+            .collect();
         if template.contains("<|start_header_id|>") {
             return Ok(Self {
                 begin: begin.or_else(|| vocabulary.special_token("<|begin_of_text|>")),
@@ -72,12 +76,12 @@ impl ChatFormat {
         })
     }
 
-    /// Whether a token ends an answer.
+    /// Returns whether a token ends an answer.
     pub(super) fn is_end(&self, token: u32) -> bool {
         self.ends.contains(&token)
     }
 
-    /// A request as the model reads it, up to where its answer begins.
+    /// Encodes a request as tokens, up to where the answer starts.
     pub(super) fn tokens(
         &self,
         request: &Request,
@@ -128,11 +132,11 @@ fn token(gguf: &Gguf, key: &str) -> Option<u32> {
     gguf.optional_number(key)?.try_into().ok()
 }
 
-/// The words of a message; small models are not asked to call tools.
+/// Returns the text of a message. Tools are not supported.
 fn message_text(message: &Message) -> Result<String, ErrorMessage> {
     let is_tool = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult { .. });
     if message.parts.iter().any(is_tool) {
-        return Err("a local model knows no tools: say in words what they gave back".into());
+        return Err("local models do not support tools; describe tool results as text".into());
     }
     Ok(message.text())
 }

@@ -1,8 +1,8 @@
-//! The form of an answer: JSON that keeps to a schema, checked byte by byte while it is written.
+//! Constrained decoding: restricts generated JSON to a schema, byte by byte.
 //!
-//! It is how a small model gives JSON that can be read: of the tokens it may choose only those that go on
-//! with the constraint. Schemas that say less than this needs (any value, free keys) leave the model free, and the
-//! answer is read as well as it can be, like that of a provider without schemas.
+//! Of the tokens that the model may choose, only those that continue valid JSON are allowed, so even a small model
+//! produces valid output. Schemas that cannot be enforced this way (arbitrary values or keys) leave the model
+//! unconstrained; the answer is then parsed like that of a provider without schema support.
 
 use std::sync::Arc;
 
@@ -12,37 +12,37 @@ use self::shape::Shape;
 
 mod shape;
 
-/// JSON that is being written.
+/// JSON that is being generated.
 #[derive(Clone, Debug)]
 pub(super) struct JsonConstraint {
-    /// The values that are open, the innermost last.
+    /// The open values, innermost last.
     open: Vec<OpenValue>,
 }
 
-/// A value that is being written.
+/// A value that is being generated.
 #[derive(Clone, Debug)]
 struct OpenValue {
     shape: Arc<Shape>,
     state: State,
 }
 
-/// How far a value is written.
+/// Progress within a value.
 #[derive(Clone, Debug)]
 enum State {
     Start,
-    /// These bytes of a choice.
+    /// The first bytes of one of several choices.
     Chosen(Vec<u8>),
     Number(NumberState),
-    /// So many characters of a string, and the bytes of the last one as long as it is not whole.
+    /// Number of characters of a string, and the bytes of an incomplete last character.
     Text(usize, Vec<u8>),
-    /// So many characters of a string, and a backslash.
+    /// Number of characters of a string, followed by a backslash.
     Escape(usize),
-    /// At this field or item.
+    /// Index of the current field or item, and the position in it.
     Inside(usize, Position),
 }
 
-/// Where in a field or an item the next byte stands. One blank may come before a key and before a value: that
-/// is enough for a habit, and more is a way never to end.
+/// Position within a field or an item. One space is allowed before a key and before a value, because models tend to
+/// write it; unlimited whitespace would let them continue forever.
 #[derive(Clone, Copy, Debug)]
 enum Position {
     GapBeforeKey,
@@ -52,7 +52,7 @@ enum Position {
     End,
 }
 
-/// Where in a number the next byte stands.
+/// Position within a number.
 #[derive(Clone, Copy, Debug)]
 enum NumberState {
     Sign,
@@ -62,42 +62,42 @@ enum NumberState {
     Fraction(usize),
 }
 
-/// Longer runs of digits say nothing.
+/// Maximum number of consecutive digits.
 const MAX_DIGITS: usize = 15;
 
-/// What a byte means to the innermost value.
+/// Effect of a byte on the innermost value.
 enum Step {
     Continue(State),
-    /// It is the value's last byte.
+    /// The byte is the last one of the value.
     Close,
-    /// The value ended before it.
+    /// The value ended before the byte.
     EndBefore,
-    /// It begins a value inside, after which this one goes on.
+    /// The byte starts an inner value; then this value continues in the given state.
     Open(Arc<Shape>, State),
-    /// It says which of several shapes this value has.
+    /// The byte determines which of several shapes the value has.
     Select(Arc<Shape>),
     Reject,
 }
 
 impl JsonConstraint {
-    /// The form of a schema of an object or a list, if it is one that can be kept to.
+    /// Creates a constraint for a schema of an object or an array, if it can be enforced.
     pub(super) fn new(schema: &Value) -> Option<Self> {
         let shape = Shape::read(schema)?;
         let closes = matches!(shape, Shape::Record(_) | Shape::List { .. });
         closes.then(|| Self { open: vec![OpenValue::new(Arc::new(shape))] })
     }
 
-    /// Whether the bytes go on with it.
+    /// Returns whether the bytes are a valid continuation.
     pub(super) fn accepts(&self, bytes: &[u8]) -> bool {
         self.clone().push(bytes)
     }
 
-    /// Writes on; says whether the bytes went on with the constraint.
+    /// Appends bytes; returns whether they are a valid continuation.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         bytes.iter().all(|byte| self.push_byte(*byte))
     }
 
-    /// Whether the value is written to its end.
+    /// Returns whether the value is complete.
     pub(super) fn is_complete(&self) -> bool {
         self.open.is_empty()
     }
@@ -241,7 +241,9 @@ impl OpenValue {
         };
         match (at, byte) {
             (Position::Value, b']') if index == 0 && least == 0 => Step::Close,
-            (Position::GapBeforeValue, b' ') => Step::Continue(State::Inside(index, Position::Value)),
+            (Position::GapBeforeValue, b' ') => {
+                Step::Continue(State::Inside(index, Position::Value))
+            }
             (Position::GapBeforeValue | Position::Value, _) if index < most => {
                 Step::Open(item.clone(), State::Inside(index, Position::End))
             }
@@ -254,7 +256,7 @@ impl OpenValue {
     }
 }
 
-/// Goes on with a character, of which there are these bytes.
+/// Continues an incomplete character that has these bytes so far.
 fn character(count: usize, open: &[u8], byte: u8) -> Step {
     let open = [open, &[byte]].concat();
     match std::str::from_utf8(&open) {
@@ -271,7 +273,7 @@ mod tests {
     use super::*;
 
     fn constraint(schema: &Value) -> JsonConstraint {
-        JsonConstraint::new(schema).expect("a schema that can be kept to")
+        JsonConstraint::new(schema).expect("the schema can be enforced")
     }
 
     #[track_caller]
@@ -279,24 +281,24 @@ mod tests {
         for text in good {
             let mut constraint = constraint(schema);
             for (at, byte) in text.bytes().enumerate() {
-                assert!(!constraint.is_complete(), "{text} is whole at {at}");
-                assert!(constraint.push(&[byte]), "{text} breaks at {at}");
+                assert!(!constraint.is_complete(), "{text} is complete at {at}");
+                assert!(constraint.push(&[byte]), "{text} is rejected at {at}");
             }
-            assert!(constraint.is_complete(), "{text} is not whole");
-            assert!(!constraint.accepts(b" "), "{text} goes on");
+            assert!(constraint.is_complete(), "{text} is incomplete");
+            assert!(!constraint.accepts(b" "), "{text} continues");
         }
         for text in bad {
             assert!(!constraint(schema).accepts(text.as_bytes()), "{text}");
         }
     }
 
-    /// A field of this schema.
+    /// An object with a field of this schema.
     fn field(schema: &Value) -> Value {
         json!({"type": "object", "properties": {"it": schema}})
     }
 
     #[test]
-    fn records() {
+    fn objects_have_all_fields_in_order() {
         let two = json!({
             "type": "object",
             "properties": {"a": {"type": "boolean"}, "b\"": {"type": "null"}},
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn numbers_respect_type_and_range() {
         let small = field(&json!({"type": "integer", "minimum": 1, "maximum": 10}));
         check(
             &small,
@@ -338,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn strings() {
+    fn strings_respect_length_and_encoding() {
         let short = field(&json!({"type": "string", "maxLength": 3}));
         check(
             &short,
             &[r#"{"it":""}"#, r#"{"it":"aß€"}"#, r#"{"it":"\"\n"}"#],
             &[r#"{"it":"abcd"#, r#"{"it":"\x"#, "{\"it\":\"\n", r#"{"it":x"#],
         );
-        // A character wants its own bytes, and nothing else.
+        // Only the bytes of valid characters are accepted.
         for bytes in [&b"\xA0"[..], b"\xE2\x82\"", b"\xE2a", b"abc\xC3", b"\xE0\x80", b"\xFF"] {
             let mut constraint = constraint(&short);
             assert!(constraint.push(br#"{"it":""#));
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn arrays_respect_length() {
         let list =
             json!({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2});
         check(&list, &["[1]", "[1,2]", "[1, 20]"], &["[]", "[ ", "[1,]", "[1,2,", "[1,  "]);
@@ -369,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several() {
+    fn alternatives_are_selected_by_first_byte() {
         let maybe = field(&json!({"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]}));
         let mut maybe = maybe;
         maybe["$defs"] = json!({"Point": field(&json!({"type": ["integer", "null"]}))});
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_to_is_left_alone() {
+    fn unenforceable_schemas_have_no_constraint() {
         let endless = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
         let unclear = json!({"anyOf": [{"type": "string"}, {"const": "a"}]});
         let free_keys = json!({"type": "object", "additionalProperties": {"type": "string"}});

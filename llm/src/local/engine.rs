@@ -1,35 +1,35 @@
-//! The engine: answers one request after the other.
+//! The inference engine: answers one request at a time.
 
 use std::path::Path;
 
 use super::{
+    answer_text::AnswerText,
     chat::ChatFormat,
     constraint::JsonConstraint,
-    gguf::{Gguf, ErrorMessage},
+    gguf::{ErrorMessage, Gguf},
     network::{KvCache, Network},
     sample::Sampler,
     vocabulary::Vocabulary,
-    answer_text::AnswerText,
 };
 use crate::{ErrorKind, Finish, Request, Usage};
 
-/// A model that stands ready to answer.
+/// A loaded model.
 pub(super) struct Engine {
     vocabulary: Vocabulary,
     chat: ChatFormat,
     network: Network,
-    /// What it remembers, the last used conversation first.
+    /// Cached conversations, most recently used first.
     conversations: Vec<Conversation>,
 }
 
-/// The tokens that the network read, and what it remembers of them.
+/// Tokens that the network has processed, and their KV cache.
 #[derive(Default)]
 struct Conversation {
     tokens: Vec<u32>,
     kv_cache: KvCache,
 }
 
-/// How a model is to be used.
+/// Settings of a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) context_window: usize,
@@ -37,13 +37,13 @@ pub(super) struct Settings {
     pub(super) top_p: f64,
 }
 
-/// Hears an answer's words, and says whether somebody still waits for it.
+/// Receives the text of an answer, and tells whether the caller still waits for it.
 pub(super) trait TextSink {
     fn write(&mut self, words: &str);
     fn is_closed(&self) -> bool;
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug)]
 pub(super) struct Completion {
     pub(super) text: String,
@@ -54,28 +54,28 @@ pub(super) struct Completion {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nobody waits for it any more.
+    /// The caller no longer waits for it.
     Cancelled,
     Failed(ErrorKind, String),
 }
 
-/// How many tokens of a prompt are read at once: between two lots somebody may go away.
+/// Number of prompt tokens to process at once; cancellation is checked between batches.
 const BATCH_TOKENS: usize = 64;
 
-/// How freely words are chosen where a request does not say.
+/// Default temperature.
 const TEMPERATURE: f64 = 0.7;
 
 impl Engine {
     pub(super) fn load(path: &Path) -> Result<Self, ErrorMessage> {
         let mut gguf = Gguf::open(path)?;
-        // The network first: it says best what a file of another kind is.
+        // Load the network first: it has the best error messages for unsupported files.
         let network = Network::load(&mut gguf)?;
         let vocabulary = Vocabulary::load(&gguf)?;
         let chat = ChatFormat::load(&gguf, &vocabulary)?;
         Ok(Self { vocabulary, chat, network, conversations: vec![] })
     }
 
-    /// How many tokens the model was made to read and write.
+    /// Returns the size of the context window that the model was trained for.
     pub(super) fn context(&self) -> usize {
         self.network.context()
     }
@@ -105,15 +105,15 @@ impl Engine {
     fn prompt(&self, request: &Request, settings: Settings) -> Result<Vec<u32>, Failure> {
         let bad = |message: String| Failure::Failed(ErrorKind::BadRequest, message);
         if !request.tools.is_empty() {
-            return Err(
-                bad("a local model knows no tools: ask for an answer with a schema".into()),
-            );
+            return Err(bad(
+                "local models do not support tools; ask for an answer with a schema".into()
+            ));
         }
         let prompt = self.chat.tokens(request, &self.vocabulary).map_err(bad)?;
         let window = settings.context_window;
         if prompt.len() >= window {
             let message = format!(
-                "{} tokens in a window of {window}: shorten the conversation",
+                "the request has {} tokens, but the context window has {window}; shorten the conversation",
                 prompt.len()
             );
             return Err(Failure::Failed(ErrorKind::RequestTooLong, message));
@@ -121,14 +121,14 @@ impl Engine {
         Ok(prompt)
     }
 
-    /// The conversation that begins most like the prompt, with what they share: the rest is forgotten. The
-    /// prompt's last token is read again in any case, since an answer starts from it.
+    /// Removes the cached conversation with the longest common prefix from the cache and truncates it to that
+    /// prefix. The last token of the prompt is always processed again, since the answer starts from it.
     fn take_best_conversation(&mut self, prompt: &[u32], settings: Settings) -> Conversation {
         let prompt = &prompt[..prompt.len() - 1];
         let shared =
             |it: &Conversation| it.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let best = (0..self.conversations.len()).max_by_key(|at| shared(&self.conversations[*at]));
-        // A short common beginning is no conversation: rather a fresh one, as long as there is room.
+        // A short common prefix is not worth replacing a conversation, as long as there is room for a new one.
         let best = best.filter(|at| {
             let worth = shared(&self.conversations[*at]);
             2 * worth >= prompt.len() || 2 * worth >= self.conversations[*at].tokens.len()
@@ -142,7 +142,7 @@ impl Engine {
         conversation
     }
 
-    /// Reads what is new of the prompt, and writes the answer.
+    /// Processes the new part of the prompt and generates the answer.
     fn generate(
         &self,
         request: &Request,
@@ -184,8 +184,13 @@ impl Engine {
         Ok((text.into_text(), finish, written))
     }
 
-    /// Chooses the next token; `None` where the answer ends.
-    fn choose(&self, sampler: &mut Sampler, logits: &[f32], constraint: Option<&JsonConstraint>) -> Option<u32> {
+    /// Chooses the next token; `None` if the answer ends.
+    fn choose(
+        &self,
+        sampler: &mut Sampler,
+        logits: &[f32],
+        constraint: Option<&JsonConstraint>,
+    ) -> Option<u32> {
         let is_allowed = |token: u32| match (self.vocabulary.bytes(token), constraint) {
             (Some(bytes), Some(constraint)) => !bytes.is_empty() && constraint.accepts(bytes),
             (Some(_), None) => true,
@@ -202,7 +207,7 @@ impl Engine {
         sink: &impl TextSink,
     ) -> Result<Vec<f32>, Failure> {
         let failed = |error: candle_core::Error| {
-            Failure::Failed(ErrorKind::File, format!("the network failed: {error}"))
+            Failure::Failed(ErrorKind::File, format!("inference failed: {error}"))
         };
         let mut last = None;
         for batch in tokens.chunks(BATCH_TOKENS) {
@@ -212,7 +217,7 @@ impl Engine {
             last = Some(self.network.read(batch, &mut conversation.kv_cache).map_err(failed)?);
             conversation.tokens.extend(batch);
         }
-        let last = last.expect("the prompt's last token is never recalled");
+        let last = last.expect("at least the last token of the prompt is processed");
         self.network.predict(&last).map_err(failed)
     }
 }

@@ -1,7 +1,7 @@
-//! The network: from tokens to how likely each token is to come next.
+//! The transformer network: from tokens to the probabilities of the next token.
 //!
-//! The two architectures are the same decoder but for two points: qwen2 adds biases to queries, keys and
-//! values, and pairing the numbers that it frequencies (see [`RotaryPairing`]) in another way.
+//! The two architectures are the same decoder with two differences: qwen2 adds biases to queries, keys and values,
+//! and pairs the dimensions of rotary embeddings differently (see [`RotaryPairing`]).
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use candle_nn::{
     rotary_emb::{rope, rope_i},
 };
 
-use super::gguf::{Gguf, ErrorMessage};
+use super::gguf::{ErrorMessage, Gguf};
 
-/// The weights of a model.
+/// Weights of a model.
 pub(super) struct Network {
     embedding: Arc<QTensor>,
     layers: Vec<Layer>,
@@ -25,24 +25,24 @@ pub(super) struct Network {
     config: NetworkConfig,
 }
 
-/// The measures of a network.
+/// Hyperparameters of a network.
 struct NetworkConfig {
     heads: usize,
-    /// Keys and values are shared by groups of heads.
+    /// Number of key and value heads, which are shared by groups of query heads.
     key_heads: usize,
     head_size: usize,
     epsilon: f32,
     pairing: RotaryPairing,
-    /// How fast each pair of numbers frequencies from one position to the next.
+    /// Rotation per position of each pair of dimensions.
     frequencies: Vec<f32>,
     context: usize,
 }
 
-/// Which numbers of a head are rotated together to say where a token stands.
+/// Which dimensions of a head form pairs for rotary position embeddings.
 enum RotaryPairing {
-    /// Each with its neighbour.
+    /// Adjacent dimensions.
     Interleaved,
-    /// Each with the one half a head away.
+    /// Dimensions that are half a head apart.
     Halves,
 }
 
@@ -63,20 +63,20 @@ struct Linear {
     bias: Option<Tensor>,
 }
 
-/// What a network remembers of the tokens that it read: so the next token costs one token's work.
+/// Keys and values of processed tokens, so that each further token costs the work of one token.
 #[derive(Default)]
 pub(super) struct KvCache {
     layers: Vec<LayerKvCache>,
     length: usize,
 }
 
-/// Keys and values of one layer: heads × capacity × size of a head, filled up to the kv_cache's length.
+/// Keys and values of one layer: heads × capacity × head size, filled up to the cache's length.
 struct LayerKvCache {
     keys: Tensor,
     values: Tensor,
 }
 
-/// The capacity that a kv_cache has at first; it doubles whenever it is full.
+/// Initial capacity of a cache in tokens; it doubles when full.
 const INITIAL_CAPACITY: usize = 256;
 
 impl Network {
@@ -98,12 +98,12 @@ impl Network {
         Ok(Self { embedding, layers, norm, output, config })
     }
 
-    /// How many tokens it was made to read and write.
+    /// Returns the size of the context window that the model was trained for.
     pub(super) fn context(&self) -> usize {
         self.config.context
     }
 
-    /// Reads on after what the kv_cache holds; gives what the last token came to.
+    /// Processes tokens after those in the cache; returns the hidden state of the last one.
     pub(super) fn read(&self, tokens: &[u32], kv_cache: &mut KvCache) -> Result<Tensor> {
         let from = kv_cache.length;
         kv_cache.reserve(self, tokens.len())?;
@@ -116,7 +116,7 @@ impl Network {
         x.narrow(0, tokens.len() - 1, 1)
     }
 
-    /// How likely each token is to come next, as logits.
+    /// Returns the logits of the next token.
     pub(super) fn predict(&self, last: &Tensor) -> Result<Vec<f32>> {
         let last = rms_norm(last, &self.norm, self.config.epsilon)?;
         self.output.forward(&last)?.squeeze(0)?.to_vec1()
@@ -130,26 +130,26 @@ impl NetworkConfig {
             "qwen2" => RotaryPairing::Halves,
             other => {
                 return Err(gguf.error(format_args!(
-                    "holds a network of the kind `{other}`; `llama` and `qwen2` can be read here, and \
-                     llama.cpp's server or ollama read the others"
+                    "the architecture `{other}` is not supported (supported: `llama` and `qwen2`); \
+                     use llama.cpp's server or Ollama for this model"
                 )));
             }
         };
         if gguf.optional_number(&gguf.key("expert_count")).is_some_and(|it| it > 0) {
-            return Err(gguf.error("a mixture of experts, which cannot be read here"));
+            return Err(gguf.error("mixtures of experts are not supported"));
         }
         let scaling = gguf.optional_text(&gguf.key("rope.scaling.type")).unwrap_or("none");
         if scaling != "none" {
-            return Err(gguf.error(format_args!(
-                "its positions are scaled (`{scaling}`), which cannot be read here"
-            )));
+            return Err(
+                gguf.error(format_args!("scaled positions (`{scaling}`) are not supported"))
+            );
         }
         let heads = gguf.number("attention.head_count")?;
         let key_heads = gguf.number("attention.head_count_kv").unwrap_or(heads);
         let width = gguf.number("embedding_length")?;
         if heads == 0 || key_heads == 0 || heads % key_heads != 0 || width % (2 * heads) != 0 {
             return Err(gguf.error(format_args!(
-                "{heads} heads of which {key_heads} have keys do not share a width of {width}"
+                "{heads} heads, {key_heads} of them with keys, do not divide a width of {width}"
             )));
         }
         let head_size = width / heads;
@@ -169,13 +169,13 @@ fn frequencies(gguf: &mut Gguf, head_size: usize) -> std::result::Result<Vec<f32
     let rotated = gguf.number("rope.dimension_count").unwrap_or(head_size);
     if rotated != head_size {
         return Err(gguf.error(format_args!(
-            "it frequencies {rotated} of the {head_size} numbers of a head, which cannot be read here"
+            "rotating only {rotated} of {head_size} dimensions of a head is not supported"
         )));
     }
     let base = gguf.float("rope.freq_base").unwrap_or(10_000.0);
     let turn = |index| base.powf(-(index as f32) / head_size as f32);
     let mut frequencies: Vec<f32> = (0..head_size).step_by(2).map(turn).collect();
-    // Llama 3.1 and later slow some of them down.
+    // Llama 3.1 and later slow down some rotations.
     if gguf.has_tensor("rope_freqs.weight") {
         let slower = gguf.plain_weights("rope_freqs.weight")?;
         let slower = slower.to_vec1::<f32>().map_err(|error| gguf.error(error))?;
@@ -200,7 +200,7 @@ impl Layer {
         })
     }
 
-    /// Both halves of a layer: look at the tokens before, then think about it.
+    /// Applies a layer: attention, then the feed-forward network.
     fn forward(
         &self,
         x: &Tensor,
@@ -215,7 +215,13 @@ impl Layer {
         x + self.down.forward(&gated)?
     }
 
-    fn attend(&self, x: &Tensor, config: &NetworkConfig, positions: &Positions, cache: &LayerKvCache) -> Result<Tensor> {
+    fn attend(
+        &self,
+        x: &Tensor,
+        config: &NetworkConfig,
+        positions: &Positions,
+        cache: &LayerKvCache,
+    ) -> Result<Tensor> {
         let &NetworkConfig { heads, key_heads, head_size, .. } = form;
         let count = x.dim(0)?;
         let by_head = |x: Tensor, heads| {
@@ -229,7 +235,7 @@ impl Layer {
         let keys = cache.keys.narrow(1, 0, positions.from + count)?;
         let values = cache.values.narrow(1, 0, positions.from + count)?;
 
-        // The heads of a group lie one after the other, so they ask their shared keys as one head would.
+        // The query heads of a group are adjacent, so they can attend to their shared keys as one head.
         let grouped = (key_heads, heads / key_heads * count, head_size);
         let scale = 1.0 / (head_size as f64).sqrt();
         let scores = (queries.reshape(grouped)?.matmul(&keys.transpose(1, 2)?)? * scale)?;
@@ -242,7 +248,7 @@ impl Layer {
 }
 
 impl Linear {
-    /// Loads the weights of this name, and the bias where there is one.
+    /// Loads the weights with this name, and the bias if there is one.
     fn load(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, ErrorMessage> {
         let weights = QMatMul::from_qtensor(gguf.weights(&format!("{name}.weight"))?);
         let weights = weights.map_err(|error| gguf.error(error))?;
@@ -260,13 +266,13 @@ impl Linear {
     }
 }
 
-/// Where the tokens that are read stand.
+/// Positions of the tokens that are being processed.
 struct Positions<'a> {
     pairing: &'a RotaryPairing,
     from: usize,
     cosines: Tensor,
     sines: Tensor,
-    /// Hides from each token those after it; one token has none.
+    /// Causal mask, which hides later tokens; `None` for a single token.
     mask: Option<Tensor>,
 }
 
@@ -276,7 +282,13 @@ impl<'a> Positions<'a> {
         let angles: Vec<f32> = (from..from + count).flat_map(angles).collect();
         let angles = Tensor::from_vec(angles, (count, config.frequencies.len()), &Device::Cpu)?;
         let mask = (count > 1).then(|| mask(from, count)).transpose()?;
-        Ok(Self { pairing: &config.pairing, from, cosines: angles.cos()?, sines: angles.sin()?, mask })
+        Ok(Self {
+            pairing: &config.pairing,
+            from,
+            cosines: angles.cos()?,
+            sines: angles.sin()?,
+            mask,
+        })
     }
 
     fn rotate(&self, x: &Tensor) -> Result<Tensor> {
@@ -304,7 +316,7 @@ fn mask(from: usize, count: usize) -> Result<Tensor> {
 }
 
 impl KvCache {
-    /// Forgets all but the first tokens.
+    /// Drops all but the first `length` tokens.
     pub(super) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }

@@ -1,4 +1,4 @@
-//! The vocabulary: from text to tokens, and from tokens to bytes.
+//! The vocabulary: converts text to tokens and tokens to bytes.
 
 use tokenizers::{
     Tokenizer,
@@ -16,26 +16,26 @@ use tokenizers::{
 
 use super::gguf::{ErrorMessage, Gguf, as_usize};
 
-/// The tokens of a model.
+/// Vocabulary and tokenizer of a model.
 pub(super) struct Vocabulary {
     tokenizer: Tokenizer,
     tokens: Vec<Token>,
     names: Vec<String>,
 }
 
-/// What a token stands for.
+/// What a token represents.
 enum Token {
-    /// Bytes of text, not always whole characters.
+    /// Bytes of text, possibly incomplete characters.
     Bytes(Box<[u8]>),
-    /// A mark of the conversation, as the end of a message.
+    /// A special token, such as the end of a message.
     Special,
 }
 
-/// The number that a GGUF file gives to marks.
+/// GGUF's token type of special tokens.
 const CONTROL: usize = 3;
-/// The number that it gives to tokens that nothing uses.
+/// GGUF's token type of unused tokens.
 const UNUSED: usize = 5;
-/// The number that it gives to tokens which stand for their own text.
+/// GGUF's token type of tokens that represent their own text.
 const USER_DEFINED: usize = 4;
 
 impl Vocabulary {
@@ -43,14 +43,16 @@ impl Vocabulary {
         let kind = gguf.text("tokenizer.ggml.model")?;
         if kind != "gpt2" {
             return Err(gguf.error(format_args!(
-                "its tokenizer is of the kind `{kind}`; `gpt2` (byte-level BPE) can be read here, and \
-                 llama.cpp's server or ollama read the others"
+                "the tokenizer `{kind}` is not supported (supported: `gpt2`, which is byte-level BPE); \
+                 use llama.cpp's server or Ollama for this model"
             )));
         }
         let names = gguf.texts("tokenizer.ggml.tokens")?;
         let kinds = gguf.list("tokenizer.ggml.token_type")?;
         if names.len() != kinds.len() {
-            return Err(gguf.error("`tokenizer.ggml.token_type` is not as long as the tokens"));
+            return Err(gguf.error(
+                "`tokenizer.ggml.token_type` and `tokenizer.ggml.tokens` differ in length",
+            ));
         }
         let token = |(name, kind)| Token::new(name, as_usize(kind).unwrap_or_default());
         let tokens = names.iter().copied().zip(kinds).map(token).collect();
@@ -59,22 +61,22 @@ impl Vocabulary {
         Ok(Self { tokenizer, tokens, names })
     }
 
-    /// The tokens of a text. What looks like a mark in it is text all the same, so nobody can end a message
-    /// from inside it.
+    /// Converts text to tokens. Text that looks like a special token is treated as ordinary text, so it cannot end
+    /// a message.
     pub(super) fn tokens(&self, text: &str) -> Result<Vec<u32>, ErrorMessage> {
         match self.tokenizer.encode_fast(text, false) {
             Ok(encoding) => Ok(encoding.get_ids().to_vec()),
-            Err(error) => Err(format!("the text cannot be cut into tokens: {error}")),
+            Err(error) => Err(format!("cannot tokenize the text: {error}")),
         }
     }
 
-    /// The mark of this name.
+    /// Returns the special token with this name.
     pub(super) fn special_token(&self, name: &str) -> Option<u32> {
         let index = self.names.iter().position(|it| it == name)?;
         u32::try_from(index).ok()
     }
 
-    /// The bytes that a token stands for; none for a mark.
+    /// Returns the bytes of a token; `None` for a special token.
     pub(super) fn bytes(&self, token: u32) -> Option<&[u8]> {
         match self.tokens.get(token as usize)? {
             Token::Bytes(bytes) => Some(bytes),
@@ -93,8 +95,8 @@ impl Token {
     }
 }
 
-/// The byte that a character of a token's name stands for: bytes that print stand for themselves, the others
-/// were given the characters from 256 on.
+/// Returns the byte that a character of a token's name represents: printable bytes represent themselves, the others
+/// are mapped to the characters from 256 on.
 fn byte_of(name: char) -> Option<u8> {
     let prints = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     match u8::try_from(name) {
@@ -123,11 +125,11 @@ fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, ErrorMessage> {
     Ok(tokenizer)
 }
 
-/// How a text is cut into words, in which tokens are looked for.
+/// How text is split into words before tokens are matched.
 struct PreTokenizerRules {
     normalize: bool,
     words: PreTokenizerWrapper,
-    /// Whether a word that is a token is taken as it is.
+    /// Whether a word that is a token itself is used as it is.
     match_whole_words: bool,
 }
 
@@ -142,24 +144,30 @@ impl PreTokenizerRules {
             Ok::<_, ErrorMessage>(Sequence::new(vec![split.into(), bytes(false).into()]).into())
         };
         Ok(match name {
-            "qwen2" => Self { normalize: true, words: split(word_pattern(1))?, match_whole_words: false },
-            "llama-bpe" => Self { normalize: false, words: split(word_pattern(3))?, match_whole_words: true },
+            "qwen2" => {
+                Self { normalize: true, words: split(word_pattern(1))?, match_whole_words: false }
+            }
+            "llama-bpe" => {
+                Self { normalize: false, words: split(word_pattern(3))?, match_whole_words: true }
+            }
             "smollm" => {
                 let words = Sequence::new(vec![Digits::new(true).into(), bytes(true).into()]);
                 Self { normalize: false, words: words.into(), match_whole_words: false }
             }
-            "gpt-2" => Self { normalize: false, words: bytes(true).into(), match_whole_words: false },
+            "gpt-2" => {
+                Self { normalize: false, words: bytes(true).into(), match_whole_words: false }
+            }
             other => {
                 return Err(gguf.error(format_args!(
-                    "its tokenizer cuts words by the rules `{other}`; `qwen2`, `llama-bpe`, `smollm` and \
-                     `gpt-2` are known here, and llama.cpp's server or ollama know the others"
+                    "the pre-tokenizer `{other}` is not supported (supported: `qwen2`, `llama-bpe`, `smollm` and \
+                     `gpt-2`); use llama.cpp's server or Ollama for this model"
                 )));
             }
         })
     }
 }
 
-/// The words of qwen2 and llama 3, which differ in how many digits stay together.
+/// Returns the word pattern of qwen2 and llama 3, which differ in the maximum number of digits per word.
 fn word_pattern(digits: u32) -> String {
     [
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
@@ -178,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_its_character() {
+    fn every_byte_is_represented_by_a_character() {
         let mut bytes: Vec<u8> = ('\0'..'\u{144}').filter_map(byte_of).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());

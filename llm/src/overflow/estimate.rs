@@ -7,10 +7,10 @@ use crate::{Message, Part, Request};
 /// Estimates the number of tokens of a request at a provider. Errs on the high side.
 ///
 /// The number of ASCII characters per token depends on the provider; every other character counts as two tokens.
-/// Messages, tools and schemas add a fixed overhead. Compared with 895 recorded requests to seven real providers, the
-/// estimate was too low once, by 4 %. For half of the requests, most of them short, it was more than twice too high;
-/// longer English prose comes out 33 % to 67 % too high. It does not include what providers add on their side, such as
-/// instructions for reasoning (a fifth of a short request), files, and prompts cached by name.
+/// Messages, tools and schemas add a fixed overhead. Compared with 895 recorded requests to seven real providers,
+/// the estimate was too low once, by 4 %. For half of the requests, most of them short, it was more than twice too
+/// high; longer English prose comes out 33 % to 67 % too high. It does not include what providers add on their
+/// side, such as instructions for reasoning (a fifth of a short request), files, and prompts cached by name.
 pub fn estimate_tokens(provider: &str, request: &Request) -> u64 {
     let rate = Rate::of(provider);
     let messages: f64 = request.messages.iter().map(|it| rate.message(it)).sum();

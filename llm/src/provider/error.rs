@@ -23,7 +23,9 @@ pub enum SetupError {
         variables: String,
     },
     /// The key is not a valid header value.
-    #[error("the API key for {provider} contains characters that are not allowed in a header; check for a copied line break")]
+    #[error(
+        "the API key for {provider} contains characters that are not allowed in a header; check for a copied line break"
+    )]
     InvalidKey {
         /// The provider.
         provider: &'static str,
@@ -49,7 +51,9 @@ pub enum SetupError {
         provider: &'static str,
     },
     /// A header's name or value is invalid.
-    #[error("the header `{name}` for {provider} contains characters that are not allowed in a header")]
+    #[error(
+        "the header `{name}` for {provider} contains characters that are not allowed in a header"
+    )]
     InvalidHeader {
         /// The provider.
         provider: &'static str,

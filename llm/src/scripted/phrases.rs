@@ -1,4 +1,4 @@
-//! Words for strings that nobody wrote a rule for, chosen by the name of the property.
+//! Text for generated strings, chosen by the name of the property.
 
 use super::seeded_rng::SeededRng;
 
@@ -38,7 +38,7 @@ const NAMES: [&str; 8] = [
 const WORDS: [&str; 8] =
     ["margin", "pricing", "supply", "retention", "capital", "delivery", "demand", "focus"];
 
-/// A text for a property of this name, in this format.
+/// Generates a text for a property with this name and format.
 pub(crate) fn text(format: &str, name: &str, rng: &mut SeededRng) -> String {
     let (n, day) = (rng.between(1, 99), rng.between(10, 28));
     match format {
@@ -69,12 +69,12 @@ pub(crate) fn text(format: &str, name: &str, rng: &mut SeededRng) -> String {
     }
 }
 
-/// A sentence that could stand in a report on anything.
+/// Generates a generic sentence of a business report.
 pub(crate) fn sentence(rng: &mut SeededRng) -> String {
     format!("{} {}.", pick(&SUBJECTS, rng), pick(&VERBS, rng))
 }
 
-/// The key of a map's entry.
+/// Returns the key of the n-th entry of a map.
 pub(crate) fn key(n: usize) -> String {
     match n / WORDS.len() {
         0 => WORDS[n].to_owned(),

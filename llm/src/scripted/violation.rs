@@ -1,10 +1,10 @@
-//! Spoils answers, in the ways in which real models do.
+//! Makes answers violate the requested format as real models do.
 
 use serde_json::Value;
 
 use super::script::ViolationKind;
 
-/// Spoils an answer.
+/// Applies a violation to an answer.
 pub(crate) fn apply(kind: ViolationKind, text: &str) -> String {
     match kind {
         ViolationKind::Fenced => format!("```json\n{text}\n```"),

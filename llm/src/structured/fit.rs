@@ -1,43 +1,43 @@
-//! Fits a value to a schema: checks it, and where allowed makes it fit and says how.
+//! Validates a value against a schema and, if allowed, coerces it to fit.
 //!
-//! The walk knows the keywords that schemars writes. A validator of all of JSON Schema would bring twenty
-//! crates, and the coercions have to walk the schema anyhow. `pattern`, and `format` of strings, are told to
-//! the model and not checked here: a type that cares checks them when it is deserialized.
+//! Supports the keywords that schemars generates. A full JSON Schema validator would add twenty crates, and
+//! coercion has to walk the schema anyway. `pattern` and the `format` of strings are shown to the model but not
+//! checked; types that need them check them when deserialized.
 
 use serde_json::{Map, Value};
 
 use super::{
     Adjustment, coerce,
-    range::{violated_bound, parse_scaled_number},
+    range::{parse_scaled_number, violated_bound},
 };
 
-/// Schemas and values that go deeper than this are refused: every level is a call on the stack.
+/// Maximum depth of schemas and values, since each level recurses.
 const MAX_DEPTH: usize = 160;
 
-/// How many values are looked at before one is refused as too large.
+/// Maximum number of values to visit.
 const MAX_EFFORT: usize = 1 << 21;
 
-/// Checks that a value fits a schema as it is.
+/// Checks that a value conforms to a schema.
 pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     Fitter::new(schema, false).fit(schema, value).map(drop)
 }
 
-/// What was changed to make a value fit.
+/// A change that made a value fit.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) text: String,
-    /// The number that is now another one, if that is what was changed.
+    /// The changed number, if the change rounded or clamped one.
     pub(crate) adjusted: Option<Adjustment>,
 }
 
-/// Makes a value fit a schema where it is plain how, and says what was changed.
+/// Coerces a value to fit a schema if that is unambiguous, and returns the changes.
 pub(crate) fn coerce(schema: &Value, value: &Value) -> Result<(Value, Vec<Note>), String> {
     let mut fitter = Fitter::new(schema, true);
     let value = fitter.fit(schema, value)?;
     Ok((value, fitter.notes))
 }
 
-/// Where a reference leads; schemars only writes references into the same schema.
+/// Resolves a reference within the schema; schemars generates no other references.
 pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
@@ -101,7 +101,7 @@ impl<'a> Fitter<'a> {
         for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
             value = self.fit(part, &value)?;
         }
-        // Of `oneOf` the first that fits is taken, as serde does: schemars writes forms that exclude each other.
+        // For `oneOf`, take the first match, as serde does: schemars generates mutually exclusive alternatives.
         for forms in ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(*it)?.as_array()) {
             value = self.any(forms, &value)?;
         }
@@ -112,7 +112,7 @@ impl<'a> Fitter<'a> {
         let changing = self.may_coerce;
         let noted = self.notes.len();
         let mut problems = Vec::new();
-        // What fits as it is goes before what has to be changed.
+        // Prefer an alternative that fits without changes.
         for may_coerce in [false, true] {
             if may_coerce && !changing {
                 break;
@@ -182,7 +182,12 @@ impl<'a> Fitter<'a> {
                 }
             }
         }
-        Err(format!("{} is {}, not of type {}", self.location(), summary(&value), types.join(" or ")))
+        Err(format!(
+            "{} is {}, not of type {}",
+            self.location(),
+            summary(&value),
+            types.join(" or ")
+        ))
     }
 
     fn convert(
@@ -304,7 +309,7 @@ impl<'a> Fitter<'a> {
             let noted = self.notes.len();
             match self.fit_member(&key, inner, member) {
                 Ok(member) => drop(fitted.insert(key, member)),
-                // Many models write null for what they leave out.
+                // Many models write null for omitted properties.
                 Err(_) if self.may_coerce && member.is_null() && !is_required(schema, &key) => {
                     self.notes.truncate(noted);
                     self.note(format!("`{key}` is null and was left out"));
@@ -321,7 +326,7 @@ impl<'a> Fitter<'a> {
         Ok(Value::Object(fitted))
     }
 
-    /// The schema's own spelling of a key, as `risk_adjusted_return` of `Risk-Adjusted Return`.
+    /// Returns the schema's spelling of a key, such as `risk_adjusted_return` for `Risk-Adjusted Return`.
     fn key(
         &mut self,
         properties: Option<&'a Map<String, Value>>,
@@ -345,7 +350,12 @@ impl<'a> Fitter<'a> {
         }
     }
 
-    fn fit_member(&mut self, step: &str, schema: &'a Value, value: &Value) -> Result<Value, String> {
+    fn fit_member(
+        &mut self,
+        step: &str,
+        schema: &'a Value,
+        value: &Value,
+    ) -> Result<Value, String> {
         self.path.push(step.to_owned());
         let fitted = self.fit(schema, value);
         self.path.pop();
@@ -384,7 +394,8 @@ impl<'a> Fitter<'a> {
         self.note(change);
         if let Some(note) = self.notes.last_mut() {
             let path = self.path.join(".");
-            note.adjusted = Some(Adjustment { path, original: original.clone(), adjusted: adjusted.clone() });
+            note.adjusted =
+                Some(Adjustment { path, original: original.clone(), adjusted: adjusted.clone() });
         }
     }
 
@@ -396,7 +407,7 @@ impl<'a> Fitter<'a> {
     }
 }
 
-/// What holds for members that `properties` does not name. Patterns of keys are for serde to check.
+/// Returns the schema of members that are not in `properties`. serde checks key patterns.
 fn additional_members(schema: &Map<String, Value>) -> &Value {
     let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
     match by_pattern.and_then(|it| it.values().next()) {
@@ -414,7 +425,7 @@ fn is_type(wanted: &str, value: &Value) -> bool {
     match wanted {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
-        // Not a float without a fraction: serde reads no integer from it.
+        // A float without a fraction is not an integer: serde does not deserialize one from it.
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
         "string" => value.is_string(),
@@ -424,7 +435,7 @@ fn is_type(wanted: &str, value: &Value) -> bool {
     }
 }
 
-/// A value in few words.
+/// Returns a short description of a value.
 fn summary(value: &Value) -> String {
     match value {
         Value::Array(_) => "an array".to_owned(),

@@ -1,13 +1,13 @@
 //! Reads labelled values from prose: `**Impact:** 8`, `1. Impact (1-10): 8`, `| Impact | 8/10 |`.
 //!
-//! For schemas that are flat objects. The last value of a label counts, and quotations do not: a judge cites
-//! the others before it gives its own scores. Where nothing better is there, `impact is 8` counts too.
+//! Only for schemas that are flat objects. The last value of a label wins, and quotations are ignored, because a
+//! judge quotes others before it gives its own scores. As a last resort, `impact is 8` counts too.
 
 use serde_json::{Map, Value};
 
 use super::{coerce, fit::resolve};
 
-/// Reads what the labels of a flat object's properties are followed by.
+/// Reads the values that follow the labels of a flat object's properties.
 pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     let fields = fields(schema).ok_or("the schema is not a flat object")?;
     let label_matches = label_matches(&fields, text);
@@ -24,8 +24,8 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Which labels count first: those of a form that has them all, and of two such forms the one that comes last. Words
-/// around a number are easily about something else, so they only fill what is missing.
+/// Returns the order of precedence of label forms: first a form in which all required labels occur, and of two such
+/// forms the one that occurs last. Numbers in sentences may refer to something else, so they only fill gaps.
 fn order(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
     let weight = |form: Form| {
         let is_whole = missing(fields, &last_values(fields, text, label_matches, form)).is_empty();
@@ -38,8 +38,13 @@ fn order(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3
     }
 }
 
-/// The last value of each label in one form.
-fn last_values(fields: &[Field], text: &str, label_matches: &[LabelMatch], form: Form) -> Map<String, Value> {
+/// Returns the last value of each label in one form.
+fn last_values(
+    fields: &[Field],
+    text: &str,
+    label_matches: &[LabelMatch],
+    form: Form,
+) -> Map<String, Value> {
     let mut members = Map::new();
     for (n, label_match) in label_matches.iter().enumerate().rev().filter(|it| it.1.form == form) {
         let field = &fields[label_match.field];
@@ -73,7 +78,7 @@ enum Kind {
     Text,
 }
 
-/// A label, and where its value begins.
+/// A label and the position of its value.
 struct LabelMatch {
     field: usize,
     label: usize,
@@ -86,13 +91,13 @@ struct LabelMatch {
 enum Form {
     /// `Impact: 8`.
     Plain,
-    /// `"impact": 8`: JSON that is not whole, or somebody else's.
+    /// `"impact": 8`, from broken or quoted JSON.
     Quoted,
     /// `impact is 8`, `impact (8)`.
     InSentence,
 }
 
-/// The properties of a flat object. One that is not flat is passed over where it may be missing.
+/// Returns the properties of a flat object. Skips optional properties that are not flat.
 fn fields(schema: &Value) -> Option<Vec<Field>> {
     let properties = schema.get("properties")?.as_object().filter(|it| it.len() <= 64)?;
     let required = schema.get("required").and_then(Value::as_array);
@@ -119,7 +124,7 @@ impl Kind {
             return Some(Self::Choice(choices));
         }
         if let Some(forms) = schema.get("anyOf").and_then(Value::as_array) {
-            // An optional value of a type that has a name.
+            // An optional value of a named type.
             let mut forms = forms.iter().filter(|it| it.get("type") != Some(&"null".into()));
             return match (forms.next(), forms.next()) {
                 (Some(form), None) => Self::of(root, form, references.checked_sub(1)?),
@@ -172,7 +177,7 @@ fn choices(schema: &Value) -> Option<Vec<String>> {
     forms.iter().map(|it| named(it.get("const")?)).collect()
 }
 
-/// A number that stands alone: not the start of a range, of a longer number, or of an amount of something.
+/// Parses a number that stands alone: not the start of a range, of a longer number, or of a quantity with a unit.
 fn number(text: &str) -> Option<Value> {
     let (written, rest) = coerce::leading_number(text)?;
     let mut after = rest.chars();
@@ -208,7 +213,7 @@ fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
         }
         let mut length = next.len_utf8();
         if let Some((inner, quotation)) = quotations.at(text, at) {
-            // A key of JSON that cannot be parsed is a label in quotes; other quotations are somebody else's words.
+            // A quoted label is a key of broken JSON. Other quotations are someone else's words.
             let folded = coerce::normalize(inner);
             if let Some(field) = fields.iter().position(|it| it.label == folded)
                 && let Some(value) = value_start(&text[at + quotation..])
@@ -227,7 +232,12 @@ fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
                 let in_sentence = || number_in_sentence(&rest[label..]).filter(|_| is_number);
                 let found = separated.or_else(|| Some((in_sentence()?, Form::InSentence)));
                 if let Some((value, form)) = found {
-                    label_matches.push(LabelMatch { field, label: at, value: at + label + value, form });
+                    label_matches.push(LabelMatch {
+                        field,
+                        label: at,
+                        value: at + label + value,
+                        form,
+                    });
                     length = label;
                 }
             }
@@ -238,17 +248,17 @@ fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
     label_matches
 }
 
-/// Finds quotations that end on their line.
+/// Finds quotations that end on the same line.
 #[derive(Default)]
 struct QuotationFinder {
-    /// Up to where it is known that no mark of each kind closes one: nothing is searched twice.
+    /// For each kind of mark, the position up to which no closing mark exists, so that nothing is searched twice.
     unclosed: [usize; 3],
 }
 
 impl QuotationFinder {
     const MARKS: [(char, char); 3] = [('"', '"'), ('“', '”'), ('«', '»')];
 
-    /// The inside and the whole length of a quotation that begins here.
+    /// Returns the contents and the total length of a quotation that starts here.
     fn at<'t>(&mut self, text: &'t str, at: usize) -> Option<(&'t str, usize)> {
         let rest = &text[at..];
         let kind = Self::MARKS.iter().position(|it| rest.starts_with(it.0))?;
@@ -266,7 +276,7 @@ impl QuotationFinder {
     }
 }
 
-/// The length of a label at the start of a text, however its words are spaced and spelt.
+/// Returns the length of a label at the start of a text, regardless of its spacing and case.
 fn label_length(text: &str, label: &str) -> Option<usize> {
     let mut label = label.chars().peekable();
     let mut gap = 0;
@@ -286,7 +296,7 @@ fn label_length(text: &str, label: &str) -> Option<usize> {
     label.peek().is_none().then_some(text.len())
 }
 
-/// Where the value begins after a label: behind remarks such as `(1-10)`, emphasis and a separator.
+/// Returns where the value after a label starts: after remarks such as `(1-10)`, emphasis and a separator.
 fn value_start(text: &str) -> Option<usize> {
     let mut rest = text.trim_start_matches(is_markup);
     if let Some(more) = SCORE_WORDS.iter().find_map(|it| after_word(rest, it)) {
@@ -303,7 +313,7 @@ fn value_start(text: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Where a number begins after a label in a sentence: behind a word or two, or in brackets.
+/// Returns where the number after a label in a sentence starts: after a few words, or in parentheses.
 fn number_in_sentence(text: &str) -> Option<usize> {
     let mut rest = text.trim_start_matches(is_markup);
     for _ in 0..3 {
@@ -315,14 +325,14 @@ fn number_in_sentence(text: &str) -> Option<usize> {
     rest.starts_with(|it: char| it.is_ascii_digit()).then_some(text.len() - rest.len())
 }
 
-/// What a number may be called besides its label, as in `Impact score: 8`.
+/// Words that may follow a label, as in `Impact score: 8`.
 const SCORE_WORDS: [&str; 2] = ["score", "rating"];
 
 fn is_markup(it: char) -> bool {
     matches!(it, ' ' | '\t' | '*' | '_' | '`' | '"' | '”' | '\'' | '’')
 }
 
-/// What follows a word, whose case does not matter.
+/// Returns the text after a word, ignoring case.
 fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let (start, rest) = text.split_at_checked(word.len())?;
     let ends = !rest.starts_with(char::is_alphanumeric);

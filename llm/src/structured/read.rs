@@ -1,4 +1,4 @@
-//! The rungs that need no further call: from a reply's text to a value.
+//! The rungs that need no further call: parsing a value from the text of a reply.
 
 use std::fmt;
 
@@ -14,40 +14,40 @@ use super::{
 };
 use crate::Schema;
 
-/// A value read from a reply.
+/// A value parsed from a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed<T> {
     /// The value.
     pub value: T,
-    /// How it was found.
+    /// Rung of the fallback ladder that produced the value.
     pub rung: Rung,
-    /// What was changed to make it fit: numbers rounded and clamped, words read as numbers, keys respelt.
+    /// Changes that made the value fit: rounded and clamped numbers, text read as numbers, respelled keys.
     pub notes: Vec<String>,
-    /// Of these, the numbers that are now other ones, each once.
+    /// The numbers among these that were rounded or clamped, each once.
     pub adjustments: Vec<Adjustment>,
 }
 
-/// A number that was rounded or clamped to fit.
+/// A number that was rounded or clamped to fit the schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adjustment {
-    /// Where it stands, like `scores.impact`; empty for a value that is nothing but a number.
+    /// Path of the number, such as `scores.impact`; empty if the value itself is a number.
     pub path: String,
-    /// What was given: a number, or a string that holds one.
+    /// The original value: a number, or a string that contains one.
     pub original: Value,
-    /// What was made of it.
+    /// The number that replaced it.
     pub adjusted: Value,
 }
 
-/// A reply in which no value was found.
+/// A reply from which no value could be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableError {
-    /// Every rung that was attempts, and why it failed.
+    /// The rungs that were tried and why each failed.
     pub attempts: Vec<(Rung, String)>,
 }
 
-/// Reads a value from a reply, however it is dressed.
+/// Parses a value from a reply, whether it is plain JSON, embedded in prose, or given as labels.
 ///
-/// Any text is read in time that grows with its length and no faster.
+/// Takes time proportional to the length of the text.
 ///
 /// ```
 /// use llm::{Rung, read_json};
@@ -65,11 +65,13 @@ pub struct UnreadableError {
 /// assert_eq!(read.notes, ["impact: \"12\" read as 12", "impact: 12 clamped to 10"]);
 /// # Ok::<(), llm::UnreadableError>(())
 /// ```
-pub fn read_json<T: JsonSchema + DeserializeOwned>(text: &str) -> Result<Parsed<T>, UnreadableError> {
+pub fn read_json<T: JsonSchema + DeserializeOwned>(
+    text: &str,
+) -> Result<Parsed<T>, UnreadableError> {
     read(&Schema::of::<T>().schema, text, false)
 }
 
-/// As [`read_json`], for a form that no Rust type has: one that is put together while the program runs.
+/// Like [`read_json`], for a schema that is built at run time rather than derived from a Rust type.
 ///
 /// ```
 /// use llm::{Rung, Schema, read_json_as};
@@ -87,7 +89,7 @@ pub fn read_json_as(schema: &Schema, text: &str) -> Result<Parsed<Value>, Unread
     read(&schema.schema, text, false)
 }
 
-/// As [`read_json`], with the schema at hand, and of a reply that may be cut off.
+/// Like [`read_json`], with an explicit schema, and for a reply that may be truncated.
 pub(crate) fn read<T: DeserializeOwned>(
     schema: &Value,
     text: &str,
@@ -155,14 +157,14 @@ fn parse_extracted<T: DeserializeOwned>(
     }
 }
 
-/// The last object that has to do with the schema, whole or not. Whoever quotes another's answer does so before
-/// giving its own, so where this one cannot be read, no earlier one is taken in its place.
+/// Returns the last object that matches the schema's property names, complete or broken. A reply that quotes
+/// another answer does so before its own, so an earlier object is never used if the last one is unreadable.
 fn last_object(schema: &Value, found: &[Candidate]) -> Option<usize> {
     found.iter().rposition(|it| !it.quoted && is_about(schema, &it.json))
 }
 
-/// The last value that fits, one that fits as it is before all others: prose has brackets of its own, as `[1]`, and
-/// there are no names to go by.
+/// Returns the last value that fits, preferably without changes. Used for schemas without property names; prose
+/// contains brackets too, such as `[1]`.
 fn last_value<T: DeserializeOwned>(
     schema: &Value,
     found: &[Candidate],
@@ -183,8 +185,8 @@ fn last_value<T: DeserializeOwned>(
     Err(problem.unwrap_or_else(|| "no JSON of this form in the reply".to_owned()))
 }
 
-/// The text without objects of this form that are not its last, and without the members of one that is broken: their
-/// names are no labels of the answer.
+/// Removes all matching objects but the last one, and the members of broken objects: their keys are not labels of
+/// the answer.
 fn without_other_objects(schema: &Value, text: &str, found: &[Candidate]) -> String {
     let last = last_object(schema, found);
     let others = found.iter().enumerate().flat_map(|(n, found)| match &found.json {
@@ -203,13 +205,14 @@ fn without_other_objects(schema: &Value, text: &str, found: &[Candidate]) -> Str
     words
 }
 
-/// The text without its last word, which may not be whole where a reply was cut: 1 may be the start of 10.
+/// Removes the last word, which may be incomplete in a truncated reply: 1 may be the start of 10.
 fn without_last_word(text: &str) -> &str {
     let is_between = |it: char| it.is_whitespace() || ",;|{}".contains(it);
     text.rfind(is_between).map_or("", |end| &text[..end])
 }
 
-/// Whether JSON found in prose has to do with the schema: it has one of its names, or holds one that has.
+/// Returns whether JSON found in prose matches the schema: it, or an object inside it, has one of the schema's
+/// names.
 fn is_about(schema: &Value, json: &Json) -> bool {
     let has_name = |it: &Map<String, Value>| has_name(schema, it);
     match json {
@@ -221,22 +224,26 @@ fn is_about(schema: &Value, json: &Json) -> bool {
 }
 
 fn has_name(schema: &Value, members: &Map<String, Value>) -> bool {
-    names(schema).is_none_or(|names| members.keys().any(|it| names.contains(&coerce::normalize(it))))
+    names(schema)
+        .is_none_or(|names| members.keys().any(|it| names.contains(&coerce::normalize(it))))
 }
 
-/// The names of an object's members, as they are compared.
+/// Returns the normalised property names of the schema.
 fn names(schema: &Value) -> Option<Vec<String>> {
     let properties = schema.get("properties")?.as_object()?;
     Some(properties.keys().map(|it| coerce::normalize(it)).collect())
 }
 
-fn fit_and_deserialize<T: DeserializeOwned>(schema: &Value, value: &Value) -> Result<(T, Vec<Note>), String> {
+fn fit_and_deserialize<T: DeserializeOwned>(
+    schema: &Value,
+    value: &Value,
+) -> Result<(T, Vec<Note>), String> {
     let (value, notes) = fit::coerce(schema, value)?;
     let value = serde_json::from_value(value).map_err(|it| it.to_string())?;
     Ok((value, notes))
 }
 
-/// Takes a value as it is or out of one level of wrapping, as `{"scores": {…}, "reasoning": "…"}`.
+/// Fits a value, or a member of it that wraps the answer, as in `{"scores": {…}, "reasoning": "…"}`.
 fn fit_or_unwrap<T: DeserializeOwned>(
     schema: &Value,
     value: &Value,
@@ -245,7 +252,7 @@ fn fit_or_unwrap<T: DeserializeOwned>(
     let Some(outer) = value.as_object().filter(|it| it.len() <= 16) else {
         return whole;
     };
-    // Where nothing is required everything fits, also what only wraps the answer.
+    // If nothing is required, everything fits, even an object that only wraps the answer.
     if whole.is_ok() && has_name(schema, outer) {
         return whole;
     }
@@ -265,8 +272,12 @@ fn fit_or_unwrap<T: DeserializeOwned>(
     whole
 }
 
-/// The members of an inner object, with those that stand beside it.
-fn merge_siblings(outer: &Map<String, Value>, key: &str, inner: &Map<String, Value>) -> Map<String, Value> {
+/// Merges the members of an inner object with its siblings.
+fn merge_siblings(
+    outer: &Map<String, Value>,
+    key: &str,
+    inner: &Map<String, Value>,
+) -> Map<String, Value> {
     let mut members = outer.clone();
     members.remove(key);
     members.extend(inner.clone());
@@ -277,7 +288,7 @@ impl<T> Parsed<T> {
     fn new(value: T, rung: Rung, notes: Vec<Note>) -> Self {
         let mut adjustments: Vec<Adjustment> = Vec::new();
         for next in notes.iter().filter_map(|it| it.adjusted.clone()) {
-            // What is rounded first and then clamped was given once.
+            // A number that was first rounded and then clamped has one original value.
             match adjustments.iter_mut().find(|it| it.path == next.path) {
                 Some(earlier) => earlier.adjusted = next.adjusted,
                 None => adjustments.push(next),
@@ -315,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_number_is_no_number() {
+    fn truncated_number_is_not_used() {
         assert_eq!(pair(r#"{"impact":3,"risk":1"#, false), Some((3, 1)));
         assert_eq!(pair(r#"{"impact":3,"risk":1"#, true), None);
         assert_eq!(pair("Impact: 3\nRisk: 1", true), None);

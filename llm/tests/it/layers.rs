@@ -1,12 +1,12 @@
-//! Layers, over a model that does as the test says.
+//! Layers around a fake model.
 
 mod budget;
 mod cache;
 mod catalog;
-mod rate_limit;
 mod journal;
 #[cfg(feature = "http")]
 mod load;
+mod rate_limit;
 mod record;
 mod retry;
 mod stack;
@@ -29,7 +29,7 @@ use llm::{
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>;
 
-/// A model that does as the test says: it is given the call's number, from 0, and the request's last words.
+/// A fake model that calls a closure with the number of the call, starting at 0, and the text of the last message.
 struct Fake {
     answer: Box<dyn Fn(usize, String) -> Answer + Send + Sync>,
     calls: Arc<AtomicUsize>,
@@ -60,7 +60,7 @@ impl Model for Fake {
     }
 }
 
-/// A model of a function, and how often it was called.
+/// Creates a fake model from a closure, with a counter of its calls.
 fn fake<F>(answer: impl Fn(usize, String) -> F + Send + Sync + 'static) -> (Llm, Arc<AtomicUsize>)
 where
     F: Future<Output = Result<Response, Error>> + Send + 'static,
@@ -78,7 +78,7 @@ fn words(request: &Request) -> String {
     request.messages.last().unwrap().text()
 }
 
-/// A thousand tokens in and a hundred out.
+/// Returns a response with 1,000 input tokens and 100 output tokens.
 fn answer(text: impl Into<String>) -> Response {
     Response {
         content: vec![Part::text(text)],
@@ -98,7 +98,7 @@ fn rate_limited(retry_after: Duration) -> Error {
     Error { retry_after: Some(retry_after), ..error(ErrorKind::RateLimited) }
 }
 
-/// Runs a future on a clock that stands still while anything can be done.
+/// Runs a future with a paused clock.
 fn paused<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_time().start_paused(true).build().unwrap().block_on(future)

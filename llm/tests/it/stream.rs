@@ -1,4 +1,4 @@
-//! The handle and the stream of pieces.
+//! Tests of `Llm` and of streamed responses.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ fn id() -> ModelId {
     ModelId::new("test", "words")
 }
 
-/// Says the request's last words back, one at a time, a second apart.
+/// Repeats the text of the request word by word, one word per second.
 #[derive(Debug, Default)]
 struct Slow {
     said: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ impl Model for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pieces_come_one_by_one_and_then_the_whole() {
+async fn pieces_precede_the_whole_response() {
     let mut reply = Llm::new(Slow::default()).stream("one two three");
     let mut pieces = Vec::new();
     while let Some(piece) = reply.next().await {
@@ -78,13 +78,13 @@ async fn pieces_come_one_by_one_and_then_the_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_whole_answer_needs_no_look_at_the_pieces() {
+async fn response_can_be_awaited_without_reading_pieces() {
     let reply = Llm::new(Slow::default()).stream("one two");
     assert_eq!(reply.response().await.unwrap().text(), "one two");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_ends_the_pieces_and_is_the_answer() {
+async fn failure_ends_the_stream() {
     let llm = Llm::new(Slow { fails_after: Some(1), ..Slow::default() });
     let mut reply = llm.stream("one two");
     assert_eq!(reply.next().await, Some(Piece::Text("one ".to_owned())));
@@ -94,17 +94,17 @@ async fn a_failure_ends_the_pieces_and_is_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_waits_holds_the_model() {
+async fn slow_reader_pauses_the_model() {
     let slow = Slow::default();
     let said = slow.said.clone();
     let mut reply = Llm::new(slow).stream("one two three");
     reply.next().await;
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(said.load(Ordering::Relaxed), 1, "nobody asked for more");
+    assert_eq!(said.load(Ordering::Relaxed), 1, "the model continued without a reader");
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_drop_is_to_cancel() {
+async fn dropping_the_stream_cancels_the_call() {
     let slow = Slow::default();
     let dropped = slow.dropped.clone();
     let mut reply = Llm::new(slow).stream("one two three");
@@ -115,7 +115,7 @@ async fn to_drop_is_to_cancel() {
 }
 
 #[test]
-fn only_what_was_told_is_made_void() {
+fn restart_is_sent_only_after_a_piece() {
     let mut heard = Vec::new();
     let mut hear = |piece| heard.push(piece);
     let mut listener = Listener::new(&mut hear);

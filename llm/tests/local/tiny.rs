@@ -1,5 +1,4 @@
-//! A tiny model: a GGUF file as large ones are, with weights of chance. What it says means nothing, but all
-//! else about it is as real as it gets.
+//! A tiny model: a GGUF file in the same format as large ones, with random weights. Its answers are meaningless.
 
 use std::{fs::File, path::PathBuf};
 
@@ -18,7 +17,7 @@ const KEY_WIDTH: usize = 32;
 const INNER: usize = 96;
 const LAYERS: usize = 2;
 
-/// A file in the making.
+/// A GGUF file under construction.
 pub(crate) struct Tiny {
     metadata: Vec<(String, Value)>,
     tensors: Vec<(String, QTensor)>,
@@ -56,7 +55,7 @@ impl Tiny {
         tiny
     }
 
-    /// Sets a value, in place of the one that a tiny model has.
+    /// Sets a metadata value, replacing the default.
     pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
         self.metadata.retain(|(it, _)| it != key);
         self.metadata.push((key.into(), value));
@@ -69,7 +68,7 @@ impl Tiny {
         self
     }
 
-    /// Writes it into a folder of its own.
+    /// Writes the file to a new temporary directory.
     pub(crate) fn write(&self) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.gguf");
@@ -87,7 +86,7 @@ impl Tiny {
     fn weights(&mut self, architecture: &str, tokens: usize) {
         self.matrix("token_embd.weight", [tokens, WIDTH]);
         self.vector("output_norm.weight", WIDTH, 1.0);
-        // One kind of file writes tokens with the weights that it reads them with, the other with its own.
+        // llama has its own output weights; qwen2 uses the embedding weights.
         if architecture == "llama" {
             self.matrix("output.weight", [tokens, WIDTH]);
         }
@@ -110,7 +109,7 @@ impl Tiny {
         }
     }
 
-    /// Adds weights in five bits, as files have them; large enough for every layer to count.
+    /// Adds weights quantized to five bits, as in real files; large enough for every layer to matter.
     fn matrix(&mut self, name: &str, shape: [usize; 2]) {
         let numbers: Vec<f32> = (0..shape[0] * shape[1]).map(|_| 0.3 * self.next()).collect();
         let tensor = Tensor::from_vec(numbers, shape.as_slice(), &Device::Cpu).unwrap();
@@ -130,7 +129,7 @@ impl Tiny {
     }
 }
 
-/// A token for each byte, one for two of them, and the marks; with the kind of each.
+/// Returns a token for each byte, one for a pair of bytes, and the special tokens, each with its type.
 fn vocabulary() -> (Vec<String>, Vec<i32>) {
     let prints = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     let mut others = '\u{100}'..;

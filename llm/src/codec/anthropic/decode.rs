@@ -1,18 +1,21 @@
-//! Reading answers.
+//! Decoding of responses.
 
 use serde_json::{Value, json};
 
-use super::super::{DecodedResponse, Event, CallError, StreamDecoder, builder::ResponseBuilder, call_error, json_util};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, Usage};
 
-/// Reads a whole answer.
+/// Decodes a response that is not streamed.
 pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
     if !body["error"].is_null() {
         return Err(call_error::from_body(body));
     }
     if !body["content"].is_array() {
-        let words = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!("the answer has no content: {words}")));
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!("the response has no `content`: {body}")));
     }
     let mut builder = ResponseBuilder::default();
     let listener = &mut Listener::null();
@@ -29,17 +32,17 @@ pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
     builder.finish()
 }
 
-/// Puts an answer together from its blocks, one of which is open at a time.
+/// Assembles a response from its content blocks, of which one is open at a time.
 #[derive(Debug, Default)]
 pub(super) struct BlockDecoder {
     builder: ResponseBuilder,
     open: Option<OpenBlock>,
-    /// The usage grows with the answer: later counts replace earlier ones, where they are said.
+    /// Usage so far: later events repeat it with higher counts, and may omit fields.
     usage: Value,
     is_done: bool,
 }
 
-/// A block that is not over yet, as far as it is not in the builder already.
+/// A content block that has not ended yet. Holds what is not yet in the builder.
 #[derive(Debug)]
 enum OpenBlock {
     Text,
@@ -52,7 +55,7 @@ enum OpenBlock {
         name: String,
         input: String,
     },
-    /// What only this provider has: a search of its own, and what it found.
+    /// A block type without an equivalent here, such as a server-side search.
     Unsupported,
 }
 
@@ -66,7 +69,8 @@ impl StreamDecoder for BlockDecoder {
             }
             "content_block_start" => {
                 self.close(listener);
-                self.open = Some(OpenBlock::new(&event["content_block"], &mut self.builder, listener));
+                self.open =
+                    Some(OpenBlock::new(&event["content_block"], &mut self.builder, listener));
             }
             "content_block_delta" => self.delta(&event["delta"], listener),
             "content_block_stop" => self.close(listener),
@@ -79,7 +83,7 @@ impl StreamDecoder for BlockDecoder {
                 self.is_done = true;
             }
             "error" => return Err(call_error::from_body(&event)),
-            // A sign of life, or something newer than this.
+            // Keep-alive events, and event types that this version does not know.
             _ => {}
         }
         Ok(())
@@ -91,7 +95,10 @@ impl StreamDecoder for BlockDecoder {
 
     fn finish(mut self: Box<Self>) -> Result<DecodedResponse, CallError> {
         if !self.is_done {
-            return Err(CallError::new(ErrorKind::Truncated, "the stream ended before `message_stop`"));
+            return Err(CallError::new(
+                ErrorKind::Truncated,
+                "the stream ended before `message_stop`",
+            ));
         }
         self.builder.usage = usage(&self.usage);
         self.builder.finish()
@@ -106,7 +113,9 @@ impl BlockDecoder {
                 self.builder.reasoning(json_util::text(delta, "thinking"), listener);
                 signature.push_str(json_util::text(delta, "signature"));
             }
-            Some(OpenBlock::Call { input, .. }) => input.push_str(json_util::text(delta, "partial_json")),
+            Some(OpenBlock::Call { input, .. }) => {
+                input.push_str(json_util::text(delta, "partial_json"))
+            }
             Some(OpenBlock::Redacted(_) | OpenBlock::Unsupported) | None => {}
         }
     }
@@ -153,7 +162,9 @@ impl OpenBlock {
                 builder.attach_opaque(json!({ "signature": signature }));
             }
             Self::Redacted(block) => builder.push_opaque(block),
-            Self::Call { id, name, input } => builder.tool_call_from_text(&id, &name, &input, listener),
+            Self::Call { id, name, input } => {
+                builder.tool_call_from_text(&id, &name, &input, listener)
+            }
             Self::Text | Self::Thinking { .. } | Self::Unsupported => {}
         }
     }
@@ -172,7 +183,7 @@ fn stop(message: &Value, builder: &mut ResponseBuilder) {
     }
 }
 
-/// Counts of the request leave out what came from the cache or went there.
+/// Converts usage. The provider's `input_tokens` exclude tokens read from or written to the cache.
 fn usage(usage: &Value) -> Usage {
     let cached = json_util::count(usage, "/cache_read_input_tokens");
     let cache_written = json_util::count(usage, "/cache_creation_input_tokens");

@@ -1,4 +1,4 @@
-//! Recordings: what was request_body and answered, as YAML files hold it.
+//! Recorded HTTP interactions in YAML files.
 
 use std::{
     env, fs,
@@ -12,12 +12,12 @@ use crate::codec::{
     Codec, Headers, Quirks, anthropic, gemini, ollama, openai_chat, openai_responses,
 };
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// The folder that it lies in, named after the provider.
+    /// Name of the directory, which is the provider's name.
     pub(super) provider: String,
-    /// The file, for messages.
+    /// Path of the file, for messages.
     pub(super) file: String,
     pub(super) path: String,
     pub(super) request_body: String,
@@ -26,7 +26,7 @@ pub(super) struct Recording {
     pub(super) body: String,
 }
 
-/// The protocols that we speak.
+/// Protocols of the codecs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Chat,
@@ -36,7 +36,7 @@ pub(super) enum Protocol {
     Ollama,
 }
 
-/// The headers of an answer.
+/// Headers of a response.
 #[derive(Debug)]
 pub(super) struct ResponseHeaders(Vec<Header>);
 
@@ -48,11 +48,11 @@ impl Headers for ResponseHeaders {
 }
 
 impl Recording {
-    /// The protocol of the endpoint, if it generates answers.
+    /// Returns the protocol of the endpoint, if it generates text.
     pub(super) fn protocol(&self) -> Option<Protocol> {
         let ends = |end| self.path.ends_with(end);
         match () {
-            // Without a request it is a look at the list, or another protocol altogether.
+            // Without a request body it lists models, or is another protocol.
             () if self.request_body.is_empty() => None,
             () if ends("/chat/completions") => Some(Protocol::Chat),
             () if ends("/responses") => Some(Protocol::Responses),
@@ -65,7 +65,7 @@ impl Recording {
         }
     }
 
-    /// The codec of the endpoint, if it generates answers.
+    /// Returns the codec of the endpoint, if it generates text.
     pub(super) fn codec(&self) -> Option<Box<dyn Codec>> {
         self.protocol().map(|protocol| match protocol {
             Protocol::Chat => openai_chat(self.quirks()),
@@ -85,7 +85,7 @@ impl Recording {
         }
     }
 
-    /// Whether the answer came, or was to come, in pieces.
+    /// Returns whether the response is a stream.
     pub(super) fn is_stream(&self) -> bool {
         let kind = self.headers.get("content-type").unwrap_or_default();
         kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
@@ -96,14 +96,14 @@ impl Recording {
     }
 }
 
-/// Our own recordings, written by hand.
+/// Returns the hand-written recordings of this repository.
 pub(super) fn own() -> Vec<Recording> {
     let recordings = folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire"));
-    assert!(recordings.len() >= 12, "our own recordings are missing");
+    assert!(recordings.len() >= 12, "the repository's own recordings are missing");
     recordings
 }
 
-/// All recordings: our own, and those under `LLM_CASSETTES`.
+/// Returns all recordings: those of this repository and those in `LLM_CASSETTES`.
 pub(super) fn all() -> &'static [Recording] {
     static ALL: LazyLock<Vec<Recording>> = LazyLock::new(|| {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -114,8 +114,8 @@ pub(super) fn all() -> &'static [Recording] {
             recordings.extend(folder(&others));
         } else {
             println!(
-                "SKIPPED: there are no recordings of real providers at {}; set LLM_CASSETTES to their \
-                 folder. Only our own {} are run.",
+                "SKIPPED: no recordings of real providers at {}; set LLM_CASSETTES to their \
+                 directory. Only the {} recordings of this repository are run.",
                 others.display(),
                 recordings.len(),
             );

@@ -1,8 +1,8 @@
-//! Shapes: whether our request says the same as the recorded one, in the same paths.
+//! Compares our encoded request with the recorded one.
 //!
-//! The recorded body is read as one of our requests, this is written by our codec, and the two bodies are
-//! compared, values included. A key that the codec writes for *some* request has to be there when the recorded
-//! body has it; any other key is something that our interface cannot say, and is counted.
+//! Each recorded body is parsed into a request, encoded by our codec, and compared with the original, including
+//! values. A key that the codec writes for *some* request must be present if the recorded body has it. Any other
+//! key is unsupported and only counted.
 
 use std::collections::BTreeSet;
 
@@ -14,83 +14,91 @@ use super::{
 };
 use crate::codec::{Codec, sample_requests, schema};
 
-/// What came out of a comparison.
+/// Result of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) differences: Vec<String>,
-    /// What the recorded body says and our interface cannot, by path.
+    /// Paths in the recorded body that our requests do not support.
     pub(super) unsupported: Vec<String>,
 }
 
-/// Where our requests differ from the recorded ones on purpose. The last word says why.
+/// Intended differences between our requests and the recorded ones, with the reasons.
 const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
-    use AllowedDifference::{Adapted, Missing, Added, Value};
+    use AllowedDifference::{Adapted, Added, Missing, Value};
     &[
-        ("max_tokens", Added, "an answer is always bounded"),
-        ("max_output_tokens", Added, "an answer is always bounded"),
-        ("generationConfig", Added, "an answer is always bounded"),
-        ("generationConfig/maxOutputTokens", Added, "an answer is always bounded"),
-        ("options/num_predict", Added, "an answer is always bounded"),
-        ("options/num_ctx", Added, "the server cuts what does not fit its small default"),
-        ("options/num_ctx", Value, "it follows from the request's length"),
-        ("truncate", Added, "what does not fit is refused, not cut"),
-        ("shift", Added, "what does not fit is refused, not cut"),
-        ("store", Added, "nothing is kept at the provider"),
-        ("store", Value, "nothing is kept at the provider"),
-        ("include", Added, "thoughts have to come back to be sent again"),
-        ("include", Missing, "models that do not think refuse it"),
-        ("include", Adapted, "of all that can be included we use one"),
-        ("provider", Added, "a router has to find a host that knows schemas"),
-        ("provider/require_parameters", Added, "a router has to find a host that knows schemas"),
-        ("stream_options", Added, "a stream is always request_body for its usage"),
-        ("input/*/type", Added, "the default, said"),
-        ("input/*/id", Missing, "what is not kept there needs no id"),
-        ("contents/*/role", Added, "the default, said"),
+        ("max_tokens", Added, "responses are always bounded"),
+        ("max_output_tokens", Added, "responses are always bounded"),
+        ("generationConfig", Added, "responses are always bounded"),
+        ("generationConfig/maxOutputTokens", Added, "responses are always bounded"),
+        ("options/num_predict", Added, "responses are always bounded"),
+        ("options/num_ctx", Added, "the server truncates what exceeds its small default"),
+        ("options/num_ctx", Value, "it depends on the length of the request"),
+        ("truncate", Added, "what does not fit is rejected, not truncated"),
+        ("shift", Added, "what does not fit is rejected, not truncated"),
+        ("store", Added, "nothing is stored at the provider"),
+        ("store", Value, "nothing is stored at the provider"),
+        ("include", Added, "reasoning must be returned to be sent back"),
+        ("include", Missing, "models without reasoning reject it"),
+        ("include", Adapted, "only one of the possible values is used"),
+        ("provider", Added, "the router must choose a host with schema support"),
+        ("provider/require_parameters", Added, "the router must choose a host with schema support"),
+        ("stream_options", Added, "a stream is always asked for its usage"),
+        ("input/*/type", Added, "the default, stated explicitly"),
+        ("input/*/id", Missing, "items that are not stored need no id"),
+        ("contents/*/role", Added, "the default, stated explicitly"),
         ("tools/*/description", Added, "every tool has one"),
         ("tools/*/function/description", Added, "every tool has one"),
         (
             "response_format/json_schema/schema",
             Adapted,
-            "schemas are said in the provider's dialect",
+            "schemas are adapted to the provider's dialect",
         ),
-        ("response_format/json_schema/strict", Value, "strict where the schema can be said so"),
-        ("response_format/json_schema/strict", Added, "strict where the schema can be said so"),
-        ("text/format/schema", Adapted, "schemas are said in the provider's dialect"),
-        ("text/format/strict", Value, "strict where the schema can be said so"),
-        ("text/format/strict", Added, "strict where the schema can be said so"),
-        ("output_config/format/schema", Adapted, "schemas are said in the provider's dialect"),
+        (
+            "response_format/json_schema/strict",
+            Value,
+            "strict if the dialect can express the schema",
+        ),
+        (
+            "response_format/json_schema/strict",
+            Added,
+            "strict if the dialect can express the schema",
+        ),
+        ("text/format/schema", Adapted, "schemas are adapted to the provider's dialect"),
+        ("text/format/strict", Value, "strict if the dialect can express the schema"),
+        ("text/format/strict", Added, "strict if the dialect can express the schema"),
+        ("output_config/format/schema", Adapted, "schemas are adapted to the provider's dialect"),
         (
             "generationConfig/responseJsonSchema",
             Adapted,
-            "schemas are said in the provider's dialect",
+            "schemas are adapted to the provider's dialect",
         ),
-        ("generationConfig/responseMimeType", Added, "a schema always goes with it"),
-        ("contents/*/parts/*/functionResponse/response", Adapted, "results are words, not numbers"),
-        // Efforts are one word here; a budget of tokens, or a level, follows from the model.
-        ("thinking", Added, "an effort is nothing without it"),
-        ("thinking/type", Value, "newer models adapt, older ones have a budget"),
-        ("thinking/budget_tokens", Value, "an effort is a round number of tokens"),
-        ("thinking/budget_tokens", Missing, "newer models adapt"),
-        ("output_config", Added, "newer models are told the effort"),
-        ("output_config/effort", Added, "newer models are told the effort"),
+        ("generationConfig/responseMimeType", Added, "required with a schema"),
+        ("contents/*/parts/*/functionResponse/response", Adapted, "results are text, not numbers"),
+        // Our effort is a level; the budget or level in the request depends on the model.
+        ("thinking", Added, "required with an effort"),
+        ("thinking/type", Value, "newer models are adaptive, older ones have a budget"),
+        ("thinking/budget_tokens", Value, "each effort has a fixed number of tokens"),
+        ("thinking/budget_tokens", Missing, "newer models are adaptive"),
+        ("output_config", Added, "newer models take the effort"),
+        ("output_config/effort", Added, "newer models take the effort"),
         (
             "generationConfig/thinkingConfig/thinkingBudget",
             Value,
-            "an effort is a round number of tokens",
+            "each effort has a fixed number of tokens",
         ),
         ("generationConfig/thinkingConfig/thinkingBudget", Missing, "newer models have levels"),
         ("generationConfig/thinkingConfig/thinkingLevel", Added, "newer models have levels"),
         (
             "generationConfig/thinkingConfig/includeThoughts",
             Added,
-            "thoughts are wanted with an effort",
+            "reasoning is requested together with an effort",
         ),
         (
             "generationConfig/thinkingConfig/includeThoughts",
             Value,
-            "thoughts are wanted with an effort",
+            "reasoning is requested together with an effort",
         ),
-        ("chat_template_kwargs", Added, "how servers of one's own are told an effort"),
+        ("chat_template_kwargs", Added, "how own servers take an effort"),
         ("tools/*/functionDeclarations/*/parametersJsonSchema", Added, "every tool has one"),
     ]
 };
@@ -98,17 +106,17 @@ const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
 /// How a path may differ.
 #[derive(Clone, Copy, PartialEq)]
 enum AllowedDifference {
-    /// We say it also where the recorded body does not.
+    /// Present although the recorded body does not have it.
     Added,
-    /// We may leave it out.
+    /// May be absent.
     Missing,
-    /// The value may be another of the same type.
+    /// May have another value of the same type.
     Value,
-    /// It is of the same type, with something else in it.
+    /// May have different contents of the same type.
     Adapted,
 }
 
-/// Places that hold a schema as it was given.
+/// Paths of schemas that are sent unchanged.
 const SCHEMAS: &[&str] = &[
     "tools/*/function/parameters",
     "tools/*/parameters",
@@ -131,13 +139,13 @@ pub(super) fn compare(
     let ours = match codec.encode(&model, &request, stream) {
         Ok(wire) => wire,
         Err(error) => {
-            report.differences.push(format!("not written: {error:?}"));
+            report.differences.push(format!("cannot be encoded: {error:?}"));
             return report;
         }
     };
     let path = ours.path.split('?').next().unwrap_or_default();
     if !recording.path.ends_with(path) {
-        report.differences.push(format!("goes to {path}, not {}", recording.path));
+        report.differences.push(format!("sent to {path}, not {}", recording.path));
     }
     let mut ours = ours.body;
     neutral::normalize_token_limit(&mut ours);
@@ -169,9 +177,13 @@ impl Comparison<'_> {
                 is_allowed(path, AllowedDifference::Value) || one.as_f64() == other.as_f64()
             }
             (Value::String(one), Value::String(other)) => {
-                is_allowed(path, AllowedDifference::Value) || one == other || is_same_json(one, other)
+                is_allowed(path, AllowedDifference::Value)
+                    || one == other
+                    || is_same_json(one, other)
             }
-            (Value::Bool(one), Value::Bool(other)) => is_allowed(path, AllowedDifference::Value) || one == other,
+            (Value::Bool(one), Value::Bool(other)) => {
+                is_allowed(path, AllowedDifference::Value) || one == other
+            }
             _ => false,
         };
         if !same {
@@ -189,7 +201,7 @@ impl Comparison<'_> {
                 Some(ours) => self.values(&path, value, ours),
                 None if is_allowed(&path, AllowedDifference::Missing) => {}
                 None if self.expressible.contains(&path) => {
-                    self.report.differences.push(format!("{path}: not said: {value}"));
+                    self.report.differences.push(format!("{path}: missing in ours: {value}"));
                 }
                 None => self.report.unsupported.push(path),
             }
@@ -198,7 +210,7 @@ impl Comparison<'_> {
             let path = inside(key);
             let is_new = theirs.get(key).is_none_or(Value::is_null) && !value.is_null();
             if is_new && !is_allowed(&path, AllowedDifference::Added) {
-                self.report.differences.push(format!("{path}: only we say {value}"));
+                self.report.differences.push(format!("{path}: only in ours: {value}"));
             }
         }
     }
@@ -208,7 +220,7 @@ fn is_allowed(path: &str, differ: AllowedDifference) -> bool {
     INTENDED_DIFFERENCES.iter().any(|(it, how, _)| *it == path && *how == differ)
 }
 
-/// Whether two texts hold the same JSON: the arguments of calls, where none are an empty object.
+/// Returns whether two texts contain the same JSON, as in tool arguments; an empty text is an empty object.
 fn is_same_json(one: &str, other: &str) -> bool {
     let parse = |text: &str| -> Option<Value> {
         serde_json::from_str(if text.trim().is_empty() { "{}" } else { text }).ok()
@@ -216,11 +228,11 @@ fn is_same_json(one: &str, other: &str) -> bool {
     parse(one).is_some_and(|it| Some(it) == parse(other))
 }
 
-/// Every path that the codec writes to for some request.
+/// Returns every path that the codec writes for some request.
 pub(super) fn expressible(codec: &dyn Codec) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for (model, request) in sample_requests::requests() {
-        // Some protocols do not take every request.
+        // Some protocols do not support every request.
         let Ok(wire) = codec.encode(model, &request, true) else { continue };
         let mut body = wire.body;
         neutral::normalize_token_limit(&mut body);
@@ -230,8 +242,7 @@ pub(super) fn expressible(codec: &dyn Codec) -> BTreeSet<String> {
 }
 
 fn collect(path: &str, value: &Value, paths: &mut BTreeSet<String>) {
-    let inside =
-        |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}/{key}") };
+    let inside = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}/{key}") };
     paths.insert(path.to_owned());
     match value {
         Value::Object(fields) => {

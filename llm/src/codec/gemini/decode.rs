@@ -1,23 +1,28 @@
-//! Reading answers: a streamed one comes in pieces that have the form of whole ones.
+//! Decoding of responses. The events of a stream have the form of whole responses.
 
 use serde_json::{Value, json};
 
-use super::super::{DecodedResponse, Event, CallError, StreamDecoder, builder::ResponseBuilder, call_error, json_util};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
 
-/// Reads a whole answer.
+/// Decodes a response that is not streamed.
 pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut chunks = ChunkDecoder::default();
     chunks.chunk(body, &mut Listener::null())?;
     if chunks.builder.finish.is_none() {
-        let words = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!("the answer has no finished candidate: {words}")));
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!(
+            "the response has no finished candidate: {body}"
+        )));
     }
     chunks.builder.finish()
 }
 
-/// Puts an answer together from its pieces. Nothing comes after the last one, so that the end is known only by
-/// the reason to finish.
+/// Assembles a response from its chunks. No final event marks the end of the stream, so only the finish reason
+/// tells whether the response is complete.
 #[derive(Debug, Default)]
 pub(super) struct ChunkDecoder {
     builder: ResponseBuilder,
@@ -55,7 +60,7 @@ impl ChunkDecoder {
         for part in parts {
             self.part(part, listener);
         }
-        // Code that the model has run there comes with a reason to finish too, but the answer goes on.
+        // Code execution at the provider also has a finish reason, but the response continues.
         let is_running = parts.last().is_some_and(|it| it["executableCode"].is_object());
         let reason = candidate["finishReason"].as_str().filter(|_| !is_running);
         self.builder.finish = match reason {
@@ -78,7 +83,7 @@ impl ChunkDecoder {
                 } else {
                     json!({})
                 },
-                opaque: opaque,
+                opaque,
             };
             self.builder.tool_call(call, listener);
         } else if part["thought"] == true {
@@ -112,7 +117,7 @@ impl ChunkDecoder {
             "MALFORMED_FUNCTION_CALL" => {
                 let words = json_util::capped(json_util::text(candidate, "finishMessage"));
                 Err(json_util::malformed(&format!(
-                    "the model wrote a tool call that cannot be read: {words}"
+                    "the model wrote a tool call that cannot be parsed: {words}"
                 )))
             }
             other => Ok(Finish::Other(other.to_owned())),
@@ -120,7 +125,8 @@ impl ChunkDecoder {
     }
 }
 
-/// Thoughts are counted beside the answer, and what tools of its own read beside the request.
+/// Converts usage. The provider counts reasoning apart from the response, and its own tools' input apart from the
+/// request.
 fn usage(usage: &Value) -> Usage {
     let reasoning = json_util::count(usage, "/thoughtsTokenCount");
     let tools = json_util::count(usage, "/toolUsePromptTokenCount");

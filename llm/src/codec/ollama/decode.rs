@@ -1,22 +1,25 @@
-//! Reading answers: a streamed one comes in lines that have the form of whole ones.
+//! Decoding of responses. The lines of a stream have the form of whole responses.
 
 use serde_json::{Value, json};
 
-use super::super::{DecodedResponse, Event, CallError, StreamDecoder, builder::ResponseBuilder, call_error, json_util};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
 
-/// Reads a whole answer.
+/// Decodes a response that is not streamed.
 pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut lines = LineDecoder::default();
     lines.line(body, &mut Listener::null())?;
     if !body["message"].is_object() {
-        let words = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!("the answer has no message: {words}")));
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!("the response has no `message`: {body}")));
     }
     lines.builder.finish()
 }
 
-/// Puts an answer together from its lines.
+/// Assembles a response from its lines.
 #[derive(Debug, Default)]
 pub(super) struct LineDecoder {
     builder: ResponseBuilder,
@@ -33,7 +36,10 @@ impl StreamDecoder for LineDecoder {
 
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
         if !self.is_done() {
-            return Err(CallError::new(ErrorKind::Truncated, "the stream ended before its line with `done`"));
+            return Err(CallError::new(
+                ErrorKind::Truncated,
+                "the stream ended before the line with `done`",
+            ));
         }
         self.builder.finish()
     }
@@ -79,7 +85,7 @@ impl LineDecoder {
     }
 }
 
-/// What was read counts what comes from the cache; servers that do not count that do not tell of it either.
+/// Converts usage. The input count includes cached tokens; older servers do not report those separately.
 fn usage(line: &Value) -> Usage {
     Usage {
         input: json_util::count(line, "/prompt_eval_count"),

@@ -1,28 +1,28 @@
-//! Whether the model was given the whole prompt.
+//! Detects prompts that the server truncated.
 //!
-//! We ask for a window that is large enough, but the server takes less where the model or its own settings have
-//! less, drops the oldest messages without a word, and answers as if nothing had happened.
+//! Requests ask for a sufficient context window, but the server uses a smaller one if the model or its
+//! configuration limits it. It then silently drops the oldest messages.
 
 use serde_json::Value;
 
 use super::super::{CallError, json_util};
 use crate::{ErrorKind, Usage};
 
-/// Fails where fewer tokens were read than the prompt has words.
+/// Fails if the server read fewer tokens than the prompt has words.
 ///
-/// No tokenizer in use makes one token of two words, so this never fails by mistake; usual text has four tokens
-/// for three words, so it notices when more than a quarter is missing.
+/// No tokenizer in use merges two words into one token, so there are no false positives. Ordinary text has four
+/// tokens per three words, so the check detects when more than a quarter is missing.
 pub(super) fn check(body: &Value, usage: &Usage) -> Result<(), CallError> {
     let n_read = usage.input;
     let messages = json_util::list(body, "messages");
     let n_words: u64 = messages.iter().map(|it| n_words(json_util::text(it, "content"))).sum();
-    // Servers of old do not count a prompt that they know already.
+    // Old servers do not count a cached prompt.
     if n_read == 0 || n_read >= n_words {
         return Ok(());
     }
     let message = format!(
-        "the server read {n_read} tokens of a prompt of {n_words} words, so it cut the prompt; shorten it, or \
-         take a model with a larger context and raise OLLAMA_CONTEXT_LENGTH at the server"
+        "the server read {n_read} tokens of a prompt of {n_words} words, so it truncated the prompt; shorten it, or \
+         use a model with a larger context window and raise OLLAMA_CONTEXT_LENGTH at the server"
     );
     Err(CallError::new(ErrorKind::RequestTooLong, message))
 }
@@ -48,12 +48,12 @@ mod tests {
     }
 
     #[test]
-    fn fewer_tokens_than_words() {
+    fn fewer_tokens_than_words_is_an_error() {
         check_read(4000, 0, None);
         check_read(3002, 0, None);
         check_read(3001, 0, Some(ErrorKind::RequestTooLong));
         check_read(2050, 0, Some(ErrorKind::RequestTooLong));
-        // Those from the cache are among the ones read.
+        // Cached tokens are included in the tokens read.
         check_read(3500, 3450, None);
         check_read(2050, 2000, Some(ErrorKind::RequestTooLong));
         check_read(0, 0, None);

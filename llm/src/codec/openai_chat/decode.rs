@@ -1,32 +1,35 @@
-//! Reading answers.
+//! Decoding of responses.
 
 use serde_json::{Value, json};
 
-use super::super::{DecodedResponse, Event, CallError, StreamDecoder, builder::ResponseBuilder, call_error, json_util};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, Money, Usage};
 
-/// Reads a whole answer.
+/// Decodes a response that is not streamed.
 pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut chunks = ChunkDecoder::default();
     let listener = &mut Listener::null();
     chunks.chunk(body, "message", listener)?;
     if body["choices"][0]["message"].is_null() {
-        let words = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!("the answer has no message: {words}")));
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!("the response has no `message`: {body}")));
     }
     chunks.end_calls(listener);
-    // A body that is whole is over, also where a server does not say so.
+    // The body is complete, even if the server gives no finish reason.
     chunks.builder.finish.get_or_insert(Finish::Stop);
     chunks.builder.finish()
 }
 
-/// Puts an answer together from its chunks.
+/// Assembles a response from its chunks.
 #[derive(Debug, Default)]
 pub(super) struct ChunkDecoder {
     builder: ResponseBuilder,
-    /// The tool calls: the text of their arguments comes in pieces.
+    /// Tool calls; the text of their arguments arrives in pieces.
     calls: Vec<Call>,
-    /// What a router wants back of the thoughts behind it, by index.
+    /// Opaque reasoning data of a router, by index.
     details: Vec<Value>,
     is_done: bool,
 }
@@ -40,10 +43,10 @@ struct Call {
 }
 
 impl Call {
-    /// Whether a piece with this id, or with none, can be more of this call.
+    /// Returns whether a piece with this id, or without one, can belong to this call.
     ///
-    /// Some servers give all calls one index, or none, and only the ids tell them apart. Others make up an id for
-    /// every piece, so that another one ends only a call that is whole.
+    /// Some servers give all calls the same index or none, so that only the ids distinguish them. Others generate a
+    /// new id for every piece, so a new id starts another call only if this call's arguments are complete.
     fn accepts_piece(&self, id: &str) -> bool {
         let is_same = id.is_empty() || self.id.is_empty() || self.id == id;
         is_same || json_util::arguments(&self.arguments).is_err()
@@ -65,7 +68,7 @@ impl StreamDecoder for ChunkDecoder {
 
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
         if !self.is_done {
-            return Err(CallError::new(ErrorKind::Truncated, "the stream ended before its `[DONE]`"));
+            return Err(CallError::new(ErrorKind::Truncated, "the stream ended before `[DONE]`"));
         }
         self.builder.finish()
     }
@@ -84,7 +87,7 @@ impl ChunkDecoder {
         self.builder.set_model(&chunk["model"]);
         self.usage(&chunk["x_groq"]["usage"]);
         self.usage(&chunk["usage"]);
-        // One answer is asked for; where there are more, the first counts.
+        // Requests ask for one choice; if there are more, use the first.
         let Some(choice) =
             json_util::list(chunk, "choices").iter().find(|it| json_util::count(it, "/index") == 0)
         else {
@@ -95,7 +98,8 @@ impl ChunkDecoder {
         }
         self.message(&choice[message], listener);
         if let Some(reason) = choice["finish_reason"].as_str() {
-            // Of a call that is cut a router says that it is a call, and whoever is behind it, that it is cut.
+            // For a truncated tool call, a router reports `tool_calls` although its upstream reports the token
+            // limit.
             let native = json_util::text(choice, "native_finish_reason");
             let is_cut =
                 matches!(native, "length" | "max_output_tokens" | "max_tokens" | "MAX_TOKENS");
@@ -105,7 +109,7 @@ impl ChunkDecoder {
     }
 
     fn message(&mut self, message: &Value, listener: &mut Listener<'_>) {
-        // Two names of one thing; some servers say it under both.
+        // Two names for the same field; some servers send both.
         let thoughts = ["reasoning", "reasoning_content"].map(|it| json_util::text(message, it));
         if let Some(thought) = thoughts.into_iter().find(|it| !it.is_empty()) {
             self.builder.reasoning(thought, listener);
@@ -127,7 +131,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// Adds a piece of a tool call. Some servers say its id and name again with every piece.
+    /// Adds a piece of a tool call. Some servers repeat id and name in every piece.
     fn call(&mut self, index: u64, id: &str, function: &Value) {
         let is_of = |it: &&mut Call| it.index == index && it.accepts_piece(id);
         let call = match self.calls.iter_mut().rfind(is_of) {
@@ -144,7 +148,7 @@ impl ChunkDecoder {
         call.arguments.push_str(json_util::text(function, "arguments"));
     }
 
-    /// Adds a piece of what goes back unread: the texts of pieces with the same index and type are one text.
+    /// Adds a piece of opaque reasoning data; concatenates the texts of pieces with the same index and type.
     fn detail(&mut self, piece: &Value) {
         let same = |it: &&mut Value| it["index"] == piece["index"] && it["type"] == piece["type"];
         let known =
@@ -177,7 +181,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// Whether a call is complete is known only when the answer is.
+    /// Ends all tool calls. Only the end of the response tells that their arguments are complete.
     fn end_calls(&mut self, listener: &mut Listener<'_>) {
         let details = std::mem::take(&mut self.details);
         if !details.is_empty() {
@@ -190,7 +194,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// Takes the usage, the last of several: it counts the whole answer each time.
+    /// Sets the usage. If it is sent several times, the last one counts the whole response.
     fn usage(&mut self, usage: &Value) {
         if !usage.is_object() {
             return;
@@ -211,7 +215,7 @@ mod tests {
     use super::*;
     use crate::{Part, Piece};
 
-    /// The calls in a stream of these pieces, as `id name arguments`.
+    /// Checks the tool calls in a stream of these pieces, shown as `id name arguments`.
     #[track_caller]
     fn check(pieces: &[Value], expect: &[&str]) {
         let mut sent = Vec::new();
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thought_under_two_names_is_one() {
+    fn duplicate_reasoning_fields_are_merged() {
         let delta = json!({ "reasoning": "hm", "reasoning_content": "hm" });
         let mut chunks = ChunkDecoder::default();
         chunks.message(&delta, &mut Listener::null());
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_by_index() {
+    fn tool_calls_are_matched_by_index() {
         let pieces = [
             piece(Some(1), "b", "g", "{\"y\":"),
             piece(Some(0), "a", "f", "{"),
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_only_their_ids_tell_apart() {
+    fn tool_calls_are_matched_by_id_if_indices_are_equal() {
         for index in [None, Some(0)] {
             let pieces = [
                 piece(index, "a", "f", "{\"x\":"),
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_names_that_are_said_again() {
+    fn repeated_ids_and_names_belong_to_one_call() {
         let pieces = [
             piece(Some(0), "a", "f", "{\"x\":"),
             piece(Some(0), "a", "f", "1"),

@@ -1,4 +1,4 @@
-//! Writing requests.
+//! Encoding of requests.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ pub(super) fn body(
     stream: bool,
 ) -> Result<Map<String, Value>, CallError> {
     if !request.stop.is_empty() && !quirks.supports_stop(model) {
-        let message = "OpenAI's models that think first take no words to stop at: leave them out";
+        let message = "OpenAI's reasoning models do not support stop sequences; remove them";
         return Err(CallError::new(ErrorKind::BadRequest, message));
     }
     let mut body = Map::new();

@@ -1,18 +1,21 @@
-//! Reading answers.
+//! Decoding of responses.
 
 use serde_json::Value;
 
-use super::super::{DecodedResponse, Event, CallError, StreamDecoder, builder::ResponseBuilder, call_error, json_util};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, Piece, Usage};
 
-/// Reads a whole answer.
+/// Decodes a response that is not streamed.
 pub(super) fn whole(response: &Value) -> Result<DecodedResponse, CallError> {
     if !response["error"].is_null() {
         return Err(call_error::from_body(response));
     }
     if !response["output"].is_array() {
-        let words = json_util::capped(&response.to_string());
-        return Err(json_util::malformed(&format!("the answer has no output: {words}")));
+        let body = json_util::capped(&response.to_string());
+        return Err(json_util::malformed(&format!("the response has no `output`: {body}")));
     }
     let mut builder = ResponseBuilder::default();
     builder.set_model(&response["model"]);
@@ -24,7 +27,7 @@ pub(super) fn whole(response: &Value) -> Result<DecodedResponse, CallError> {
     builder.finish()
 }
 
-/// Tells the pieces of an answer, and takes the whole of it from the event that ends it.
+/// Sends the pieces of a response and takes the whole response from the final event.
 #[derive(Debug, Default)]
 pub(super) struct EventDecoder {
     answer: Option<Result<DecodedResponse, CallError>>,
@@ -49,7 +52,7 @@ impl StreamDecoder for EventDecoder {
                 self.answer = Some(whole(&event["response"]));
             }
             "error" => return Err(call_error::from_body(&event)),
-            // Beginnings and ends of parts, and what only this provider has.
+            // Starts and ends of parts, and event types without an equivalent here.
             _ => {}
         }
         Ok(())
@@ -60,7 +63,8 @@ impl StreamDecoder for EventDecoder {
     }
 
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
-        let cut = || CallError::new(ErrorKind::Truncated, "the stream ended before `response.completed`");
+        let cut =
+            || CallError::new(ErrorKind::Truncated, "the stream ended before `response.completed`");
         self.answer.ok_or_else(cut)?
     }
 }
@@ -80,7 +84,9 @@ fn take_item(builder: &mut ResponseBuilder, item: &Value, listener: &mut Listene
             builder.tool_call_from_text(id, name, json_util::text(item, "arguments"), listener);
         }
         "reasoning" => {
-            for part in json_util::list(item, "summary").iter().chain(json_util::list(item, "content")) {
+            for part in
+                json_util::list(item, "summary").iter().chain(json_util::list(item, "content"))
+            {
                 builder.reasoning(json_util::text(part, "text"), listener);
             }
             builder.attach_opaque(item.clone());
@@ -90,7 +96,10 @@ fn take_item(builder: &mut ResponseBuilder, item: &Value, listener: &mut Listene
 }
 
 fn finish(response: &Value, builder: &mut ResponseBuilder) -> Option<Finish> {
-    match (json_util::text(response, "status"), json_util::text(&response["incomplete_details"], "reason")) {
+    match (
+        json_util::text(response, "status"),
+        json_util::text(&response["incomplete_details"], "reason"),
+    ) {
         ("completed", _) => Some(Finish::Stop),
         ("incomplete", "max_output_tokens") => Some(Finish::Length),
         ("incomplete", "content_filter") => {
@@ -98,7 +107,7 @@ fn finish(response: &Value, builder: &mut ResponseBuilder) -> Option<Finish> {
             None
         }
         ("incomplete", other) => Some(Finish::Other(other.to_owned())),
-        // Still at work, or given up.
+        // In progress or cancelled.
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Writing requests.
+//! Encoding of requests.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,8 @@ pub(super) fn body(
     stream: bool,
 ) -> Result<Map<String, Value>, CallError> {
     if !request.stop.is_empty() {
-        let message = "OpenAI's responses take no words to stop at: ask for chat completions";
+        let message =
+            "OpenAI's Responses API does not support stop sequences; use chat completions";
         return Err(CallError::new(ErrorKind::BadRequest, message));
     }
     let mut body = Map::new();
@@ -23,13 +24,13 @@ pub(super) fn body(
     put("model", model.into());
     put("input", request.messages.iter().flat_map(items).collect());
     put("max_output_tokens", request.max_tokens.into());
-    // The conversation comes whole each time, so nothing has to be kept there.
+    // Every request contains the whole conversation, so the provider need not store it.
     put("store", false.into());
     if let Some(system) = &request.system {
         put("instructions", system.as_str().into());
     }
     if family::is_openai_reasoning(model) {
-        // What is not kept there has to come here, to go back with the next request.
+        // Without storage, reasoning must be returned so that the next request can send it back.
         put("include", json!(["reasoning.encrypted_content"]));
     }
     if let Some(temperature) = request.temperature {
@@ -56,7 +57,7 @@ pub(super) fn body(
     Ok(body)
 }
 
-/// The items of a message: its words, and calls, results and thoughts beside them, in their order.
+/// Encodes a message as items in order: text, tool calls, tool results and reasoning.
 fn items(message: &Message) -> Vec<Value> {
     let mut items: Vec<Value> = Vec::new();
     let (role, kind) = match message.role {
@@ -67,7 +68,7 @@ fn items(message: &Message) -> Vec<Value> {
         match part {
             Part::Text { text } => {
                 let words = json!({ "type": kind, "text": text });
-                // Thoughts have a content too, which is not for words.
+                // Reasoning items also have a `content`, which must not receive text.
                 let message = items.last_mut().filter(|it| it["type"] == "message");
                 match message.and_then(|it| it["content"].as_array_mut()) {
                     Some(content) => content.push(words),
@@ -77,7 +78,7 @@ fn items(message: &Message) -> Vec<Value> {
                 }
             }
             Part::Reasoning { opaque, .. } => {
-                // Of a thought nothing is known there, unless it brings itself along.
+                // The provider stores no reasoning, so only items with their encrypted content are useful.
                 let has_content = |it: &&Value| it["encrypted_content"].is_string();
                 items.extend(opaque.iter().find(has_content).cloned());
             }

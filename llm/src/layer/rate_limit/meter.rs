@@ -80,8 +80,8 @@ impl Meter {
 
 /// Amounts counted in each of the last seconds.
 ///
-/// Because of the resolution of one second, an amount leaves the window up to a second late but never early. The limit
-/// therefore holds in any 60 seconds.
+/// Because of the resolution of one second, an amount leaves the window up to a second late but never early. The
+/// limit therefore holds in any 60 seconds.
 struct Window {
     limit: u64,
     /// Indexed by second modulo `SECONDS`.

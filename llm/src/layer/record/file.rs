@@ -138,9 +138,11 @@ impl Contents {
         // Each line is written together with its line feed, so bytes after the last line feed are a partial line.
         let complete_bytes = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
         let partial_bytes = (bytes.len() - complete_bytes) as u64;
-        let mut contents = Self { complete_bytes: complete_bytes as u64, partial_bytes, ..Self::default() };
+        let mut contents =
+            Self { complete_bytes: complete_bytes as u64, partial_bytes, ..Self::default() };
         let mut lines = bytes[..complete_bytes].split_inclusive(|it| *it == b'\n').zip(1..);
-        let wrong = |line, problem| RecordingError::InvalidLine { path: path.to_owned(), line, problem };
+        let wrong =
+            |line, problem| RecordingError::InvalidLine { path: path.to_owned(), line, problem };
         let (header, _) = lines.next().ok_or_else(|| wrong(1, "the file is empty".to_owned()))?;
         check_header(header).map_err(|problem| wrong(1, problem))?;
         for (line, number) in lines {
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_are_formatted() {
         check(0, "1970-01-01T00:00:00Z");
         check(951_782_399, "2000-02-28T23:59:59Z");
         check(951_782_400, "2000-02-29T00:00:00Z");

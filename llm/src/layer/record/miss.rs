@@ -73,7 +73,12 @@ impl Difference {
             }
             (Some(Value::Array(recorded)), Some(Value::Array(requested))) => {
                 for nth in 0..recorded.len().max(requested.len()) {
-                    self.compare_child(path, &format!("[{nth}]"), recorded.get(nth), requested.get(nth));
+                    self.compare_child(
+                        path,
+                        &format!("[{nth}]"),
+                        recorded.get(nth),
+                        requested.get(nth),
+                    );
                 }
             }
             (recorded, requested) if recorded == requested => {}

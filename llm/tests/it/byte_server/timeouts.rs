@@ -1,4 +1,4 @@
-//! Time-outs by the phase in which the time ran out. Sockets know no paused clock: the times are short and real.
+//! Timeouts of each phase. Sockets do not follow tokio's paused clock, so the times are short and real.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn check(error: &llm::Error, phase: Phase) {
 }
 
 #[tokio::test]
-async fn no_answer() {
+async fn missing_response_times_out() {
     let server = ByteServer::start([vec![]]).await;
     let timeouts = Timeouts { first_byte: SHORT, ..PATIENT };
     for wire in &WIRES {
@@ -35,7 +35,7 @@ async fn no_answer() {
 }
 
 #[tokio::test]
-async fn a_head_and_no_answer() {
+async fn missing_body_times_out() {
     let server = ByteServer::start([write(CHAT.head("Transfer-Encoding: chunked"))]).await;
     let timeouts = Timeouts { first_byte: SHORT, ..PATIENT };
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
@@ -43,7 +43,7 @@ async fn a_head_and_no_answer() {
 }
 
 #[tokio::test]
-async fn half_an_answer() {
+async fn stalled_body_times_out() {
     let timeouts = Timeouts { idle: SHORT, ..PATIENT };
     for wire in &WIRES {
         let plain = wire.plain();
@@ -55,7 +55,7 @@ async fn half_an_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_stops_coming() {
+async fn endless_response_times_out() {
     let mut moves = vec![Move::Write(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n".to_vec(),
     )];
@@ -69,9 +69,9 @@ async fn an_answer_that_never_stops_coming() {
     server.n_open(0).await;
 }
 
-/// Slow, but never silent for too long.
+/// The server is slow but never silent for longer than the idle timeout.
 #[tokio::test]
-async fn a_slow_answer_is_none_too_late() {
+async fn slow_response_does_not_time_out() {
     let idle = Duration::from_secs(2);
     let timeouts = Timeouts { first_byte: idle, idle, ..PATIENT };
     let pieces = CHAT.chunked();
@@ -82,12 +82,12 @@ async fn a_slow_answer_is_none_too_late() {
     let server = ByteServer::start([moves]).await;
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
     let response = llm.stream(hello()).response().await.unwrap();
-    assert!(response.latency > idle, "the test is too quick to show anything");
+    assert!(response.latency > idle, "the response was too fast for this test");
 }
 
-/// The connection stands once it is encrypted.
+/// The connect timeout includes the TLS handshake.
 #[tokio::test]
-async fn no_encryption() {
+async fn stalled_tls_handshake_times_out() {
     let server = ByteServer::start([vec![]]).await;
     let provider = server.provider(CHAT.provider).base_url(server.url().replace("http", "https"));
     let timeouts = Timeouts { connect: SHORT, ..PATIENT };
@@ -95,9 +95,9 @@ async fn no_encryption() {
     check(&llm.generate(hello()).await.unwrap_err(), Phase::Connect);
 }
 
-/// A listener whose queue is full does not answer whoever wants to connect.
+/// A listener with a full queue does not accept connections.
 #[tokio::test]
-async fn no_connection() {
+async fn stalled_connect_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();

@@ -1,4 +1,4 @@
-//! Retries.
+//! Tests of retries.
 
 use std::{
     sync::{
@@ -15,13 +15,14 @@ use super::{answer, error, fake, rate_limited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Draws these numbers, then zeros.
+/// Returns a source of these numbers, then zeros.
 fn draws(numbers: &'static [f64]) -> impl Fn() -> f64 + Send + Sync + 'static {
     let next = AtomicUsize::new(0);
     move || numbers.get(next.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(0.0)
 }
 
-/// A model with these errors, then an answer: what came of it, and the milliseconds at which it was called.
+/// Calls a model that fails with these errors and then answers; returns the outcome and the times of the calls in
+/// milliseconds.
 async fn called(errors: Vec<Error>, backoff: Backoff) -> (Result<Response, Error>, Vec<u128>) {
     let times = Arc::new(Mutex::new(Vec::new()));
     let (start, noted) = (Instant::now(), times.clone());
@@ -51,7 +52,7 @@ async fn jitter_only_adds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chance_stays_within_a_quarter() {
+async fn default_jitter_is_at_most_a_quarter() {
     for _ in 0..50 {
         let (_, times) = called(vec![error(ErrorKind::Network)], Backoff::default()).await;
         assert!((1_000..=1_251).contains(&times[1]), "{times:?}");
@@ -70,21 +71,21 @@ async fn three_retries_are_four_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_provider_says_how_long() {
+async fn requested_wait_takes_precedence() {
     let errors = vec![rate_limited(5 * SECOND), error(ErrorKind::Overloaded)];
     let (_, times) = called(errors, Backoff::default().random(draws(&[]))).await;
     assert_eq!(times, [0, 5_000, 7_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends() {
+async fn longer_requested_wait_fails() {
     let backoff = Backoff::default().max_wait(30 * SECOND).random(draws(&[]));
     let (outcome, times) = called(vec![rate_limited(31 * SECOND)], backoff.clone()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.retry_after, times.len()), (Some(31 * SECOND), 1));
     assert_eq!(
         error.message,
-        "as the test says (given up after 1 attempt; the provider asks to wait 31 s, and the patience ends at 30 s)"
+        "as the test says (given up after 1 attempt; the provider asks to wait 31 s, but `max_wait` is 30 s)"
     );
     let (outcome, times) = called(vec![rate_limited(30 * SECOND)], backoff).await;
     assert!(outcome.is_ok());
@@ -92,7 +93,7 @@ async fn patience_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_waits_end_at_the_patience_too() {
+async fn own_waits_are_limited_too() {
     let backoff = Backoff::new(4).first_wait(20 * SECOND).random(draws(&[]));
     let (_, times) = called(vec![super::error(ErrorKind::Timeout(Phase::Idle)); 4], backoff).await;
     assert_eq!(times, [0, 20_000, 60_000, 120_000, 180_000]);
@@ -103,7 +104,7 @@ async fn own_waits_end_at_the_patience_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_where_it_helps() {
+async fn only_retryable_errors_are_retried() {
     let cases = [
         (ErrorKind::Auth, None, 1),
         (ErrorKind::QuotaExhausted, None, 1),
@@ -125,7 +126,7 @@ async fn only_where_it_helps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pieces_of_a_failed_attempt_are_void() {
+async fn restart_is_sent_before_a_retry() {
     let (llm, _) = fake(|number, _| async move {
         if number == 0 { Err(error(ErrorKind::Truncated)) } else { Ok(answer("here")) }
     });

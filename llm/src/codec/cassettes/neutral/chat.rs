@@ -1,9 +1,9 @@
-//! Chat completions, as our requests.
+//! Chat completions as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, any_json, remove_unsupported, effort, merge_text, put_common, schema, take_list, text,
+    Names, any_json, effort, merge_text, put_common, remove_unsupported, schema, take_list, text,
     tool_choice, tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
@@ -38,9 +38,9 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     put_common(&mut request, body, Names { max_tokens: "max_tokens", stop: "stop" });
     request.tools = tools(body, "parameters", notes);
     request.tool_choice = tool_choice(body);
-    put_form(&mut request, body, notes);
+    put_response_format(&mut request, body, notes);
     put_effort(&mut request, body, notes);
-    remove_unsupported(body, "provider", "which hosts to ask", notes);
+    remove_unsupported(body, "provider", "host selection", notes);
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
 }
@@ -66,16 +66,18 @@ fn assistant(message: &Value, words: String) -> Message {
     Message::new(Role::Assistant, parts)
 }
 
-fn put_form(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_response_format(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let format = &body["response_format"];
     let request_body = &format["json_schema"];
     match format["type"].as_str() {
-        Some("json_schema") => request.schema = Some(schema(&request_body["name"], &request_body["schema"])),
-        // The only form that some models there take.
+        Some("json_schema") => {
+            request.schema = Some(schema(&request_body["name"], &request_body["schema"]))
+        }
+        // The only format that some of these models support.
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }
-        _ => remove_unsupported(body, "response_format", "any JSON, without a schema", notes),
+        _ => remove_unsupported(body, "response_format", "JSON mode without a schema", notes),
     }
 }
 
@@ -86,8 +88,8 @@ fn put_effort(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) 
         [&body["reasoning_effort"], &body["reasoning"]["effort"], &thinks.unwrap_or_default()];
     request.effort = words.into_iter().find_map(effort);
     if request.effort.is_none() {
-        remove_unsupported(body, "reasoning_effort", "an effort that is not ours", notes);
+        remove_unsupported(body, "reasoning_effort", "an unknown effort", notes);
         remove_unsupported(body, "reasoning", "an effort in tokens", notes);
-        remove_unsupported(body, "chat_template_kwargs", "arguments of a template", notes);
+        remove_unsupported(body, "chat_template_kwargs", "template arguments", notes);
     }
 }

@@ -1,9 +1,10 @@
-//! Gemini's contents, as our requests.
+//! Gemini's requests as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, remove_unsupported, effort, merge_text, put_common, remove, schema, take_list, text, texts,
+    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+    texts,
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
@@ -11,7 +12,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     if body["systemInstruction"].is_object() {
         let words = merge_text(&mut body["systemInstruction"], "parts", notes);
-        // The role of the system is read by nobody.
+        // The role of the system instruction is ignored.
         body["systemInstruction"] = json!({ "parts": [{ "text": words }] });
         request.system = Some(words);
     }
@@ -29,10 +30,10 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         config,
         Names { max_tokens: "maxOutputTokens", stop: "stopSequences" },
     );
-    put_form(&mut request, config, notes);
+    put_response_format(&mut request, config, notes);
     put_thinking(&mut request, config, notes);
     put_tools(&mut request, body, notes);
-    put_calling(&mut request, body, notes);
+    put_tool_choice(&mut request, body, notes);
     request
 }
 
@@ -71,7 +72,7 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
     }
     if part["functionResponse"].is_object() {
         let function = &mut part["functionResponse"];
-        remove_unsupported(function, "parts", "images as results", notes);
+        remove_unsupported(function, "parts", "images in tool results", notes);
         let id = function["id"].as_str().unwrap_or("nameless-0").to_owned();
         let content = function["response"].to_string();
         return vec![Part::ToolResult { id, name: text(function, "name"), content, failed: false }];
@@ -94,7 +95,7 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
     }
 }
 
-fn put_form(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) {
+fn put_response_format(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) {
     if let Some(older) = remove(config, "responseSchema") {
         // The same in an older dialect.
         config["responseJsonSchema"] = older;
@@ -102,7 +103,7 @@ fn put_form(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) 
     if config["responseJsonSchema"].is_object() {
         request.schema = Some(schema(&Value::Null, &config["responseJsonSchema"]));
     } else {
-        remove_unsupported(config, "responseMimeType", "a form without a schema", notes);
+        remove_unsupported(config, "responseMimeType", "a response format without a schema", notes);
     }
 }
 
@@ -112,7 +113,7 @@ fn put_thinking(request: &mut Request, config: &mut Value, notes: &mut Vec<Strin
     let budget = budget.map(|it| if it == 0 { Effort::None } else { Effort::Low });
     request.effort = effort(&thinking["thinkingLevel"]).or(budget);
     if request.effort.is_none() {
-        remove_unsupported(config, "thinkingConfig", "thoughts without an effort", notes);
+        remove_unsupported(config, "thinkingConfig", "reasoning without an effort", notes);
     }
 }
 
@@ -143,13 +144,18 @@ fn put_tools(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     }
 }
 
-fn put_calling(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_tool_choice(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     if request.tools.is_empty() {
-        return remove_unsupported(body, "toolConfig", "a choice of tools without our tools", notes);
+        return remove_unsupported(
+            body,
+            "toolConfig",
+            "a tool choice without supported tools",
+            notes,
+        );
     }
     let calling = &mut body["toolConfig"]["functionCallingConfig"];
     if let Some(names) = remove(calling, "allowed_function_names") {
-        // Both spellings are read.
+        // The API accepts both spellings.
         calling["allowedFunctionNames"] = names;
     }
     let names = texts(&calling["allowedFunctionNames"]);

@@ -1,10 +1,10 @@
-//! Anthropic's messages, as our requests.
+//! Anthropic's messages as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, remove_unsupported, effort, merge_text, put_common, remove, schema, take_list, text, tool_choice,
-    tools,
+    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+    tool_choice, tools,
 };
 use crate::{Effort, Message, Part, Request, Role, ToolCall};
 
@@ -32,7 +32,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     request
 }
 
-/// System texts are one text, which is cached where one of them is.
+/// Merges the system texts into one, which is cached if one of them is.
 fn put_system(request: &mut Request, body: &mut Value) {
     let Some(mut system) = remove(body, "system").map(|it| json!({ "content": it })) else {
         return;
@@ -102,7 +102,7 @@ fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
     }
 }
 
-/// Breakpoints on tools, and the one that moves by itself.
+/// Reads the breakpoints of tools and the automatic breakpoint.
 fn put_breakpoints(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let n_tools = request.tools.len();
     for (path, tool) in body["tools"].as_array_mut().into_iter().flatten().enumerate() {
@@ -115,7 +115,12 @@ fn put_breakpoints(request: &mut Request, body: &mut Value, notes: &mut Vec<Stri
     }
     let has_breakpoints = request.cache_system || request.messages.iter().any(|it| it.cache);
     if has_breakpoints {
-        remove_unsupported(body, "cache_control", "a moving breakpoint beside fixed ones", notes);
+        remove_unsupported(
+            body,
+            "cache_control",
+            "an automatic breakpoint next to explicit ones",
+            notes,
+        );
     } else if body["cache_control"].is_object() {
         request.cache_key = Some("one".to_owned());
     }
@@ -131,8 +136,8 @@ fn put_thinking(request: &mut Request, body: &mut Value, notes: &mut Vec<String>
         request.effort = Some(effort);
     }
     if request.effort.is_some() {
-        // The only temperature allowed beside thoughts is the default.
-        remove_unsupported(body, "temperature", "a temperature beside thoughts", notes);
+        // The only temperature allowed with thinking is the default.
+        remove_unsupported(body, "temperature", "a temperature with thinking", notes);
         request.temperature = None;
     }
 }

@@ -1,8 +1,8 @@
-//! Ollama's chat, as our requests.
+//! Ollama's chat as our requests.
 
 use serde_json::Value;
 
-use super::{Names, remove_unsupported, effort, put_common, schema, take_list, text, tools};
+use super::{Names, effort, put_common, remove_unsupported, schema, take_list, text, tools};
 use crate::{Effort, Message, Part, Request, Role, ToolCall};
 
 pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
@@ -36,7 +36,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     if body["format"].is_object() {
         request.schema = Some(schema(&Value::Null, &body["format"]));
     } else {
-        remove_unsupported(body, "format", "any JSON, without a schema", notes);
+        remove_unsupported(body, "format", "JSON mode without a schema", notes);
     }
     let think = body["think"].as_bool().map(|it| if it { Effort::High } else { Effort::None });
     request.effort = think.or_else(|| effort(&body["think"]));

@@ -1,10 +1,10 @@
-//! Responses, as our requests.
+//! OpenAI's Responses API as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, remove_unsupported, effort, merge_text, put_common, remove, schema, take_list, text, tool_choice,
-    tools,
+    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+    tool_choice, tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
 
@@ -20,7 +20,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         if matches!(role.as_str(), "system" | "developer") {
             let words = merge_text(&mut item, "content", notes);
             if is_first {
-                // Instructions may stand in the conversation, too.
+                // Instructions may also be a message of the conversation.
                 body["instructions"] = words.into();
             } else {
                 notes.push(format!("a `{role}` message that is not the first"));
@@ -35,7 +35,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     body["input"] = kept.into();
     request.system = body["instructions"].as_str().map(str::to_owned);
     put_common(&mut request, body, Names { max_tokens: "max_output_tokens", stop: "stop" });
-    // There is no word for it.
+    // The API has no seed.
     request.seed = None;
     request.tools = tools(body, "parameters", notes);
     request.tool_choice = tool_choice(body);
@@ -43,11 +43,11 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     if format["type"] == "json_schema" {
         request.schema = Some(schema(&format["name"], &format["schema"]));
     } else {
-        remove_unsupported(body, "text", "a form without a schema", notes);
+        remove_unsupported(body, "text", "a response format without a schema", notes);
     }
     request.effort = effort(&body["reasoning"]["effort"]);
     if request.effort.is_none() {
-        remove_unsupported(body, "reasoning", "thoughts without an effort of ours", notes);
+        remove_unsupported(body, "reasoning", "reasoning without a known effort", notes);
     }
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
