@@ -39,9 +39,9 @@ async fn ask() -> Result<(), Box<dyn Error>> {
     let budget = Budget::of_tokens(20_000);
     let llm = model.budget(&budget).retry(Backoff::default());
 
-    let mut reply =
+    let mut stream =
         llm.stream(Request::new(question).system("Answer in two sentences.").max_tokens(300));
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         match piece {
             Piece::Text(text) => print!("{text}"),
             Piece::Restart => println!("\n(the connection broke; retrying)"),
@@ -49,7 +49,7 @@ async fn ask() -> Result<(), Box<dyn Error>> {
         }
         io::stdout().flush()?;
     }
-    let response = reply.response().await?;
+    let response = stream.response().await?;
     let cost = response.cost.map_or_else(|| "cost unknown".to_owned(), |it| it.to_string());
     let usage = response.usage.map_or_else(
         || "tokens unknown".to_owned(),

@@ -134,7 +134,7 @@ impl Error {
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self {
+        let description = match self {
             Self::Auth => "the API key was rejected",
             Self::RateLimited => "rate limit exceeded",
             Self::Overloaded => "the provider is overloaded",
@@ -157,6 +157,6 @@ impl fmt::Display for ErrorKind {
             Self::NotRecorded => "the call is not in the recording",
             Self::File => "cannot use a file",
         };
-        f.write_str(words)
+        f.write_str(description)
     }
 }

@@ -91,7 +91,7 @@ impl LocalModel {
         let settings = Settings { context_window: engine.context(), conversations: 4, top_p: 0.95 };
         let (jobs, queue) = mpsc::channel();
         let thread = thread::Builder::new().name(format!("llm {}", id.model));
-        let started = thread.spawn(move || work(engine, &queue));
+        let started = thread.spawn(move || run_jobs(engine, &queue));
         started
             .map_err(|error| unusable(format!("cannot start a thread for the model: {error}")))?;
         Ok(Self { id, settings, jobs })
@@ -153,7 +153,7 @@ impl Model for LocalModel {
         self.jobs.send(job).map_err(|_| dead())?;
         loop {
             match receiver.recv().await {
-                Some(EngineEvent::Text(words)) => listener.send(Piece::Text(words)),
+                Some(EngineEvent::Text(text)) => listener.send(Piece::Text(text)),
                 Some(EngineEvent::Finished(Ok(answer))) => return Ok(self.response(answer, start)),
                 Some(EngineEvent::Finished(Err(Failure::Failed(kind, message)))) => {
                     return Err(self.error(kind, message));
@@ -178,7 +178,7 @@ impl LocalModel {
 }
 
 /// Answers requests until the model is dropped.
-fn work(mut engine: Engine, queue: &mpsc::Receiver<Job>) {
+fn run_jobs(mut engine: Engine, queue: &mpsc::Receiver<Job>) {
     while let Ok(Job { request, settings, mut events }) = queue.recv() {
         if !events.is_closed() {
             let answer = engine.answer(&request, settings, &mut events);
@@ -189,9 +189,9 @@ fn work(mut engine: Engine, queue: &mpsc::Receiver<Job>) {
 }
 
 impl TextSink for UnboundedSender<EngineEvent> {
-    fn write(&mut self, words: &str) {
-        if !words.is_empty() {
-            let _ = self.send(EngineEvent::Text(words.to_owned()));
+    fn write(&mut self, text: &str) {
+        if !text.is_empty() {
+            let _ = self.send(EngineEvent::Text(text.to_owned()));
         }
     }
 

@@ -123,11 +123,11 @@ impl Part {
 
 /// Returns the concatenated text parts.
 pub(crate) fn text(parts: &[Part]) -> String {
-    let words = parts.iter().filter_map(|part| match part {
+    let texts = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
         Part::Reasoning { .. } | Part::ToolCall(_) | Part::ToolResult { .. } => None,
     });
-    words.collect()
+    texts.collect()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -103,9 +103,9 @@ impl ContextWindow {
 ///     overflow::{Entry, TranscriptItem, Round, ContextWindow, fit_rounds},
 /// };
 ///
-/// let words = "It will pay for itself [F1-07]. ".repeat(20);
+/// let text = "It will pay for itself [F1-07]. ".repeat(20);
 /// let rounds: Vec<Round> =
-///     (1..=9).map(|n| Round::new(n, vec![Entry::new("CRITIC", words.as_str())])).collect();
+///     (1..=9).map(|n| Round::new(n, vec![Entry::new("CRITIC", text.as_str())])).collect();
 /// let window = ContextWindow::new(ModelId::new("openai", "small"), 2_000);
 /// let fitted = fit_rounds(&window, &rounds, |passages| {
 ///     let shown = passages.iter().map(|passage| match passage {
@@ -124,14 +124,14 @@ pub fn fit_rounds(
     rounds: &[Round],
     request: impl Fn(&[TranscriptItem<'_>]) -> Request,
 ) -> Result<FittedRequest, Error> {
-    for summarised in cuts(rounds.len()) {
+    for summarised in omission_ranges(rounds.len()) {
         let short = summary::summarise(&rounds[summarised.clone()]);
-        let fitted = shown(rounds, summarised, &short, &request);
+        let fitted = build_request(rounds, summarised, &short, &request);
         if window.fits(&fitted.request) {
             return Ok(fitted);
         }
     }
-    Err(too_long(window, rounds, request))
+    Err(too_long_error(window, rounds, request))
 }
 
 /// Like [`fit_rounds`], with summaries from the caller, which may use a model.
@@ -144,27 +144,27 @@ pub async fn fit_rounds_with(
     summarise: impl AsyncFn(&[Round]) -> Result<String, Error>,
     request: impl Fn(&[TranscriptItem<'_>]) -> Request,
 ) -> Result<FittedRequest, Error> {
-    for summarised in cuts(rounds.len()) {
+    for summarised in omission_ranges(rounds.len()) {
         let omitted = &rounds[summarised.clone()];
         let short = match omitted.is_empty() {
             true => String::new(),
             false => summary::under_heading(omitted, &summarise(omitted).await?),
         };
-        let fitted = shown(rounds, summarised, &short, &request);
+        let fitted = build_request(rounds, summarised, &short, &request);
         if window.fits(&fitted.request) {
             return Ok(fitted);
         }
     }
-    Err(too_long(window, rounds, request))
+    Err(too_long_error(window, rounds, request))
 }
 
 /// Returns the ranges of rounds to omit, from none to all but the first and the last round.
-fn cuts(n_rounds: usize) -> impl Iterator<Item = Range<usize>> {
+fn omission_ranges(n_rounds: usize) -> impl Iterator<Item = Range<usize>> {
     let shorter = [3, 2, 1].into_iter().map(move |kept| 1..n_rounds.saturating_sub(kept));
     std::iter::once(0..0).chain(shorter.filter(|it| !it.is_empty()))
 }
 
-fn shown(
+fn build_request(
     rounds: &[Round],
     summarised: Range<usize>,
     short: &str,
@@ -179,14 +179,14 @@ fn shown(
     FittedRequest { request: request(&passages), summarised }
 }
 
-fn too_long(
+fn too_long_error(
     window: &ContextWindow,
     rounds: &[Round],
     request: impl Fn(&[TranscriptItem<'_>]) -> Request,
 ) -> Error {
-    let shortest = cuts(rounds.len()).last().unwrap_or_default();
+    let shortest = omission_ranges(rounds.len()).last().unwrap_or_default();
     let short = summary::summarise(&rounds[shortest.clone()]);
-    let request = shown(rounds, shortest, &short, request).request;
+    let request = build_request(rounds, shortest, &short, request).request;
     let message = format!(
         "about {} tokens and {} for the response do not fit a context window of {}, even with only the first and the last of {} rounds; \
          shorten the rounds, lower `max_tokens`, or use a model with a larger context window",

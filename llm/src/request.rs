@@ -153,8 +153,8 @@ impl Request {
     }
 
     /// Adds a stop sequence.
-    pub fn stop(mut self, words: impl Into<String>) -> Self {
-        self.stop.push(words.into());
+    pub fn stop(mut self, sequence: impl Into<String>) -> Self {
+        self.stop.push(sequence.into());
         self
     }
 

@@ -120,22 +120,22 @@ impl ResponseBuilder {
     }
 
     /// Appends to the text of a refusal. Marks the response as refused even if the text is empty.
-    pub(super) fn refuse(&mut self, words: &str) {
-        self.refusal.get_or_insert_default().push_str(words);
+    pub(super) fn refuse(&mut self, text: &str) {
+        self.refusal.get_or_insert_default().push_str(text);
     }
 
     /// Returns the response, or the reason why it is unusable.
     pub(super) fn finish(self) -> Result<DecodedResponse, CallError> {
-        if let Some(words) = &self.refusal {
-            let said = message::text(&self.content);
+        if let Some(refusal) = &self.refusal {
+            let text = message::text(&self.content);
             let reason = match &self.finish {
                 Some(Finish::Other(reason)) => reason,
                 _ => "no reason given",
             };
-            let words = [words, said.as_str()].into_iter().find(|it| !it.is_empty());
+            let refusal = [refusal, text.as_str()].into_iter().find(|it| !it.is_empty());
             return Err(CallError::new(
                 ErrorKind::Refused,
-                json_util::capped(words.unwrap_or(reason)),
+                json_util::capped(refusal.unwrap_or(reason)),
             ));
         }
         let has_only_reasoning = self.has_only_reasoning();

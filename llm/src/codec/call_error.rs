@@ -98,9 +98,9 @@ impl ErrorBody {
 
     fn kind_by_name(&self, names: &[Names]) -> Option<ErrorKind> {
         let message = self.message.to_ascii_lowercase();
-        let is = |(_, names, words): &&Names| {
+        let is = |(_, names, phrases): &&Names| {
             let named = self.names.iter().any(|name| names.iter().any(|it| name.contains(it)));
-            named || words.iter().any(|it| message.contains(it))
+            named || phrases.iter().any(|it| message.contains(it))
         };
         names.iter().find(is).map(|(kind, ..)| *kind)
     }
@@ -172,12 +172,12 @@ fn kind_by_status(status: Option<u16>) -> ErrorKind {
 fn message(body: &Value, error: &Value) -> String {
     let candidates =
         [&error["message"], error, &body["message"], &body["detail"], &body["detail"][0]["msg"]];
-    let words = candidates.into_iter().find_map(Value::as_str);
-    let words = words.map_or_else(|| body.to_string(), str::to_owned);
+    let text = candidates.into_iter().find_map(Value::as_str);
+    let text = text.map_or_else(|| body.to_string(), str::to_owned);
     // A router's own message only says that an upstream provider failed.
     match error["metadata"]["raw"].as_str() {
-        Some(raw) => format!("{words}: {raw}"),
-        None => words,
+        Some(raw) => format!("{text}: {raw}"),
+        None => text,
     }
 }
 

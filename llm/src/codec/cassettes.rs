@@ -32,11 +32,11 @@ fn cassette_responses_decode() {
         };
         match answer {
             Ok(answer) => {
-                wrong.extend(wrong_with_answer(recording, &answer));
+                wrong.extend(response_problem(recording, &answer));
                 tally.count(recording, "decoded");
             }
             Err(error) => {
-                wrong.extend(wrong_with_fault(recording, &error));
+                wrong.extend(error_problem(recording, &error));
                 tally.count(recording, &format!("{:?}", error.kind));
             }
         }
@@ -49,7 +49,7 @@ fn cassette_responses_decode() {
 fn cassette_own_responses_match_snapshot() {
     let mut text = String::new();
     for recording in recording::own().iter().filter(|it| it.is_success()) {
-        let codec = recording.codec().expect("all of them generate");
+        let codec = recording.codec().expect("own recordings are of generating endpoints");
         let outcome = match recording.is_stream() {
             true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]),
             false => StreamOutcome {
@@ -68,7 +68,7 @@ fn cassette_streams_decode_however_they_are_split() {
     for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
         let Some(codec) = recording.codec() else { continue };
         let body = recording.body.as_bytes();
-        let n_cuts = check_frames(recording, &*codec);
+        let n_cuts = check_framing(recording, &*codec);
         let whole = StreamOutcome::of(&*codec, [body]);
         whole.check_pieces(recording);
         assert_eq!(
@@ -88,8 +88,8 @@ fn cassette_streams_decode_however_they_are_split() {
             );
         }
         tally.count(recording, "streams");
-        tally.add(recording, "cuts of an event", n_cuts);
-        tally.add(recording, "cuts of an answer", n_full_reads);
+        tally.add(recording, "splits of an event", n_cuts);
+        tally.add(recording, "splits of a response", n_full_reads);
     }
     tally.print("split streams");
 }
@@ -99,7 +99,7 @@ fn cassette_truncated_streams_are_errors() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
         let Some(codec) = recording.codec() else { continue };
-        let end = end_of_answer(recording);
+        let end = end_of_response(recording);
         let is_answer = StreamOutcome::of(&*codec, [recording.body.as_bytes()]).response.is_ok();
         let n = n_full_reads(end);
         let at_the_end = (end.saturating_sub(n)..end).rev();
@@ -118,7 +118,7 @@ fn cassette_truncated_streams_are_errors() {
             tally.count(recording, "cuts");
         }
     }
-    tally.print("streams cut short");
+    tally.print("truncated streams");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn read<'b>(
 /// Checks that every split yields the same events, and returns the number of splits. Each split re-reads only the
 /// event that it falls into, because nothing else changes. The ends of long events are split everywhere, the middle
 /// at intervals, or everywhere in the nightly run.
-fn check_frames(recording: &Recording, codec: &dyn Codec) -> usize {
+fn check_framing(recording: &Recording, codec: &dyn Codec) -> usize {
     let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some();
     let mut n_cuts = 0;
     let body = recording.body.as_bytes();
@@ -296,7 +296,7 @@ fn n_full_reads(len: usize) -> usize {
 
 /// Returns the end of the response in the body. It is followed by line endings, and sometimes by a redundant end
 /// marker.
-fn end_of_answer(recording: &Recording) -> usize {
+fn end_of_response(recording: &Recording) -> usize {
     let body = recording.body.trim_end();
     if recording.path.ends_with("/responses") {
         return body.trim_end_matches("data: [DONE]").trim_end().len();
@@ -309,7 +309,7 @@ fn spread(len: usize, n: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |it| len * it / n)
 }
 
-fn wrong_with_answer(recording: &Recording, answer: &DecodedResponse) -> Option<String> {
+fn response_problem(recording: &Recording, answer: &DecodedResponse) -> Option<String> {
     let DecodedResponse { content, usage, .. } = answer;
     let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let is_priced = recording.provider == "openrouter" && recording.path.ends_with("/completions");
@@ -340,7 +340,7 @@ fn total(body: &str) -> Option<u64> {
 }
 
 /// Returns an error message unless the body explains why a response with a success status is an error.
-fn wrong_with_fault(recording: &Recording, error: &CallError) -> Option<String> {
+fn error_problem(recording: &Recording, error: &CallError) -> Option<String> {
     let signs: &[&str] = match error.kind {
         ErrorKind::Refused => &[
             r#""refusal":""#,

@@ -54,12 +54,12 @@ pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
 /// Returns the beginning of a text, without control characters.
 pub(super) fn capped(text: &str) -> String {
     let text = text.trim();
-    let mut words: String =
+    let mut start: String =
         text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect();
-    if words.len() < text.len() {
-        words.push('…');
+    if start.len() < text.len() {
+        start.push('…');
     }
-    words
+    start
 }
 
 #[cfg(test)]

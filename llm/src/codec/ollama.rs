@@ -34,7 +34,7 @@ impl Codec for Ollama {
     }
 
     fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
-        decode::whole(&json_util::parse(body)?)
+        decode::body(&json_util::parse(body)?)
     }
 
     fn check_not_truncated(

@@ -37,7 +37,7 @@ impl Codec for OpenAiChat {
     }
 
     fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
-        decode::whole(&json_util::parse(body)?)
+        decode::body(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {

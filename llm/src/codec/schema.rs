@@ -63,9 +63,9 @@ impl Dialect {
             }
         }
         if !described.is_empty() {
-            let words = given.get("description").and_then(Value::as_str).unwrap_or_default();
-            let words = format!("{words} ({})", described.join(", "));
-            adapted.insert("description".to_owned(), words.trim_start().into());
+            let description = given.get("description").and_then(Value::as_str).unwrap_or_default();
+            let description = format!("{description} ({})", described.join(", "));
+            adapted.insert("description".to_owned(), description.trim_start().into());
         }
         self.close_object(&mut adapted)?;
         Some(adapted.into())

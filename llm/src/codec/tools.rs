@@ -22,7 +22,7 @@ pub(super) fn chat_tool(tool: &Tool) -> Value {
 pub(super) fn chat_user_messages<'a>(
     message: &'a Message,
     result: impl Fn(&'a str, &'a str) -> (&'static str, &'a str),
-    words: impl FnOnce(&str) -> Value,
+    encode_text: impl FnOnce(&str) -> Value,
 ) -> Vec<Value> {
     let mut messages = Vec::new();
     for part in &message.parts {
@@ -34,7 +34,7 @@ pub(super) fn chat_user_messages<'a>(
     }
     let text = message.text();
     if !text.is_empty() || messages.is_empty() {
-        messages.push(json!({ "role": "user", "content": words(&text) }));
+        messages.push(json!({ "role": "user", "content": encode_text(&text) }));
     }
     messages
 }

@@ -12,7 +12,7 @@ use crate::{ErrorKind, Phase, codec::CallError};
 const ERROR_BYTES: usize = 64 << 10;
 
 /// How long to wait for the end of a body that was read completely. A reusable connection is worth a short wait.
-const DRAIN: Duration = Duration::from_millis(100);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The body of a response.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Body {
     pub(super) async fn drain(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.next().await {} };
         // If this takes longer, dropping the body closes the connection.
-        let _ = timeout(DRAIN, rest).await;
+        let _ = timeout(DRAIN_TIMEOUT, rest).await;
     }
 
     fn check_size(&self, n_bytes: u64) -> Result<(), CallError> {

@@ -14,7 +14,7 @@ use super::Timeouts;
 /// Creates a client for a base URL.
 pub(crate) fn client(base: &Url, timeouts: Timeouts) -> Result<reqwest::Client, ClientError> {
     let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(encryption(base.scheme())?)
+        .tls_backend_preconfigured(tls_config(base.scheme())?)
         .connect_timeout(timeouts.connect)
         .redirect(redirect::Policy::none())
         // The retry layer alone decides whether a call is made, and paid for, again.
@@ -45,7 +45,7 @@ pub enum ClientError {
     Client(#[from] reqwest::Error),
 }
 
-fn encryption(scheme: &str) -> Result<ClientConfig, rustls::Error> {
+fn tls_config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?;
     if scheme == "http" {

@@ -176,7 +176,7 @@ impl Recording {
 impl RecordingFile {
     /// Returns the recorded outcome of the next call with this key, or its occurrence number if the call must be
     /// made.
-    fn recall(&self, key: Key) -> Result<&Outcome, usize> {
+    fn lookup(&self, key: Key) -> Result<&Outcome, usize> {
         let nth = self.occurrences.next(key);
         let known = self.contents.with_key(key);
         match known.get(nth) {
@@ -227,7 +227,7 @@ impl Model for RecordedModel {
         // The key is computed from exactly the bytes that are written to the file.
         let json = key::canonical(&call);
         let key = Key::of_json(&json);
-        let occurrence = match file.recall(key) {
+        let occurrence = match file.lookup(key) {
             Ok(outcome) => return outcome.replay(listener),
             Err(occurrence) => occurrence,
         };

@@ -46,7 +46,7 @@ impl Redaction {
 
     /// Returns the redacted text; `None` if there is nothing to redact.
     pub(super) fn redact(&self, text: &str) -> Option<String> {
-        if !self.may_hold_secrets(text) {
+        if !self.may_contain_secrets(text) {
             return None;
         }
         let mut out = String::with_capacity(text.len());
@@ -72,7 +72,7 @@ impl Redaction {
     }
 
     /// Fast check that rules out most texts.
-    fn may_hold_secrets(&self, text: &str) -> bool {
+    fn may_contain_secrets(&self, text: &str) -> bool {
         KEY_PREFIXES.iter().any(|(start, _)| text.contains(start))
             || text.contains("earer ")
             || text.contains("EARER ")

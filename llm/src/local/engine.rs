@@ -39,7 +39,7 @@ pub(super) struct Settings {
 
 /// Receives the text of an answer, and tells whether the caller still waits for it.
 pub(super) trait TextSink {
-    fn write(&mut self, words: &str);
+    fn write(&mut self, text: &str);
     fn is_closed(&self) -> bool;
 }
 
@@ -163,7 +163,7 @@ impl Engine {
             if written == most {
                 break Finish::Length;
             }
-            let logits = self.read(&next, conversation, sink)?;
+            let logits = self.process(&next, conversation, sink)?;
             let Some(token) = self.choose(&mut sampler, &logits, constraint.as_ref()) else {
                 break Finish::Stop;
             };
@@ -200,7 +200,7 @@ impl Engine {
         sampler.choose(logits, is_allowed)
     }
 
-    fn read(
+    fn process(
         &self,
         tokens: &[u32],
         conversation: &mut Conversation,
@@ -214,7 +214,7 @@ impl Engine {
             if sink.is_closed() {
                 return Err(Failure::Cancelled);
             }
-            last = Some(self.network.read(batch, &mut conversation.kv_cache).map_err(failed)?);
+            last = Some(self.network.process(batch, &mut conversation.kv_cache).map_err(failed)?);
             conversation.tokens.extend(batch);
         }
         let last = last.expect("at least the last token of the prompt is processed");

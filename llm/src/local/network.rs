@@ -104,7 +104,7 @@ impl Network {
     }
 
     /// Processes tokens after those in the cache; returns the hidden state of the last one.
-    pub(super) fn read(&self, tokens: &[u32], kv_cache: &mut KvCache) -> Result<Tensor> {
+    pub(super) fn process(&self, tokens: &[u32], kv_cache: &mut KvCache) -> Result<Tensor> {
         let from = kv_cache.length;
         kv_cache.reserve(self, tokens.len())?;
         let positions = Positions::new(&self.config, from, tokens.len())?;
@@ -222,7 +222,7 @@ impl Layer {
         positions: &Positions,
         cache: &LayerKvCache,
     ) -> Result<Tensor> {
-        let &NetworkConfig { heads, key_heads, head_size, .. } = form;
+        let &NetworkConfig { heads, key_heads, head_size, .. } = config;
         let count = x.dim(0)?;
         let by_head = |x: Tensor, heads| {
             x.reshape((1, count, heads, head_size))?.transpose(1, 2)?.contiguous()

@@ -121,14 +121,14 @@ fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, ErrorMessage> {
     if rules.normalize {
         tokenizer.with_normalizer(Some(NFC)).map_err(|error| gguf.error(error))?;
     }
-    tokenizer.with_pre_tokenizer(Some(rules.words));
+    tokenizer.with_pre_tokenizer(Some(rules.pre_tokenizer));
     Ok(tokenizer)
 }
 
 /// How text is split into words before tokens are matched.
 struct PreTokenizerRules {
     normalize: bool,
-    words: PreTokenizerWrapper,
+    pre_tokenizer: PreTokenizerWrapper,
     /// Whether a word that is a token itself is used as it is.
     match_whole_words: bool,
 }
@@ -144,19 +144,30 @@ impl PreTokenizerRules {
             Ok::<_, ErrorMessage>(Sequence::new(vec![split.into(), bytes(false).into()]).into())
         };
         Ok(match name {
-            "qwen2" => {
-                Self { normalize: true, words: split(word_pattern(1))?, match_whole_words: false }
-            }
-            "llama-bpe" => {
-                Self { normalize: false, words: split(word_pattern(3))?, match_whole_words: true }
-            }
+            "qwen2" => Self {
+                normalize: true,
+                pre_tokenizer: split(word_pattern(1))?,
+                match_whole_words: false,
+            },
+            "llama-bpe" => Self {
+                normalize: false,
+                pre_tokenizer: split(word_pattern(3))?,
+                match_whole_words: true,
+            },
             "smollm" => {
-                let words = Sequence::new(vec![Digits::new(true).into(), bytes(true).into()]);
-                Self { normalize: false, words: words.into(), match_whole_words: false }
+                let pre_tokenizer =
+                    Sequence::new(vec![Digits::new(true).into(), bytes(true).into()]);
+                Self {
+                    normalize: false,
+                    pre_tokenizer: pre_tokenizer.into(),
+                    match_whole_words: false,
+                }
             }
-            "gpt-2" => {
-                Self { normalize: false, words: bytes(true).into(), match_whole_words: false }
-            }
+            "gpt-2" => Self {
+                normalize: false,
+                pre_tokenizer: bytes(true).into(),
+                match_whole_words: false,
+            },
             other => {
                 return Err(gguf.error(format_args!(
                     "the pre-tokenizer `{other}` is not supported (supported: `qwen2`, `llama-bpe`, `smollm` and \

@@ -320,14 +320,14 @@ impl Rule {
     }
 
     /// Applies only if the system prompt contains this text.
-    pub fn when_system(mut self, words: impl Into<String>) -> Self {
-        self.when.system = Some(words.into());
+    pub fn when_system(mut self, text: impl Into<String>) -> Self {
+        self.when.system = Some(text.into());
         self
     }
 
     /// Applies only if the last message contains this text.
-    pub fn when_prompt(mut self, words: impl Into<String>) -> Self {
-        self.when.prompt = Some(words.into());
+    pub fn when_prompt(mut self, text: impl Into<String>) -> Self {
+        self.when.prompt = Some(text.into());
         self
     }
 

@@ -12,7 +12,7 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     let fields = fields(schema).ok_or("the schema is not a flat object")?;
     let label_matches = label_matches(&fields, text);
     let mut members = Map::new();
-    for form in order(&fields, text, &label_matches) {
+    for form in precedence(&fields, text, &label_matches) {
         for (key, value) in last_values(&fields, text, &label_matches, form) {
             members.entry(key).or_insert(value);
         }
@@ -26,7 +26,7 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
 
 /// Returns the order of precedence of label forms: first a form in which all required labels occur, and of two such
 /// forms the one that occurs last. Numbers in sentences may refer to something else, so they only fill gaps.
-fn order(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
+fn precedence(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
     let weight = |form: Form| {
         let is_whole = missing(fields, &last_values(fields, text, label_matches, form)).is_empty();
         (is_whole, label_matches.iter().rposition(|it| it.form == form))
@@ -160,9 +160,9 @@ impl Kind {
             Self::Text if text[..start].ends_with('"') => json_string(&text[start - 1..]),
             Self::Text => {
                 let line = text[start..end].lines().next()?;
-                let words =
+                let value_text =
                     line.trim_matches(|it: char| it.is_whitespace() || "*\"`,;/|{}".contains(it));
-                (!words.is_empty()).then(|| Value::from(words))
+                (!value_text.is_empty()).then(|| Value::from(value_text))
             }
         }
     }

@@ -116,9 +116,9 @@ pub(crate) fn read<T: DeserializeOwned>(
         Ok((value, notes)) => return Ok(from_prose(Rung::JsonExtracted, value, notes)),
         Err(problem) => attempts.push((Rung::JsonExtracted, problem)),
     }
-    let words = without_other_objects(schema, text, &found);
-    let words = if is_cut { without_last_word(&words) } else { &words };
-    match labels::read(schema, words).and_then(|value| fit_and_deserialize(schema, &value)) {
+    let prose = without_other_objects(schema, text, &found);
+    let prose = if is_cut { without_last_word(&prose) } else { &prose };
+    match labels::read(schema, prose).and_then(|value| fit_and_deserialize(schema, &value)) {
         Ok((value, notes)) => Ok(from_prose(Rung::Labels, value, notes)),
         Err(problem) => {
             attempts.push((Rung::Labels, problem));
@@ -160,7 +160,7 @@ fn parse_extracted<T: DeserializeOwned>(
 /// Returns the last object that matches the schema's property names, complete or broken. A reply that quotes
 /// another answer does so before its own, so an earlier object is never used if the last one is unreadable.
 fn last_object(schema: &Value, found: &[Candidate]) -> Option<usize> {
-    found.iter().rposition(|it| !it.quoted && is_about(schema, &it.json))
+    found.iter().rposition(|it| !it.quoted && matches_schema(schema, &it.json))
 }
 
 /// Returns the last value that fits, preferably without changes. Used for schemas without property names; prose
@@ -191,18 +191,18 @@ fn without_other_objects(schema: &Value, text: &str, found: &[Candidate]) -> Str
     let last = last_object(schema, found);
     let others = found.iter().enumerate().flat_map(|(n, found)| match &found.json {
         Json::Broken(members) => members.as_slice(),
-        Json::Whole(_) if Some(n) != last && is_about(schema, &found.json) => {
+        Json::Whole(_) if Some(n) != last && matches_schema(schema, &found.json) => {
             std::slice::from_ref(&found.range)
         }
         Json::Whole(_) => &[],
     });
-    let (mut words, mut at) = (String::with_capacity(text.len()), 0);
+    let (mut prose, mut at) = (String::with_capacity(text.len()), 0);
     for range in others {
-        words.push_str(&text[at..range.start]);
+        prose.push_str(&text[at..range.start]);
         at = range.end;
     }
-    words.push_str(&text[at..]);
-    words
+    prose.push_str(&text[at..]);
+    prose
 }
 
 /// Removes the last word, which may be incomplete in a truncated reply: 1 may be the start of 10.
@@ -213,7 +213,7 @@ fn without_last_word(text: &str) -> &str {
 
 /// Returns whether JSON found in prose matches the schema: it, or an object inside it, has one of the schema's
 /// names.
-fn is_about(schema: &Value, json: &Json) -> bool {
+fn matches_schema(schema: &Value, json: &Json) -> bool {
     let has_name = |it: &Map<String, Value>| has_name(schema, it);
     match json {
         Json::Whole(value) => value.as_object().is_some_and(|outer| {
@@ -300,7 +300,7 @@ impl<T> Parsed<T> {
 
 impl fmt::Display for UnreadableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no value of the wanted form in the reply")?;
+        f.write_str("the reply contains no value that fits the schema")?;
         for (n, (rung, problem)) in self.attempts.iter().enumerate() {
             write!(f, "{} {rung}: {problem}", if n == 0 { ":" } else { ";" })?;
         }

@@ -98,7 +98,7 @@ impl ByteServer {
     /// Returns a provider for this server, with long timeouts.
     pub(crate) fn provider(&self, name: &str) -> Provider {
         let provider = Provider::new(name).unwrap().key(KEY).base_url(self.url());
-        provider.model("m").timeouts(PATIENT)
+        provider.model("m").timeouts(LONG_TIMEOUTS)
     }
 
     pub(crate) fn llm(&self, name: &str) -> Llm {
@@ -134,7 +134,7 @@ impl ByteServer {
 pub(crate) const KEY: &str = "sk-very-secret-0123456789";
 
 /// Timeouts that no test reaches.
-pub(crate) const PATIENT: Timeouts = Timeouts {
+pub(crate) const LONG_TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(60),
     first_byte: Duration::from_secs(60),
     idle: Duration::from_secs(60),

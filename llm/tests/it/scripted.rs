@@ -152,15 +152,15 @@ async fn failures_are_random_and_may_follow_some_words() {
     );
     let mut failed = 0;
     for n in 0..100 {
-        let mut reply = llm.stream(format!("call {n}"));
-        let mut heard = 0;
-        while reply.next().await.is_some() {
-            heard += 1;
+        let mut stream = llm.stream(format!("call {n}"));
+        let mut received = 0;
+        while stream.next().await.is_some() {
+            received += 1;
         }
-        match reply.response().await {
-            Ok(_) => assert_eq!(heard, 4),
+        match stream.response().await {
+            Ok(_) => assert_eq!(received, 4),
             Err(error) => {
-                assert_eq!((error.kind, heard), (ErrorKind::Timeout(Phase::Idle), 2));
+                assert_eq!((error.kind, received), (ErrorKind::Timeout(Phase::Idle), 2));
                 failed += 1;
             }
         }
@@ -172,15 +172,15 @@ async fn failures_are_random_and_may_follow_some_words() {
 async fn words_are_delayed() {
     let llm = model(Script::new("slow").rule(Rule::text("one two three").timing(500, 100)));
     let start = Instant::now();
-    let mut reply = llm.stream("go");
-    let mut heard = Vec::new();
-    while let Some(piece) = reply.next().await {
+    let mut stream = llm.stream("go");
+    let mut received = Vec::new();
+    while let Some(piece) = stream.next().await {
         let Piece::Text(word) = piece else { panic!("{piece:?}") };
-        heard.push((word, start.elapsed().as_millis()));
+        received.push((word, start.elapsed().as_millis()));
     }
     let expected = [("one ", 600), ("two ", 700), ("three", 800)];
-    assert_eq!(heard, expected.map(|(word, at)| (word.to_owned(), at)));
-    let response = reply.response().await.unwrap();
+    assert_eq!(received, expected.map(|(word, at)| (word.to_owned(), at)));
+    let response = stream.response().await.unwrap();
     assert_eq!(response.latency, Duration::from_millis(800));
     assert_eq!(response.cost, Some(Money::ZERO));
     let start = Instant::now();
@@ -307,7 +307,7 @@ fn id_names_the_scripted_provider() {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Flat {
     #[schemars(range(min = 1, max = 10))]
     impact: u8,
@@ -319,7 +319,7 @@ struct Flat {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Nested {
     id: u64,
     offset: i32,
@@ -342,7 +342,7 @@ enum Level {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind")]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum Tagged {
     Buy { shares: u32 },
     Hold,
@@ -350,7 +350,7 @@ enum Tagged {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum External {
     Unit,
     Newtype(f32),
@@ -360,7 +360,7 @@ enum External {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum Untagged {
     Number(i64),
     Words(String),
@@ -368,7 +368,7 @@ enum Untagged {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum Expression {
     Number(f64),
     Sum(Vec<Self>),
@@ -376,7 +376,7 @@ enum Expression {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Flattened {
     name: String,
     #[serde(flatten)]
@@ -386,7 +386,7 @@ struct Flattened {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Collections {
     by_name: BTreeMap<String, u8>,
     by_number: BTreeMap<u32, Level>,
@@ -400,7 +400,7 @@ struct Collections {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Ranges {
     #[schemars(range(min = -5, max = -2))]
     below: i64,
@@ -413,11 +413,11 @@ struct Ranges {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Wrapper(Option<Vec<Option<Level>>>);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Tree {
     name: String,
     children: Vec<Self>,

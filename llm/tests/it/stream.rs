@@ -68,37 +68,37 @@ impl Model for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn pieces_precede_the_whole_response() {
-    let mut reply = Llm::new(Slow::default()).stream("one two three");
+    let mut stream = Llm::new(Slow::default()).stream("one two three");
     let mut pieces = Vec::new();
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         pieces.push(piece);
     }
     assert_eq!(pieces, ["one ", "two ", "three"].map(|it| Piece::Text(it.to_owned())));
-    assert_eq!(reply.response().await.unwrap().text(), "one two three");
+    assert_eq!(stream.response().await.unwrap().text(), "one two three");
 }
 
 #[tokio::test(start_paused = true)]
 async fn response_can_be_awaited_without_reading_pieces() {
-    let reply = Llm::new(Slow::default()).stream("one two");
-    assert_eq!(reply.response().await.unwrap().text(), "one two");
+    let stream = Llm::new(Slow::default()).stream("one two");
+    assert_eq!(stream.response().await.unwrap().text(), "one two");
 }
 
 #[tokio::test(start_paused = true)]
 async fn failure_ends_the_stream() {
     let llm = Llm::new(Slow { fails_after: Some(1), ..Slow::default() });
-    let mut reply = llm.stream("one two");
-    assert_eq!(reply.next().await, Some(Piece::Text("one ".to_owned())));
-    assert_eq!(reply.next().await, None);
-    assert_eq!(reply.next().await, None);
-    assert_eq!(reply.response().await.unwrap_err().kind, ErrorKind::Truncated);
+    let mut stream = llm.stream("one two");
+    assert_eq!(stream.next().await, Some(Piece::Text("one ".to_owned())));
+    assert_eq!(stream.next().await, None);
+    assert_eq!(stream.next().await, None);
+    assert_eq!(stream.response().await.unwrap_err().kind, ErrorKind::Truncated);
 }
 
 #[tokio::test(start_paused = true)]
 async fn slow_reader_pauses_the_model() {
     let slow = Slow::default();
     let said = slow.said.clone();
-    let mut reply = Llm::new(slow).stream("one two three");
-    reply.next().await;
+    let mut stream = Llm::new(slow).stream("one two three");
+    stream.next().await;
     sleep(Duration::from_secs(60)).await;
     assert_eq!(said.load(Ordering::Relaxed), 1, "the model continued without a reader");
 }
@@ -107,21 +107,21 @@ async fn slow_reader_pauses_the_model() {
 async fn dropping_the_stream_cancels_the_call() {
     let slow = Slow::default();
     let dropped = slow.dropped.clone();
-    let mut reply = Llm::new(slow).stream("one two three");
-    reply.next().await;
+    let mut stream = Llm::new(slow).stream("one two three");
+    stream.next().await;
     assert!(!dropped.load(Ordering::Relaxed));
-    drop(reply);
+    drop(stream);
     assert!(dropped.load(Ordering::Relaxed));
 }
 
 #[test]
 fn restart_is_sent_only_after_a_piece() {
-    let mut heard = Vec::new();
-    let mut hear = |piece| heard.push(piece);
-    let mut listener = Listener::new(&mut hear);
+    let mut pieces = Vec::new();
+    let mut on_piece = |piece| pieces.push(piece);
+    let mut listener = Listener::new(&mut on_piece);
     listener.restart();
     listener.send(Piece::Text("a".to_owned()));
     listener.restart();
     listener.restart();
-    assert_eq!(heard, [Piece::Text("a".to_owned()), Piece::Restart]);
+    assert_eq!(pieces, [Piece::Text("a".to_owned()), Piece::Restart]);
 }

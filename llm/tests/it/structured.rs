@@ -130,10 +130,10 @@ fn incomplete_answer_is_not_replaced_by_a_quoted_one() {
         ),
         (format!("As the critic says:\n> {CRITICS}"), "json_extracted: no JSON"),
     ] {
-        let told = scores(&reply);
+        let message = scores(&reply);
         assert!(
-            told.starts_with("no value of the wanted form") && told.contains(expected),
-            "{reply}\n{told}"
+            message.starts_with("the reply contains no value") && message.contains(expected),
+            "{reply}\n{message}"
         );
     }
     // Only the end of its last member is missing.
@@ -236,12 +236,12 @@ fn adjustments_are_listed_once() {
 fn unreadable_replies_are_explained_per_rung() {
     check(
         "I would rather not say.",
-        "no value of the wanted form in the reply: json: not JSON: expected value at line 1 column 1; \
+        "the reply contains no value that fits the schema: json: not JSON: expected value at line 1 column 1; \
          json_extracted: no JSON of this form in the reply; regex: no label of the schema is followed by a value",
     );
     check(
         r#"{"impact": "8%", "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6}"#,
-        "no value of the wanted form in the reply: json: `impact` is \"8%\", not of type integer; \
+        "the reply contains no value that fits the schema: json: `impact` is \"8%\", not of type integer; \
          json_extracted: `impact` is \"8%\", not of type integer; regex: no value follows the labels of: impact",
     );
     // Four of five is not four of ten.
@@ -411,7 +411,10 @@ async fn default_is_the_last_resort() {
     let JsonError::Unreadable { error: unreadable, .. } = &error else { panic!("{error}") };
     let rungs: Vec<Rung> = unreadable.attempts.iter().map(|it| it.0).collect();
     assert_eq!(rungs, [Rung::Json, Rung::JsonExtracted, Rung::Labels, Rung::Repaired]);
-    assert!(error.to_string().starts_with("scripted/judge: no value"), "{error}");
+    assert!(
+        error.to_string().starts_with("scripted/judge: the reply contains no value"),
+        "{error}"
+    );
 
     let llm = model([Rule::failure(ErrorKind::Overloaded)]);
     let error = llm.generate_json_or("Judge.", five).await.unwrap_err();

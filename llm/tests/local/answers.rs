@@ -61,15 +61,15 @@ async fn same_seed_gives_same_answer() {
 
 #[tokio::test]
 async fn pieces_add_up_to_the_answer() {
-    let mut reply = llm().stream(ask("Hello").temperature(1.5).seed(3).max_tokens(200));
-    let mut told = String::new();
+    let mut stream = llm().stream(ask("Hello").temperature(1.5).seed(3).max_tokens(200));
+    let mut received = String::new();
     let mut count = 0;
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         let Piece::Text(text) = piece else { panic!("{piece:?}") };
-        told += &text;
+        received += &text;
         count += 1;
     }
-    assert_eq!(reply.response().await.unwrap().text(), told);
+    assert_eq!(stream.response().await.unwrap().text(), received);
     assert!(count > 20, "{count}");
 }
 

@@ -67,7 +67,7 @@ impl Debate {
     }
 
     /// Returns the conversation so far from a speaker's view. It only grows, so a model processes it once.
-    fn heard(&self, speaker: Speaker, system: &str, log: &[Turn]) -> Request {
+    fn conversation(&self, speaker: Speaker, system: &str, log: &[Turn]) -> Request {
         let plan = Message::user(format!("The plan: {}", self.plan));
         let turns = log.iter().map(|turn| match turn.by {
             by if by == speaker => Message::assistant(turn.text.as_str()),
@@ -90,7 +90,8 @@ fn update([growth, work, owners]: [Turn; 3]) -> DebateUpdate {
 /// The first attack, which all three decision makers hear.
 async fn attack(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
-    let turn = say(&llm, Speaker::Critic, debate.heard(Speaker::Critic, CRITIC, &[])).await?;
+    let turn =
+        say(&llm, Speaker::Critic, debate.conversation(Speaker::Critic, CRITIC, &[])).await?;
     Ok(update([turn.clone(), turn.clone(), turn]).round(1_u32))
 }
 
@@ -98,8 +99,9 @@ async fn attack(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, Node
 async fn defend(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
-    let answer =
-        |at: usize| say(&llm, Speaker::Maker, debate.heard(Speaker::Maker, MAKERS[at], logs[at]));
+    let answer = |at: usize| {
+        say(&llm, Speaker::Maker, debate.conversation(Speaker::Maker, MAKERS[at], logs[at]))
+    };
     let (growth, work, owners) = tokio::try_join!(answer(0), answer(1), answer(2))?;
     Ok(update([growth, work, owners]))
 }
@@ -108,8 +110,9 @@ async fn defend(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, Node
 async fn press(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
-    let reply =
-        |at: usize| say(&llm, Speaker::Critic, debate.heard(Speaker::Critic, CRITIC, logs[at]));
+    let reply = |at: usize| {
+        say(&llm, Speaker::Critic, debate.conversation(Speaker::Critic, CRITIC, logs[at]))
+    };
     let (growth, work, owners) = tokio::try_join!(reply(0), reply(1), reply(2))?;
     Ok(update([growth, work, owners]).round(debate.round + 1))
 }
@@ -119,7 +122,7 @@ async fn score(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeE
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
     let score = async |at: usize| {
-        let request = debate.heard(Speaker::Maker, MAKERS[at], logs[at]);
+        let request = debate.conversation(Speaker::Maker, MAKERS[at], logs[at]);
         let question = "The debate is over. Score the plan from 1 to 10 as you honestly see it now: what stayed \
             unanswered lowers the scores.";
         let request = request.message(Message::user(question)).max_tokens(120);

@@ -22,7 +22,7 @@ fn check(tiny: &Tiny, expect: &str) {
     check_path(&path, expect);
 }
 
-fn words(text: &str) -> Value {
+fn string(text: &str) -> Value {
     Value::String(text.into())
 }
 
@@ -57,7 +57,7 @@ fn unsupported_networks_are_rejected() {
     );
     let experts = Tiny::new("llama").with("llama.expert_count", Value::U32(8));
     check(&experts, "FILE: mixtures of experts are not supported");
-    let scaled = Tiny::new("llama").with("llama.rope.scaling.type", words("yarn"));
+    let scaled = Tiny::new("llama").with("llama.rope.scaling.type", string("yarn"));
     check(&scaled, "FILE: scaled positions (`yarn`) are not supported");
     let uneven = Tiny::new("llama").with("llama.attention.head_count_kv", Value::U32(3));
     check(&uneven, "FILE: 4 heads, 3 of them with keys, do not divide a width of 64");
@@ -65,9 +65,9 @@ fn unsupported_networks_are_rejected() {
 
 #[test]
 fn unsupported_tokenizers_are_rejected() {
-    let sentences = Tiny::new("llama").with("tokenizer.ggml.model", words("llama"));
+    let sentences = Tiny::new("llama").with("tokenizer.ggml.model", string("llama"));
     check(&sentences, "FILE: the tokenizer `llama` is not supported (supported: `gpt2`");
-    let rules = Tiny::new("llama").with("tokenizer.ggml.pre", words("tekken"));
+    let rules = Tiny::new("llama").with("tokenizer.ggml.pre", string("tekken"));
     check(&rules, "FILE: the pre-tokenizer `tekken` is not supported (supported: `qwen2`");
 }
 
@@ -75,7 +75,7 @@ fn unsupported_tokenizers_are_rejected() {
 fn unsupported_chat_templates_are_rejected() {
     let key = "tokenizer.chat_template";
     check(&Tiny::new("qwen2").without(key), "FILE: no chat template");
-    let other = Tiny::new("qwen2").with(key, words("[INST] {{ content }} [/INST]"));
+    let other = Tiny::new("qwen2").with(key, string("[INST] {{ content }} [/INST]"));
     check(&other, "FILE: unsupported chat template");
 }
 

@@ -27,9 +27,9 @@ pub(crate) struct Tiny {
 impl Tiny {
     pub(crate) fn new(architecture: &str) -> Self {
         let mut tiny = Self { metadata: vec![], tensors: vec![], chance: 1 };
-        let words = |text: &str| Value::String(text.into());
+        let string = |text: &str| Value::String(text.into());
         let mut set = |key: &str, value| tiny.metadata.push((key.into(), value));
-        set("general.architecture", words(architecture));
+        set("general.architecture", string(architecture));
         for (key, number) in [
             ("block_count", LAYERS),
             ("embedding_length", WIDTH),
@@ -41,15 +41,15 @@ impl Tiny {
         }
         set(&format!("{architecture}.attention.layer_norm_rms_epsilon"), Value::F32(1e-5));
         let (tokens, kinds) = vocabulary();
-        let list = |items: &[String]| Value::Array(items.iter().map(|it| words(it)).collect());
-        set("tokenizer.ggml.model", words("gpt2"));
-        set("tokenizer.ggml.pre", words("gpt-2"));
+        let list = |items: &[String]| Value::Array(items.iter().map(|it| string(it)).collect());
+        set("tokenizer.ggml.model", string("gpt2"));
+        set("tokenizer.ggml.pre", string("gpt-2"));
         set("tokenizer.ggml.tokens", list(&tokens));
         set("tokenizer.ggml.token_type", Value::Array(kinds.into_iter().map(Value::I32).collect()));
         set("tokenizer.ggml.merges", list(&["e n".to_owned()]));
         set(
             "tokenizer.chat_template",
-            words("{{ '<|im_start|>' + role + content + '<|im_end|>' }}"),
+            string("{{ '<|im_start|>' + role + content + '<|im_end|>' }}"),
         );
         tiny.weights(architecture, tokens.len());
         tiny

@@ -9,7 +9,7 @@ use super::super::{
 use crate::{ErrorKind, Finish, Listener, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     if !body["error"].is_null() {
         return Err(call_error::from_body(body));
     }

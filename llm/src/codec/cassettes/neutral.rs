@@ -101,21 +101,21 @@ fn text(value: &Value, name: &str) -> String {
 
 /// Reads a text or a list of texts and merges them into one text. Removes and notes parts of other types.
 fn merge_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
-    let words = match &value[name] {
-        Value::String(words) => words.clone(),
-        Value::Array(parts) => parts.iter().map(|part| words_of(part, notes)).collect(),
+    let content_text = match &value[name] {
+        Value::String(content_text) => content_text.clone(),
+        Value::Array(parts) => parts.iter().map(|part| part_text(part, notes)).collect(),
         _ => String::new(),
     };
-    value[name] = words.clone().into();
-    words
+    value[name] = content_text.clone().into();
+    content_text
 }
 
-fn words_of(part: &Value, notes: &mut Vec<String>) -> String {
+fn part_text(part: &Value, notes: &mut Vec<String>) -> String {
     if !part["cache_control"].is_null() {
         notes.push("a breakpoint inside a message".to_owned());
     }
     match part["text"].as_str() {
-        Some(words) => words.to_owned(),
+        Some(content_text) => content_text.to_owned(),
         None => {
             notes.push(format!("content `{}`", text(part, "type")));
             String::new()

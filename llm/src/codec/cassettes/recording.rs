@@ -98,7 +98,7 @@ impl Recording {
 
 /// Returns the hand-written recordings of this repository.
 pub(super) fn own() -> Vec<Recording> {
-    let recordings = folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire"));
+    let recordings = read_dir(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire"));
     assert!(recordings.len() >= 12, "the repository's own recordings are missing");
     recordings
 }
@@ -111,7 +111,7 @@ pub(super) fn all() -> &'static [Recording] {
         let others = env::var_os("LLM_CASSETTES").map(PathBuf::from);
         let others = others.unwrap_or_else(|| here.join("../../shared/cassettes"));
         if others.is_dir() {
-            recordings.extend(folder(&others));
+            recordings.extend(read_dir(&others));
         } else {
             println!(
                 "SKIPPED: no recordings of real providers at {}; set LLM_CASSETTES to their \
@@ -125,16 +125,16 @@ pub(super) fn all() -> &'static [Recording] {
     &ALL
 }
 
-fn folder(root: &Path) -> Vec<Recording> {
+fn read_dir(root: &Path) -> Vec<Recording> {
     let mut files = Vec::new();
     find(root, &mut files);
     files.sort();
     files.iter().flat_map(|file| read(root, file)).collect()
 }
 
-fn find(folder: &Path, files: &mut Vec<PathBuf>) {
+fn find(directory: &Path, files: &mut Vec<PathBuf>) {
     for entry in
-        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
     {
         let path = entry.unwrap().path();
         let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");

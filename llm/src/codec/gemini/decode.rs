@@ -9,7 +9,7 @@ use super::super::{
 use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut chunks = ChunkDecoder::default();
     chunks.chunk(body, &mut Listener::null())?;
     if chunks.builder.finish.is_none() {
@@ -115,9 +115,9 @@ impl ChunkDecoder {
                 Ok(Finish::Other(reason.to_owned()))
             }
             "MALFORMED_FUNCTION_CALL" => {
-                let words = json_util::capped(json_util::text(candidate, "finishMessage"));
+                let finish_message = json_util::capped(json_util::text(candidate, "finishMessage"));
                 Err(json_util::malformed(&format!(
-                    "the model wrote a tool call that cannot be parsed: {words}"
+                    "the model wrote a tool call that cannot be parsed: {finish_message}"
                 )))
             }
             other => Ok(Finish::Other(other.to_owned())),

@@ -66,7 +66,7 @@ fn put_thought(text: &str, signature: &str, parts: &mut Vec<Value>) {
         _ if !text.is_empty() => {
             parts.push(json!({ "text": text, "thought": true, "thoughtSignature": signature }));
         }
-        Some(words) if is_open(words) => words["thoughtSignature"] = signature.into(),
+        Some(text_part) if is_open(text_part) => text_part["thoughtSignature"] = signature.into(),
         _ => parts.push(json!({ "text": "", "thoughtSignature": signature })),
     }
 }

@@ -9,7 +9,7 @@ use super::super::{
 use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut lines = LineDecoder::default();
     lines.line(body, &mut Listener::null())?;
     if !body["message"].is_object() {

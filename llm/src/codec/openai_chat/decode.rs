@@ -9,7 +9,7 @@ use super::super::{
 use crate::{ErrorKind, Finish, Listener, Money, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn whole(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut chunks = ChunkDecoder::default();
     let listener = &mut Listener::null();
     chunks.chunk(body, "message", listener)?;

@@ -9,7 +9,7 @@ use super::super::{
 use crate::{ErrorKind, Finish, Listener, Piece, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn whole(response: &Value) -> Result<DecodedResponse, CallError> {
+pub(super) fn body(response: &Value) -> Result<DecodedResponse, CallError> {
     if !response["error"].is_null() {
         return Err(call_error::from_body(response));
     }
@@ -49,7 +49,7 @@ impl StreamDecoder for EventDecoder {
                 take_item(&mut ResponseBuilder::default(), &event["item"], listener);
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
-                self.answer = Some(whole(&event["response"]));
+                self.answer = Some(body(&event["response"]));
             }
             "error" => return Err(call_error::from_body(&event)),
             // Starts and ends of parts, and event types without an equivalent here.

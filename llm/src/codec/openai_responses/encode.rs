@@ -67,14 +67,14 @@ fn items(message: &Message) -> Vec<Value> {
     for part in &message.parts {
         match part {
             Part::Text { text } => {
-                let words = json!({ "type": kind, "text": text });
+                let content_part = json!({ "type": kind, "text": text });
                 // Reasoning items also have a `content`, which must not receive text.
                 let message = items.last_mut().filter(|it| it["type"] == "message");
                 match message.and_then(|it| it["content"].as_array_mut()) {
-                    Some(content) => content.push(words),
-                    None => {
-                        items.push(json!({ "type": "message", "role": role, "content": [words] }))
-                    }
+                    Some(content) => content.push(content_part),
+                    None => items.push(
+                        json!({ "type": "message", "role": role, "content": [content_part] }),
+                    ),
                 }
             }
             Part::Reasoning { opaque, .. } => {

@@ -6,7 +6,7 @@ use llm::{ErrorKind, Llm, Piece, Timeouts};
 use tokio::time::sleep;
 
 use super::{
-    ByteServer, KEY, Move, PATIENT,
+    ByteServer, KEY, LONG_TIMEOUTS, Move,
     answers::{CHAT, TEXT, WIRES, answer, hello, write},
 };
 
@@ -55,8 +55,8 @@ async fn broken_connection_is_a_retryable_error() {
 
 #[tokio::test]
 async fn refused_connection_is_unreachable() {
-    let nobody = ByteServer::start([vec![]]).await.provider(CHAT.provider);
-    let llm = nobody.base_url("http://127.0.0.1:1").build().unwrap();
+    let unreachable = ByteServer::start([vec![]]).await.provider(CHAT.provider);
+    let llm = unreachable.base_url("http://127.0.0.1:1").build().unwrap();
     let error = llm.generate(hello()).await.unwrap_err();
     assert_eq!((error.kind, error.is_retryable()), (ErrorKind::Unreachable, true), "{error}");
 }
@@ -87,10 +87,10 @@ async fn dropped_stream_closes_its_connection() {
     for wire in &WIRES {
         let chunked = wire.chunked();
         let server = ByteServer::start([write(&chunked[..chunked.len() - 20])]).await;
-        let mut reply = wire.provider(&server).build().unwrap().stream(hello());
-        assert_eq!(reply.next().await, Some(Piece::Text("Grü".to_owned())));
+        let mut stream = wire.provider(&server).build().unwrap().stream(hello());
+        assert_eq!(stream.next().await, Some(Piece::Text("Grü".to_owned())));
         server.n_open(1).await;
-        drop(reply);
+        drop(stream);
         server.n_open(0).await;
     }
 }
@@ -102,11 +102,11 @@ async fn pieces_arrive_before_the_response_is_complete() {
     let pause = Duration::from_millis(300);
     let moves = vec![Move::Write(first.to_vec()), Move::Wait(pause), Move::Write(rest.to_vec())];
     let server = ByteServer::start([moves]).await;
-    let mut reply = server.llm(CHAT.provider).stream(hello());
-    assert_eq!(reply.next().await, Some(Piece::Text("Grü".to_owned())));
+    let mut stream = server.llm(CHAT.provider).stream(hello());
+    assert_eq!(stream.next().await, Some(Piece::Text("Grü".to_owned())));
     tokio::select! {
         () = sleep(pause / 10) => {}
-        response = reply.response() => panic!("the response was complete at once: {response:?}"),
+        response = stream.response() => panic!("the response was complete at once: {response:?}"),
     }
 }
 
@@ -153,10 +153,10 @@ async fn errors_and_debug_output_show_neither_key_nor_query() {
     let nonsense = ByteServer::start([vec![Move::Write(b"SMTP?\r\n\r\n".to_vec())]]).await;
     let broken =
         ByteServer::start([vec![Move::Write(CHAT.plain()[..90].to_vec()), Move::Close]]).await;
-    let nobody = "http://127.0.0.1:1".to_owned();
-    for base in [silent.url(), nonsense.url(), broken.url(), nobody] {
+    let unreachable = "http://127.0.0.1:1".to_owned();
+    for base in [silent.url(), nonsense.url(), broken.url(), unreachable] {
         let provider = silent.provider(CHAT.provider).header("x-more", "hidden");
-        let timeouts = Timeouts { first_byte: Duration::from_millis(200), ..PATIENT };
+        let timeouts = Timeouts { first_byte: Duration::from_millis(200), ..LONG_TIMEOUTS };
         let provider = provider.base_url(format!("{base}/path?token=hidden")).timeouts(timeouts);
         let shown = format!("{provider:?}");
         let llm = provider.build().unwrap();

@@ -6,31 +6,31 @@ use llm::{Error, ErrorKind, Finish, Llm, Response, Timeouts};
 use tokio::task::JoinSet;
 
 use super::{
-    ByteServer, Move, PATIENT,
+    ByteServer, LONG_TIMEOUTS, Move,
     answers::{TEXT, WIRES, Wire, hello, write},
 };
 
 /// Number of concurrent calls.
-const AT_ONCE: usize = 128;
+const CONCURRENCY: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Asked {
+enum CallMode {
     Whole,
     Streamed,
 }
 
 const STREAM: Case = Case {
-    asked: Asked::Streamed,
+    mode: CallMode::Streamed,
     answer: Wire::chunked,
     then: &[Move::Close],
-    timeouts: PATIENT,
+    timeouts: LONG_TIMEOUTS,
     is_expected: is_broken,
 };
 
 /// How a server behaves after part of its response, and the expected error.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    asked: Asked,
+    mode: CallMode,
     /// Returns the complete response bytes.
     answer: fn(&Wire) -> Vec<u8>,
     /// What the server does after part of the response.
@@ -44,7 +44,7 @@ impl Case {
     async fn check(self) {
         for wire in &WIRES {
             let n_bytes = (self.answer)(wire).len();
-            for lengths in (0..=n_bytes).collect::<Vec<_>>().chunks(AT_ONCE) {
+            for lengths in (0..=n_bytes).collect::<Vec<_>>().chunks(CONCURRENCY) {
                 let calls = lengths.iter().map(|&length| self.check_one(wire, length));
                 calls.collect::<JoinSet<()>>().join_all().await;
             }
@@ -58,9 +58,8 @@ impl Case {
         moves.extend_from_slice(self.then);
         let server = ByteServer::start([moves]).await;
         let llm = wire.provider(&server).timeouts(self.timeouts).build().unwrap();
-        let place =
-            format!("{} {:?}: {length} of {} bytes", wire.provider, self.asked, bytes.len());
-        match ask(&llm, self.asked).await {
+        let place = format!("{} {:?}: {length} of {} bytes", wire.provider, self.mode, bytes.len());
+        match call(&llm, self.mode).await {
             Ok(response) => check_full(&response, &place),
             Err(error) => {
                 assert!((self.is_expected)(&error), "{place}: {error}");
@@ -71,10 +70,10 @@ impl Case {
     }
 }
 
-async fn ask(llm: &Llm, asked: Asked) -> Result<Response, Error> {
-    match asked {
-        Asked::Whole => llm.generate(hello()).await,
-        Asked::Streamed => llm.stream(hello()).response().await,
+async fn call(llm: &Llm, mode: CallMode) -> Result<Response, Error> {
+    match mode {
+        CallMode::Whole => llm.generate(hello()).await,
+        CallMode::Streamed => llm.stream(hello()).response().await,
     }
 }
 
@@ -111,12 +110,12 @@ async fn reset_stream_is_an_error_or_complete() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_response_is_an_error_or_complete() {
-    Case { asked: Asked::Whole, answer: Wire::plain, ..STREAM }.check().await;
+    Case { mode: CallMode::Whole, answer: Wire::plain, ..STREAM }.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stalled_stream_times_out_or_is_complete() {
     let short = Duration::from_millis(100);
-    let timeouts = Timeouts { first_byte: short, idle: short, ..PATIENT };
+    let timeouts = Timeouts { first_byte: short, idle: short, ..LONG_TIMEOUTS };
     Case { then: &[], timeouts, is_expected: is_late, ..STREAM }.check().await;
 }

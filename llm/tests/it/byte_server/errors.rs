@@ -95,12 +95,12 @@ async fn messages_are_safe_to_display() {
 #[tokio::test]
 async fn truncated_messages_contain_no_part_of_the_key() {
     for n_before in [480, 490, 500, 570, 580, 590, 980, 990, 1000] {
-        let words = format!("{}{KEY} {}", "x".repeat(n_before), "y".repeat(20_000));
+        let text = format!("{}{KEY} {}", "x".repeat(n_before), "y".repeat(20_000));
         let cases = [
-            ("401 Unauthorized", words.clone()),
+            ("401 Unauthorized", text.clone()),
             // Also in place of a response.
-            ("200 OK", words.clone()),
-            ("200 OK", format!(r#"{{"error":{{"message":"{words}"}}}}"#)),
+            ("200 OK", text.clone()),
+            ("200 OK", format!(r#"{{"error":{{"message":"{text}"}}}}"#)),
         ];
         for (status, body) in cases {
             for error in errors(status, "", &body).await {

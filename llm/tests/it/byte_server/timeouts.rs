@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    ByteServer, Move, PATIENT,
+    ByteServer, LONG_TIMEOUTS, Move,
     answers::{CHAT, WIRES, hello, write},
 };
 
@@ -25,7 +25,7 @@ fn check(error: &llm::Error, phase: Phase) {
 #[tokio::test]
 async fn missing_response_times_out() {
     let server = ByteServer::start([vec![]]).await;
-    let timeouts = Timeouts { first_byte: SHORT, ..PATIENT };
+    let timeouts = Timeouts { first_byte: SHORT, ..LONG_TIMEOUTS };
     for wire in &WIRES {
         let llm = wire.provider(&server).timeouts(timeouts).build().unwrap();
         check(&llm.generate(hello()).await.unwrap_err(), Phase::FirstByte);
@@ -37,14 +37,14 @@ async fn missing_response_times_out() {
 #[tokio::test]
 async fn missing_body_times_out() {
     let server = ByteServer::start([write(CHAT.head("Transfer-Encoding: chunked"))]).await;
-    let timeouts = Timeouts { first_byte: SHORT, ..PATIENT };
+    let timeouts = Timeouts { first_byte: SHORT, ..LONG_TIMEOUTS };
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
     check(&llm.stream(hello()).response().await.unwrap_err(), Phase::FirstByte);
 }
 
 #[tokio::test]
 async fn stalled_body_times_out() {
-    let timeouts = Timeouts { idle: SHORT, ..PATIENT };
+    let timeouts = Timeouts { idle: SHORT, ..LONG_TIMEOUTS };
     for wire in &WIRES {
         let plain = wire.plain();
         let server = ByteServer::start([write(&plain[..plain.len() - 20])]).await;
@@ -63,7 +63,7 @@ async fn endless_response_times_out() {
         moves.extend([Move::Write(b": wait\n\n".to_vec()), Move::Wait(Duration::from_millis(10))]);
     }
     let server = ByteServer::start([moves]).await;
-    let timeouts = Timeouts { total: SHORT, ..PATIENT };
+    let timeouts = Timeouts { total: SHORT, ..LONG_TIMEOUTS };
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
     check(&llm.stream(hello()).response().await.unwrap_err(), Phase::Total);
     server.n_open(0).await;
@@ -73,7 +73,7 @@ async fn endless_response_times_out() {
 #[tokio::test]
 async fn slow_response_does_not_time_out() {
     let idle = Duration::from_secs(2);
-    let timeouts = Timeouts { first_byte: idle, idle, ..PATIENT };
+    let timeouts = Timeouts { first_byte: idle, idle, ..LONG_TIMEOUTS };
     let pieces = CHAT.chunked();
     let pieces = pieces.chunks(pieces.len() / 50);
     let moves: Vec<Move> = pieces
@@ -90,7 +90,7 @@ async fn slow_response_does_not_time_out() {
 async fn stalled_tls_handshake_times_out() {
     let server = ByteServer::start([vec![]]).await;
     let provider = server.provider(CHAT.provider).base_url(server.url().replace("http", "https"));
-    let timeouts = Timeouts { connect: SHORT, ..PATIENT };
+    let timeouts = Timeouts { connect: SHORT, ..LONG_TIMEOUTS };
     let llm = provider.timeouts(timeouts).build().unwrap();
     check(&llm.generate(hello()).await.unwrap_err(), Phase::Connect);
 }
@@ -107,7 +107,7 @@ async fn stalled_connect_times_out() {
         waiting.push(stream.unwrap());
     }
     let provider = Provider::new(CHAT.provider).unwrap().base_url(format!("http://{address}"));
-    let timeouts = Timeouts { connect: SHORT, ..PATIENT };
+    let timeouts = Timeouts { connect: SHORT, ..LONG_TIMEOUTS };
     let llm = provider.model("m").timeouts(timeouts).build().unwrap();
     check(&llm.generate(hello()).await.unwrap_err(), Phase::Connect);
 }

@@ -236,12 +236,12 @@ struct Ran {
 /// Runs the calls; they use `times` as many tokens as planned.
 async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
     let cost = Arc::new(Mutex::new(vec![None; plans.len()]));
-    let (owned, noted) = (plans.to_vec(), cost.clone());
-    let (llm, _) = fake(move |_, words| {
-        let number: usize = words.parse().unwrap();
+    let (owned, log) = (plans.to_vec(), cost.clone());
+    let (llm, _) = fake(move |_, prompt| {
+        let number: usize = prompt.parse().unwrap();
         let plan = owned[number].clone();
-        let all = reserved(&Request::new(words).max_tokens(plan.max_tokens));
-        let note = |cost| noted.lock().unwrap()[number] = Some(cost);
+        let all = reserved(&Request::new(prompt).max_tokens(plan.max_tokens));
+        let note = |cost| log.lock().unwrap()[number] = Some(cost);
         let outcome = match plan.ends {
             End::Answered(uses) => {
                 let output = all * uses / 1_000 * times;
@@ -270,11 +270,11 @@ async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
         calls.spawn(async move {
             sleep(Duration::from_millis(plan.comes_at)).await;
             let request = Request::new(number.to_string()).max_tokens(plan.max_tokens);
-            let patience = match plan.ends {
+            let limit = match plan.ends {
                 End::DroppedAfter(millis) => Duration::from_millis(millis),
                 _ => Duration::MAX,
             };
-            (number, timeout(patience, llm.generate(request)).await.ok())
+            (number, timeout(limit, llm.generate(request)).await.ok())
         });
     }
     let mut outcomes = calls.join_all().await;

@@ -101,7 +101,7 @@ async fn cached_responses_are_streamed() {
     let (llm, _) = fake(|_, _| async { Ok(answer("here")) });
     let llm = llm.cache(Arc::new(MemoryCache::new()));
     llm.generate("?").await.unwrap();
-    let mut reply = llm.stream("?");
-    assert_eq!(reply.next().await, Some(Piece::Text("here".to_owned())));
-    assert_eq!(reply.next().await, None);
+    let mut stream = llm.stream("?");
+    assert_eq!(stream.next().await, Some(Piece::Text("here".to_owned())));
+    assert_eq!(stream.next().await, None);
 }

@@ -33,14 +33,14 @@ struct Deps {
 async fn ask(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
     let llm = cx.deps().llm.clone().journal(cx);
     let (first, second) = tokio::join!(llm.generate("same"), llm.generate("same"));
-    let mut reply = llm.stream("other");
+    let mut stream = llm.stream("other");
     let mut said = vec![first?.text(), second?.text()];
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         if let Piece::Text(text) = piece {
             said.push(text);
         }
     }
-    reply.response().await?;
+    stream.response().await?;
     if cx.deps().fails.swap(false, Ordering::Relaxed) {
         return Err(NodeError::terminal("the process dies"));
     }
@@ -58,7 +58,8 @@ fn deps(llm: Llm) -> Deps {
 
 #[tokio::test]
 async fn resumed_node_does_not_repeat_calls() {
-    let (llm, calls) = fake(|number, words| async move { Ok(answer(format!("{words} {number}"))) });
+    let (llm, calls) =
+        fake(|number, prompt| async move { Ok(answer(format!("{prompt} {number}"))) });
     let thread = graph().thread("t", deps(llm));
     thread.run(Log::default()).await.unwrap_err();
     assert_eq!(calls.load(Ordering::Relaxed), 3);
@@ -72,9 +73,9 @@ async fn resumed_node_does_not_repeat_calls() {
 async fn failed_calls_are_repeated() {
     let seen = Arc::new(AtomicUsize::new(0));
     let times = seen.clone();
-    let (llm, calls) = fake(move |_, words| {
-        let fails = words == "other" && times.fetch_add(1, Ordering::Relaxed) == 0;
-        async move { if fails { Err(error(ErrorKind::Truncated)) } else { Ok(answer(words)) } }
+    let (llm, calls) = fake(move |_, prompt| {
+        let fails = prompt == "other" && times.fetch_add(1, Ordering::Relaxed) == 0;
+        async move { if fails { Err(error(ErrorKind::Truncated)) } else { Ok(answer(prompt)) } }
     });
     let thread = graph().thread("t", deps(llm));
     let failed = thread.run(Log::default()).await.unwrap_err();

@@ -20,10 +20,10 @@ use tokio::{
 };
 
 const CALLS: usize = 10_000;
-const AT_ONCE: usize = 64;
+const CONCURRENCY: usize = 64;
 
 /// Prompt of calls that are cancelled. The server may still process them, but does not count them.
-const GIVEN_UP: &str = "given up";
+const CANCELLED: &str = "given up";
 
 /// What the server has counted.
 #[derive(Debug, Default)]
@@ -49,15 +49,15 @@ async fn converse(stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(body) = read(&mut stream).await? {
         let request: Value = serde_json::from_slice(&body)?;
-        let words = &request["messages"][0]["content"];
-        let counted = usize::from(words != GIVEN_UP);
+        let prompt = &request["messages"][0]["content"];
+        let counted = usize::from(prompt != CANCELLED);
         let running = counts.running.fetch_add(counted, Ordering::Relaxed) + counted;
         counts.most.fetch_max(running, Ordering::Relaxed);
         sleep(Duration::from_millis(1)).await;
         // Count before the client can know that its call is over.
         counts.running.fetch_sub(counted, Ordering::Relaxed);
         counts.answered.fetch_add(counted, Ordering::Relaxed);
-        write(&mut stream, words).await?;
+        write(&mut stream, prompt).await?;
     }
     Ok(())
 }
@@ -79,8 +79,8 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> 
     Ok(None)
 }
 
-async fn write(stream: &mut BufReader<TcpStream>, words: &Value) -> io::Result<()> {
-    let message = json!({ "role": "assistant", "content": words });
+async fn write(stream: &mut BufReader<TcpStream>, prompt: &Value) -> io::Result<()> {
+    let message = json!({ "role": "assistant", "content": prompt });
     let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
     let body = json!({ "model": "echo", "choices": [choice], "usage": {} }).to_string();
     let length = body.len();
@@ -95,17 +95,17 @@ async fn ten_thousand_concurrent_calls() {
     let remote = Provider::new("openai-compatible").unwrap().base_url(url).model("echo").build();
     let counts = Arc::new(Counts::default());
     let server = tokio::spawn(serve(listener, counts.clone()));
-    let llm = remote.unwrap().rate_limit(&RateLimiter::new(RateLimit::new(AT_ONCE)));
+    let llm = remote.unwrap().rate_limit(&RateLimiter::new(RateLimit::new(CONCURRENCY)));
 
     let before = resident();
     let (mut calls, mut dropped) = (JoinSet::new(), JoinSet::new());
     for number in 0..CALLS {
-        let (kept, given_up) = (llm.clone(), llm.clone());
+        let (kept, cancelled) = (llm.clone(), llm.clone());
         calls.spawn(async move { kept.generate(number.to_string()).await.unwrap().text() });
         if number % 10 == 0 {
             // In addition, a tenth as many calls are cancelled, most of them while they wait.
-            let patience = Duration::from_micros(number as u64 * 10);
-            dropped.spawn(async move { timeout(patience, given_up.generate(GIVEN_UP)).await });
+            let limit = Duration::from_micros(number as u64 * 10);
+            dropped.spawn(async move { timeout(limit, cancelled.generate(CANCELLED)).await });
         }
     }
     while counts.answered.load(Ordering::Relaxed) < CALLS / 4 {
@@ -114,20 +114,23 @@ async fn ten_thousand_concurrent_calls() {
     // By now every call has started, and most of them wait.
     let grown = resident().saturating_sub(before);
     let answers: BTreeSet<String> = calls.join_all().await.into_iter().collect();
-    let given_up = dropped.join_all().await.iter().filter(|it| it.is_err()).count();
+    let cancelled = dropped.join_all().await.iter().filter(|it| it.is_err()).count();
 
     assert_eq!(answers.len(), CALLS, "a call was lost or answered twice");
     assert_eq!(answers, (0..CALLS).map(|it| it.to_string()).collect());
     let most = counts.most.load(Ordering::Relaxed);
-    assert!(most <= AT_ONCE, "{most} concurrent calls");
-    assert!(most > AT_ONCE / 8, "only {most} concurrent calls: the rate limiter is too strict");
+    assert!(most <= CONCURRENCY, "{most} concurrent calls");
+    assert!(most > CONCURRENCY / 8, "only {most} concurrent calls: the rate limiter is too strict");
     let connections = counts.open.load(Ordering::Relaxed);
-    assert!(connections <= 2 * AT_ONCE, "waiting calls hold connections: {connections} are open");
+    assert!(
+        connections <= 2 * CONCURRENCY,
+        "waiting calls hold connections: {connections} are open"
+    );
     assert!(grown < 64 << 20, "{CALLS} waiting calls hold {grown} bytes");
     let answered = counts.answered.load(Ordering::Relaxed);
     assert_eq!(answered, CALLS);
     println!(
-        "{answered} answered, {most} concurrent, {connections} connections, {grown} bytes, {given_up} cancelled"
+        "{answered} answered, {most} concurrent, {connections} connections, {grown} bytes, {cancelled} cancelled"
     );
     server.abort();
 }

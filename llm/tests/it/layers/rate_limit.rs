@@ -21,20 +21,20 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns a model with this latency, and a log of the time in milliseconds and the text of each call.
 fn slow(takes: Duration) -> (Llm, Arc<Mutex<Vec<(u128, String)>>>) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (start, noted) = (Instant::now(), asked.clone());
-    let (llm, _) = fake(move |_, words| {
-        noted.lock().unwrap().push((start.elapsed().as_millis(), words));
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let (start, log) = (Instant::now(), calls.clone());
+    let (llm, _) = fake(move |_, prompt| {
+        log.lock().unwrap().push((start.elapsed().as_millis(), prompt));
         async move {
             sleep(takes).await;
             Ok(answer("here"))
         }
     });
-    (llm, asked)
+    (llm, calls)
 }
 
 /// Makes `n` concurrent calls and returns the seconds at which the model was called, in order.
-async fn seconds(llm: &Llm, asked: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec<u128> {
+async fn seconds(llm: &Llm, call_log: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec<u128> {
     let mut calls = JoinSet::new();
     for number in 0..n {
         let llm = llm.clone();
@@ -43,55 +43,55 @@ async fn seconds(llm: &Llm, asked: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec
     for outcome in calls.join_all().await {
         outcome.unwrap();
     }
-    let asked = std::mem::take(&mut *asked.lock().unwrap());
-    let words: Vec<_> = asked.iter().map(|it| it.1.parse::<usize>().unwrap()).collect();
-    assert!(words.is_sorted(), "calls are not served in order of arrival: {words:?}");
-    asked.iter().map(|it| it.0 / 1_000).collect()
+    let call_log = std::mem::take(&mut *call_log.lock().unwrap());
+    let numbers: Vec<_> = call_log.iter().map(|it| it.1.parse::<usize>().unwrap()).collect();
+    assert!(numbers.is_sorted(), "calls are not served in order of arrival: {numbers:?}");
+    call_log.iter().map(|it| it.0 / 1_000).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrency_is_limited() {
-    let (llm, asked) = slow(SECOND);
+    let (llm, calls) = slow(SECOND);
     let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(3)));
-    assert_eq!(seconds(&llm, &asked, 8).await, [0, 0, 0, 1, 1, 1, 2, 2]);
+    assert_eq!(seconds(&llm, &calls, 8).await, [0, 0, 0, 1, 1, 1, 2, 2]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_per_minute_are_limited() {
-    let (llm, asked) = slow(Duration::ZERO);
+    let (llm, calls) = slow(Duration::ZERO);
     let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).requests_per_minute(3)));
-    assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 0, 61, 61, 61, 122]);
+    assert_eq!(seconds(&llm, &calls, 7).await, [0, 0, 0, 61, 61, 61, 122]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tokens_per_minute_are_limited() {
     // A call reserves its request and 4,096 tokens, so two fit at first. Each uses 1,100 in the end.
-    let (llm, asked) = slow(SECOND);
+    let (llm, calls) = slow(SECOND);
     let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).tokens_per_minute(10_000)));
-    assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 1, 2, 3, 4, 61]);
+    assert_eq!(seconds(&llm, &calls, 7).await, [0, 0, 1, 2, 3, 4, 61]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn call_above_the_limit_runs_alone() {
-    let (llm, asked) = slow(SECOND);
+    let (llm, calls) = slow(SECOND);
     let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).tokens_per_minute(10)));
-    assert_eq!(seconds(&llm, &asked, 3).await, [0, 61, 122]);
+    assert_eq!(seconds(&llm, &calls, 3).await, [0, 61, 122]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn models_share_a_rate_limiter() {
-    let gate = RateLimiter::new(RateLimit::new(1));
-    let (llm, asked) = slow(SECOND);
-    let (one, other) = (llm.clone().rate_limit(&gate), llm.rate_limit(&gate.clone()));
+    let limiter = RateLimiter::new(RateLimit::new(1));
+    let (llm, calls) = slow(SECOND);
+    let (one, other) = (llm.clone().rate_limit(&limiter), llm.rate_limit(&limiter.clone()));
     let (first, second) = tokio::join!(one.generate("0"), other.generate("1"));
     assert!(first.is_ok() && second.is_ok());
-    let times: Vec<_> = asked.lock().unwrap().iter().map(|it| it.0).collect();
+    let times: Vec<_> = calls.lock().unwrap().iter().map(|it| it.0).collect();
     assert_eq!(times, [0, 1_000]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_release_their_slots() {
-    let (llm, asked) = slow(100 * SECOND);
+    let (llm, calls) = slow(100 * SECOND);
     let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(1)));
     let running = timeout(2 * SECOND, llm.generate("0"));
     let waiting = async {
@@ -104,17 +104,17 @@ async fn dropped_calls_release_their_slots() {
     };
     let (running, waiting, behind) = tokio::join!(running, waiting, behind);
     assert!(running.is_err() && waiting.is_err() && behind.is_ok());
-    assert_eq!(*asked.lock().unwrap(), [(0, "0".to_owned()), (2_000, "2".to_owned())]);
+    assert_eq!(*calls.lock().unwrap(), [(0, "0".to_owned()), (2_000, "2".to_owned())]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropped_call_releases_response_tokens() {
-    let (llm, asked) = slow(10 * SECOND);
+    let (llm, calls) = slow(10 * SECOND);
     let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(9).tokens_per_minute(10_000)));
-    let request = |words: &str| Request::new(words).max_tokens(9_000);
+    let request = |prompt: &str| Request::new(prompt).max_tokens(9_000);
     assert!(timeout(SECOND, llm.generate(request("0"))).await.is_err());
     llm.generate(request("1")).await.unwrap();
-    let times: Vec<_> = asked.lock().unwrap().iter().map(|it| it.0).collect();
+    let times: Vec<_> = calls.lock().unwrap().iter().map(|it| it.0).collect();
     assert_eq!(times, [0, 1_000]);
 }
 
@@ -132,9 +132,9 @@ async fn unreported_tokens_count_in_full() {
 #[tokio::test(start_paused = true)]
 async fn requested_pause_applies_to_all_calls() {
     let (times, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
-    let noted = times.clone();
+    let log = times.clone();
     let (llm, calls) = fake(move |number, _| {
-        noted.lock().unwrap().push(start.elapsed().as_secs());
+        log.lock().unwrap().push(start.elapsed().as_secs());
         async move { if number == 0 { Err(rate_limited(20 * SECOND)) } else { Ok(answer("here")) } }
     });
     let llm = llm
@@ -202,8 +202,8 @@ proptest! {
         requests in 1..30u64,
         tokens in 1_000..20_000u64,
     ) {
-        let pace = RateLimit::new(concurrency).requests_per_minute(requests).tokens_per_minute(tokens);
-        let (seen, most, done) = paused(run(&plans, pace, tokens));
+        let limit = RateLimit::new(concurrency).requests_per_minute(requests).tokens_per_minute(tokens);
+        let (seen, most, done) = paused(run(&plans, limit, tokens));
         let kept = plans.iter().filter(|it| it.dropped_after.is_none()).count();
         prop_assert!(done >= kept, "only {done} of {kept} calls that were not dropped were answered");
         prop_assert!(most <= concurrency, "{most} concurrent calls");
@@ -218,27 +218,27 @@ proptest! {
 }
 
 /// Runs the calls; returns the calls that the model saw, the maximum concurrency, and the number of answered calls.
-async fn run(plans: &[Plan], pace: RateLimit, tokens: u64) -> (Vec<Seen>, usize, usize) {
+async fn run(plans: &[Plan], limit: RateLimit, tokens: u64) -> (Vec<Seen>, usize, usize) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (start, owned) = (Instant::now(), plans.to_vec());
-    let (noted, now, peak) = (seen.clone(), running, most.clone());
-    let (llm, _) = fake(move |_, words| {
-        let number: usize = words.parse().unwrap();
+    let (log, now, peak) = (seen.clone(), running, most.clone());
+    let (llm, _) = fake(move |_, prompt| {
+        let number: usize = prompt.parse().unwrap();
         let plan = owned[number].clone();
         // Responses stay within their maximum, so no call uses more than it reserved.
         let used = (u64::from(plan.max_tokens) * plan.uses / 1_000).min(tokens);
-        let (noted, at) = (noted.clone(), start.elapsed());
+        let (log, at) = (log.clone(), start.elapsed());
         let running = Running::new(&now, &peak);
         async move {
-            noted.lock().unwrap().push(Seen { number, at, used });
+            log.lock().unwrap().push(Seen { number, at, used });
             sleep(Duration::from_millis(plan.takes)).await;
             drop(running);
             let usage = Some(Usage { output: used, ..Usage::default() });
             Ok(Response { usage, ..answer("here") })
         }
     });
-    let llm = llm.rate_limit(&RateLimiter::new(pace));
+    let llm = llm.rate_limit(&RateLimiter::new(limit));
     let mut calls = JoinSet::new();
     let mut comes = Duration::ZERO;
     for (number, plan) in plans.iter().enumerate() {

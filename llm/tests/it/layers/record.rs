@@ -55,14 +55,14 @@ async fn thousand(llm: Llm) -> Vec<String> {
 
 /// Returns a model with unique responses, random order of completion, and occasional failures.
 fn moody() -> (Llm, Arc<std::sync::atomic::AtomicUsize>) {
-    fake(|number, words| async move {
+    fake(|number, prompt| async move {
         let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         sleep(Duration::from_micros(mixed % 5_000)).await;
         if number % 31 == 0 {
             return Err(rate_limited(Duration::from_nanos(mixed)));
         }
         let latency = Duration::from_nanos(mixed * 1_000_003);
-        let text = format!("{words}: „{mixed}“ \u{2028} \u{1f30a} {}", 1.0 / (mixed as f64 + 0.1));
+        let text = format!("{prompt}: „{mixed}“ \u{2028} \u{1f30a} {}", 1.0 / (mixed as f64 + 0.1));
         Ok(Response { latency, ..answer(text) })
     })
 }
@@ -132,9 +132,9 @@ async fn file_has_the_documented_format() {
 async fn secrets_are_not_recorded() {
     let (_folder, path) = file();
     let key = "sk-ant-0123456789abcdef";
-    let (model, _) = fake(move |number, words| async move {
+    let (model, _) = fake(move |number, prompt| async move {
         match number {
-            0 => Ok(answer(format!("you said {words}"))),
+            0 => Ok(answer(format!("you said {prompt}"))),
             _ => Err(Error { message: format!("bad key {key}"), ..error(ErrorKind::Auth) }),
         }
     });
@@ -162,10 +162,10 @@ async fn missing_calls_are_recorded() {
     let (_folder, path) = file();
     for (round, made) in [(0, 3), (1, 0), (2, 0)] {
         let (model, calls) =
-            fake(|number, words| async move { Ok(answer(format!("{words} {number}"))) });
+            fake(|number, prompt| async move { Ok(answer(format!("{prompt} {number}"))) });
         let llm = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
-        for (words, expect) in [("a", "a 0"), ("b", "b 1"), ("a", "a 2")] {
-            assert_eq!(llm.generate(words).await.unwrap().text(), expect, "round {round}");
+        for (prompt, expect) in [("a", "a 0"), ("b", "b 1"), ("a", "a 2")] {
+            assert_eq!(llm.generate(prompt).await.unwrap().text(), expect, "round {round}");
         }
         assert_eq!(calls.load(Ordering::Relaxed), made, "round {round}");
     }
@@ -263,16 +263,16 @@ async fn replayed_responses_are_streamed() {
     let (model, _) = fake(|_, _| async { Ok(answer("here")) });
     let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
     llm.generate("?").await.unwrap();
-    let mut reply = replay(&path).stream("?");
-    assert_eq!(reply.next().await, Some(Piece::Text("here".to_owned())));
-    assert_eq!(reply.next().await, None);
-    assert_eq!(reply.response().await, Ok(answer("here")));
+    let mut stream = replay(&path).stream("?");
+    assert_eq!(stream.next().await, Some(Piece::Text("here".to_owned())));
+    assert_eq!(stream.next().await, None);
+    assert_eq!(stream.response().await, Ok(answer("here")));
 }
 
 /// Records these prompts.
 async fn recorded(prompts: &[&str]) -> (TempDir, PathBuf) {
     let (folder, path) = file();
-    let (model, _) = fake(|_, words| async move { Ok(answer(words)) });
+    let (model, _) = fake(|_, prompt| async move { Ok(answer(prompt)) });
     let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
     for prompt in prompts {
         llm.generate(*prompt).await.unwrap();
@@ -280,9 +280,9 @@ async fn recorded(prompts: &[&str]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-async fn miss(prompts: &[&str], asked: Request) -> String {
+async fn miss(prompts: &[&str], request: Request) -> String {
     let (_folder, path) = recorded(prompts).await;
-    let error = replay(&path).generate(asked).await.unwrap_err();
+    let error = replay(&path).generate(request).await.unwrap_err();
     assert_eq!((error.kind, error.is_retryable()), (ErrorKind::NotRecorded, false));
     error.message.replace(path.to_str().unwrap(), "FILE")
 }
@@ -343,7 +343,7 @@ async fn partial_last_line_is_ignored() {
         assert_eq!(llm.generate("ü").await.unwrap_err().kind, ErrorKind::NotRecorded);
     }
     // Appending continues after the last complete line.
-    let (model, calls) = fake(|_, words| async move { Ok(answer(words)) });
+    let (model, calls) = fake(|_, prompt| async move { Ok(answer(prompt)) });
     let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
     assert!(recording.is_truncated());
     let llm = model.record(&recording);
@@ -359,7 +359,7 @@ async fn file_truncated_in_its_header_is_recreated() {
     let whole = fs::read(&path).unwrap();
     for cut in [0, 5] {
         fs::write(&path, &whole[..cut]).unwrap();
-        let (model, _) = fake(|_, words| async move { Ok(answer(words)) });
+        let (model, _) = fake(|_, prompt| async move { Ok(answer(prompt)) });
         let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
         assert_eq!(recording.is_truncated(), cut > 0);
         model.record(&recording).generate("a").await.unwrap();

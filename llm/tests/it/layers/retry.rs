@@ -25,9 +25,9 @@ fn draws(numbers: &'static [f64]) -> impl Fn() -> f64 + Send + Sync + 'static {
 /// milliseconds.
 async fn called(errors: Vec<Error>, backoff: Backoff) -> (Result<Response, Error>, Vec<u128>) {
     let times = Arc::new(Mutex::new(Vec::new()));
-    let (start, noted) = (Instant::now(), times.clone());
+    let (start, log) = (Instant::now(), times.clone());
     let (llm, _) = fake(move |number, _| {
-        noted.lock().unwrap().push(start.elapsed().as_millis());
+        log.lock().unwrap().push(start.elapsed().as_millis());
         let outcome = errors.get(number).cloned().map_or_else(|| Ok(answer("here")), Err);
         async { outcome }
     });
@@ -130,9 +130,9 @@ async fn restart_is_sent_before_a_retry() {
     let (llm, _) = fake(|number, _| async move {
         if number == 0 { Err(error(ErrorKind::Truncated)) } else { Ok(answer("here")) }
     });
-    let mut reply = llm.retry(Backoff::default()).stream("?");
+    let mut stream = llm.retry(Backoff::default()).stream("?");
     let mut pieces = Vec::new();
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         pieces.push(piece);
     }
     let text = |it: &str| Piece::Text(it.to_owned());

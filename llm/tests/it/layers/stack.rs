@@ -18,7 +18,7 @@ type Layer = fn(Llm, &Path) -> Llm;
 
 const LAYERS: [(&str, Layer); 5] = [
     ("retry", |llm, _| llm.retry(Backoff::default())),
-    ("gate", |llm, _| {
+    ("rate_limit", |llm, _| {
         llm.rate_limit(&RateLimiter::new(
             RateLimit::new(2).requests_per_minute(9).tokens_per_minute(50_000),
         ))
@@ -51,10 +51,10 @@ async fn layers_work_in_any_order() {
     for order in orders {
         let names: Vec<_> = order.iter().map(|it| LAYERS[*it].0).collect();
         let folder = tempfile::tempdir().unwrap();
-        let (model, calls) = fake(|number, words| async move {
+        let (model, calls) = fake(|number, prompt| async move {
             match number {
                 0 => Err(error(ErrorKind::Overloaded)),
-                _ => Ok(answer(format!("{words} To the Rhine."))),
+                _ => Ok(answer(format!("{prompt} To the Rhine."))),
             }
         });
         let llm = order.iter().fold(model, |llm, it| LAYERS[*it].1(llm, folder.path()));

@@ -67,18 +67,18 @@ async fn plain_responses() {
 async fn streamed_responses() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
-        let mut reply = llm.stream("Hello!");
+        let mut stream = llm.stream("Hello!");
         let mut pieces = vec![];
-        while let Some(piece) = reply.next().await {
+        while let Some(piece) = stream.next().await {
             pieces.push(piece);
         }
         assert!(pieces.len() > 3, "{llm:?}: {pieces:?}");
-        let heard = pieces.iter().map(|it| match it {
+        let received = pieces.iter().map(|it| match it {
             Piece::Text(text) => text.as_str(),
             _ => panic!("{llm:?}: {it:?}"),
         });
-        assert_eq!(heard.collect::<String>(), GREETING, "{llm:?}");
-        let response = reply.response().await.unwrap();
+        assert_eq!(received.collect::<String>(), GREETING, "{llm:?}");
+        let response = stream.response().await.unwrap();
         assert_eq!((response.text().as_str(), &response.finish), (GREETING, &Finish::Stop));
     }
 }

@@ -65,14 +65,14 @@ async fn plain_responses() {
 async fn streamed_responses() {
     let Some(server) = LLAMA.shared() else { return };
     for llm in llms(server) {
-        let mut reply = llm.stream(question());
-        let mut heard = String::new();
-        while let Some(piece) = reply.next().await {
+        let mut stream = llm.stream(question());
+        let mut received = String::new();
+        while let Some(piece) = stream.next().await {
             let Piece::Text(text) = piece else { panic!("{piece:?}") };
-            heard.push_str(&text);
+            received.push_str(&text);
         }
-        let response = reply.response().await.unwrap();
-        assert_eq!(response.text(), heard, "{llm:?}");
+        let response = stream.response().await.unwrap();
+        assert_eq!(response.text(), received, "{llm:?}");
         assert!(
             response.usage.unwrap().input > 10 && response.usage.unwrap().output > 0,
             "{response:?}"
@@ -136,9 +136,9 @@ async fn dropped_call_frees_the_server() {
     let llm = openai(server);
     let n_cancelled = || server.log().matches("cancel task").count();
     let before = n_cancelled();
-    let mut reply = llm.stream(numbers(900).max_tokens(1800));
-    assert!(matches!(reply.next().await, Some(Piece::Text(_))));
-    drop(reply);
+    let mut stream = llm.stream(numbers(900).max_tokens(1800));
+    assert!(matches!(stream.next().await, Some(Piece::Text(_))));
+    drop(stream);
     llm.generate(question()).await.unwrap();
     assert!(n_cancelled() > before, "{}", server.log());
 }

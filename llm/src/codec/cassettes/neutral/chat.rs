@@ -12,18 +12,20 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     let mut kept = Vec::new();
     for mut message in take_list(body, "messages") {
-        let words = merge_text(&mut message, "content", notes);
+        let content_text = merge_text(&mut message, "content", notes);
         let role = text(&message, "role");
         match role.as_str() {
             "system" | "developer" if kept.is_empty() => {
                 message["role"] = "system".into();
-                request.system = Some(words);
+                request.system = Some(content_text);
             }
-            "user" if !words.is_empty() => request.messages.push(Message::user(words)),
-            "assistant" => request.messages.push(assistant(&message, words)),
+            "user" if !content_text.is_empty() => {
+                request.messages.push(Message::user(content_text))
+            }
+            "assistant" => request.messages.push(assistant(&message, content_text)),
             "tool" => {
                 let (id, name) = (text(&message, "tool_call_id"), text(&message, "name"));
-                let result = Part::ToolResult { id, name, content: words, failed: false };
+                let result = Part::ToolResult { id, name, content: content_text, failed: false };
                 request.messages.push(Message::new(Role::User, vec![result]));
             }
             "user" => continue,
@@ -45,7 +47,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     request
 }
 
-fn assistant(message: &Value, words: String) -> Message {
+fn assistant(message: &Value, content_text: String) -> Message {
     let mut parts = Vec::new();
     if message["reasoning_details"].is_array() {
         let opaque = Some(json!({ "reasoning_details": message["reasoning_details"] }));
@@ -53,7 +55,7 @@ fn assistant(message: &Value, words: String) -> Message {
     } else if message["reasoning_content"].is_string() {
         parts.push(Part::Reasoning { text: text(message, "reasoning_content"), opaque: None });
     }
-    parts.push(Part::text(words));
+    parts.push(Part::text(content_text));
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         let arguments = text(&call["function"], "arguments");
         parts.push(Part::ToolCall(ToolCall {
@@ -84,9 +86,9 @@ fn put_response_format(request: &mut Request, body: &mut Value, notes: &mut Vec<
 fn put_effort(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let thinks = &body["chat_template_kwargs"]["enable_thinking"];
     let thinks = thinks.as_bool().map(|it| json!(if it { "high" } else { "none" }));
-    let words =
+    let efforts =
         [&body["reasoning_effort"], &body["reasoning"]["effort"], &thinks.unwrap_or_default()];
-    request.effort = words.into_iter().find_map(effort);
+    request.effort = efforts.into_iter().find_map(effort);
     if request.effort.is_none() {
         remove_unsupported(body, "reasoning_effort", "an unknown effort", notes);
         remove_unsupported(body, "reasoning", "an effort in tokens", notes);

@@ -11,10 +11,10 @@ use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     if body["systemInstruction"].is_object() {
-        let words = merge_text(&mut body["systemInstruction"], "parts", notes);
+        let content_text = merge_text(&mut body["systemInstruction"], "parts", notes);
         // The role of the system instruction is ignored.
-        body["systemInstruction"] = json!({ "parts": [{ "text": words }] });
-        request.system = Some(words);
+        body["systemInstruction"] = json!({ "parts": [{ "text": content_text }] });
+        request.system = Some(content_text);
     }
     let mut kept = Vec::new();
     for mut content in take_list(body, "contents") {
@@ -57,8 +57,8 @@ fn message(content: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
 }
 
 fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
-    let seal = part["thoughtSignature"].as_str().map(|it| json!({ "thoughtSignature": it }));
-    let words = text(part, "text");
+    let opaque = part["thoughtSignature"].as_str().map(|it| json!({ "thoughtSignature": it }));
+    let content_text = text(part, "text");
     if part["functionCall"].is_object() {
         let function = &part["functionCall"];
         let id = function["id"].as_str().unwrap_or("nameless-0").to_owned();
@@ -67,7 +67,7 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
             id,
             name: text(function, "name"),
             arguments,
-            opaque: seal,
+            opaque,
         })];
     }
     if part["functionResponse"].is_object() {
@@ -77,15 +77,17 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
         let content = function["response"].to_string();
         return vec![Part::ToolResult { id, name: text(function, "name"), content, failed: false }];
     }
-    match (part["thought"] == true, part["text"].is_string(), seal) {
-        (true, _, Some(seal)) => vec![Part::Reasoning { text: words, opaque: Some(seal) }],
+    match (part["thought"] == true, part["text"].is_string(), opaque) {
+        (true, _, Some(opaque)) => {
+            vec![Part::Reasoning { text: content_text, opaque: Some(opaque) }]
+        }
         (true, _, None) => {
             notes.push("a thought without a signature".to_owned());
             Vec::new()
         }
-        (false, true, seal) => {
-            let seal = seal.map(|it| Part::Reasoning { text: String::new(), opaque: Some(it) });
-            [Part::text(words)].into_iter().chain(seal).collect()
+        (false, true, opaque) => {
+            let opaque = opaque.map(|it| Part::Reasoning { text: String::new(), opaque: Some(it) });
+            [Part::text(content_text)].into_iter().chain(opaque).collect()
         }
         (false, false, _) => {
             let kind = part.as_object().and_then(|it| it.keys().next().cloned());

@@ -39,14 +39,14 @@ fn put_system(request: &mut Request, body: &mut Value) {
     };
     let breakpoint = system["content"].as_array().into_iter().flatten().rev();
     let breakpoint = breakpoint.map(|it| it["cache_control"].clone()).find(|it| !it.is_null());
-    let words = merge_text(&mut system, "content", &mut Vec::new());
-    let mut block = json!({ "type": "text", "text": words });
+    let content_text = merge_text(&mut system, "content", &mut Vec::new());
+    let mut block = json!({ "type": "text", "text": content_text });
     if let Some(breakpoint) = breakpoint {
         block["cache_control"] = breakpoint;
         request.cache_system = true;
     }
     body["system"] = json!([block]);
-    request.system = Some(words);
+    request.system = Some(content_text);
 }
 
 fn read_message(message: &mut Value, notes: &mut Vec<String>) -> Option<Message> {

@@ -18,10 +18,10 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         let role = text(&item, "role");
         let is_first = kept.is_empty() && body["instructions"].is_null();
         if matches!(role.as_str(), "system" | "developer") {
-            let words = merge_text(&mut item, "content", notes);
+            let content_text = merge_text(&mut item, "content", notes);
             if is_first {
                 // Instructions may also be a message of the conversation.
-                body["instructions"] = words.into();
+                body["instructions"] = content_text.into();
             } else {
                 notes.push(format!("a `{role}` message that is not the first"));
             }
@@ -56,7 +56,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
 fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     let kind = item["type"].as_str().unwrap_or("message").to_owned();
     let (role, part) = match kind.as_str() {
-        "message" => return words(item, notes),
+        "message" => return text_message(item, notes),
         "reasoning" if item["encrypted_content"].is_string() => {
             (Role::Assistant, Part::Reasoning { text: String::new(), opaque: Some(item.clone()) })
         }
@@ -83,7 +83,7 @@ fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     Some(Message::new(role, vec![part]))
 }
 
-fn words(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
+fn text_message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     let (role, kind) = match item["role"].as_str() {
         Some("assistant") => (Role::Assistant, "output_text"),
         _ => (Role::User, "input_text"),
